@@ -1,0 +1,44 @@
+//! Bodies and replies of the backends: one boxed body type, a bounded gather, short constructors.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+
+pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+pub(super) type Reply = Response<Body>;
+
+pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(super) fn reply(status: StatusCode, kind: HeaderValue, bytes: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(full(bytes));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, kind);
+    reply
+}
+
+/// A reply that says in words why the request was not served.
+pub(super) fn refusal(status: StatusCode, why: &str) -> Reply {
+    reply(status, TEXT, format!("{why}\n"))
+}
+
+/// The whole body, or the refusal to send when it is too large or broken.
+pub(super) async fn gather(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
+    let mut gathered = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("broken body: {error}")))?;
+        let Some(bytes) = frame.data_ref() else { continue };
+        if gathered.len() + bytes.len() > bytes_max {
+            return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
+        }
+        gathered.extend_from_slice(bytes);
+    }
+    Ok(gathered.freeze())
+}

@@ -1,0 +1,265 @@
+//! The cheapest echo we can make, so that in a comparison the backend is never what is measured.
+//!
+//! One thread, epoll, one read and one write per request, everything in one scratch buffer. It knows
+//! only what load generators and gateways send it: HTTP/1.1, bodies with a Content-Length. A body comes
+//! back as it is; a request without one gets a fixed text. Anything else is answered with 400 and closed.
+//! It is no example of how to serve HTTP.
+
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::net::SocketAddr;
+
+use memchr::memmem;
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+
+/// Most requests are read and answered within it; a larger one is gathered in its connection.
+const SCRATCH_BYTES: usize = 256 << 10;
+const REQUEST_BYTES_MAX: usize = 64 << 20;
+const EVENTS_MAX: usize = 1024;
+const LISTENER: Token = Token(usize::MAX);
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// Serves on the calling thread and never returns but with an error of the listener or of epoll.
+///
+/// # Errors
+/// When the address cannot be bound or the kernel refuses to poll.
+pub fn serve(
+    address: SocketAddr,
+    reply_bytes: usize,
+    ready: impl FnOnce(SocketAddr),
+) -> io::Result<()> {
+    let mut listener = TcpListener::bind(address)?;
+    let mut poll = Poll::new()?;
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    ready(listener.local_addr()?);
+    let mut events = Events::with_capacity(EVENTS_MAX);
+    let mut echo = Echo { connections: Vec::new(), free: Vec::new(), fixed: fixed(reply_bytes) };
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    loop {
+        match poll.poll(&mut events, None) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            polled => polled?,
+        }
+        for event in &events {
+            match event.token() {
+                LISTENER => echo.accept(&listener, &poll)?,
+                token => echo.advance(token, event, &mut scratch),
+            }
+        }
+    }
+}
+
+fn fixed(reply_bytes: usize) -> Vec<u8> {
+    let mut reply = head(reply_bytes, "text/plain; charset=utf-8");
+    reply.resize(reply.len() + reply_bytes, b'x');
+    reply
+}
+
+fn head(length: usize, kind: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n").into()
+}
+
+struct Echo {
+    /// By token.
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// The whole reply to a request without a body.
+    fixed: Vec<u8>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// The start of a request whose end has not come.
+    received: Vec<u8>,
+    /// What the kernel has not taken yet.
+    unsent: Vec<u8>,
+}
+
+/// What stands at the start of the bytes received.
+enum Found {
+    Whole { head_bytes: usize, body_bytes: usize },
+    Part,
+    Nonsense,
+}
+
+impl Echo {
+    fn accept(&mut self, listener: &TcpListener, poll: &Poll) -> io::Result<()> {
+        loop {
+            let mut stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            stream.set_nodelay(true)?;
+            let token = self.free.pop().unwrap_or(self.connections.len());
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry().register(&mut stream, Token(token), interest)?;
+            let connection = Connection { stream, received: Vec::new(), unsent: Vec::new() };
+            match self.connections.get_mut(token) {
+                Some(place) => *place = Some(connection),
+                None => self.connections.push(Some(connection)),
+            }
+        }
+    }
+
+    fn advance(&mut self, token: Token, event: &Event, scratch: &mut [u8]) {
+        let Some(place) = self.connections.get_mut(token.0) else { return };
+        let Some(connection) = place else { return };
+        let mut open = true;
+        if event.is_writable() && !connection.unsent.is_empty() {
+            open = connection.flush().is_ok();
+        }
+        if open && event.is_readable() {
+            open = connection.read(scratch, &self.fixed).is_ok();
+        }
+        if !open {
+            *place = None;
+            self.free.push(token.0);
+        }
+    }
+}
+
+impl Connection {
+    /// Reads until the kernel has no more. A read that does not fill the scratch buffer emptied the
+    /// socket, and epoll will tell when there is more: asking again would cost a system call.
+    fn read(&mut self, scratch: &mut [u8], fixed: &[u8]) -> io::Result<()> {
+        loop {
+            let count = match self.stream.read(scratch) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let arrived = scratch.get(..count).unwrap_or_default();
+            if self.received.is_empty() {
+                let left = self.answer(arrived, fixed)?;
+                self.received.extend_from_slice(left);
+            } else {
+                self.received.extend_from_slice(arrived);
+                let received = std::mem::take(&mut self.received);
+                let left_bytes = self.answer(&received, fixed)?.len();
+                self.received = received;
+                self.received.drain(..self.received.len() - left_bytes);
+            }
+            if count < scratch.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers every whole request and hands back the rest.
+    fn answer<'a>(&mut self, mut bytes: &'a [u8], fixed: &[u8]) -> io::Result<&'a [u8]> {
+        while !bytes.is_empty() {
+            match find(bytes) {
+                Found::Part => break,
+                Found::Nonsense => {
+                    self.send(REFUSAL, &[])?;
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                Found::Whole { head_bytes, body_bytes } => {
+                    let (request, rest) = bytes.split_at(head_bytes + body_bytes);
+                    match request.split_at(head_bytes) {
+                        (_, []) => self.send(fixed, &[])?,
+                        (_, body) => {
+                            self.send(&head(body.len(), "application/octet-stream"), body)?
+                        }
+                    }
+                    bytes = rest;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Both parts in one system call; what the kernel does not take is kept for later.
+    fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        let mut sent = 0;
+        if self.unsent.is_empty() {
+            let parts = [IoSlice::new(first), IoSlice::new(second)];
+            sent = match self.stream.write_vectored(&parts) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            };
+        }
+        self.unsent.extend_from_slice(first.get(sent..).unwrap_or_default());
+        let sent = sent.saturating_sub(first.len());
+        self.unsent.extend_from_slice(second.get(sent..).unwrap_or_default());
+        if sent > 0 || !self.unsent.is_empty() { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find(bytes: &[u8]) -> Found {
+    let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
+        return if bytes.len() > SCRATCH_BYTES { Found::Nonsense } else { Found::Part };
+    };
+    let (head, _) = bytes.split_at(end);
+    let Some(body_bytes) = body_bytes(head) else { return Found::Nonsense };
+    let head_bytes = end + 4;
+    if bytes.len() >= head_bytes + body_bytes {
+        Found::Whole { head_bytes, body_bytes }
+    } else {
+        Found::Part
+    }
+}
+
+/// From Content-Length; `None` when it is no number, too much, or the body is chunked.
+fn body_bytes(head: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {
+        // The first letter decides for nearly every header.
+        match line.first() {
+            Some(b'c' | b'C') => {
+                if let Some(value) = value_of(line, b"content-length:") {
+                    length = value.parse().ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
+                }
+            }
+            Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => return None,
+            _ => {}
+        }
+    }
+    Some(length)
+}
+
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
+    let (start, rest) = line.split_at_checked(name.len())?;
+    let value = rest.get(..memchr::memchr(b'\r', rest).unwrap_or(rest.len()))?;
+    if start.eq_ignore_ascii_case(name) { Some(str::from_utf8(value).ok()?.trim()) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_found_at_the_start_of_the_bytes() {
+        let cases: [(&[u8], _); 6] = [
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Some((27, 0))),
+            (b"POST / HTTP/1.1\r\ncontent-LENGTH: 2\r\n\r\nhiGET", Some((38, 2))),
+            (b"POST / HTTP/1.1\r\nContent-Length:2\r\n\r\nh", None),
+            (b"POST / HTTP/1.1\r\nContent-Length: -2\r\n\r\nh", None),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", None),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r", None),
+        ];
+        for (bytes, expected) in cases {
+            let found = match find(bytes) {
+                Found::Whole { head_bytes, body_bytes } => Some((head_bytes, body_bytes)),
+                Found::Part | Found::Nonsense => None,
+            };
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The paths of httpbin.org that tests of gateways use, answered as it answers them, and `/size/350B`.
+//!
+//! `/anything` (and below), `/get`, `/post`, `/headers`, `/status/N`, `/delay/SECONDS`, `/size/N` with a
+//! unit, `/response-headers`. Bodies are gathered up to a bound; multipart forms are shown as text.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use hyper::body::Incoming;
+use serde_json::{Map, Value, json};
+
+use super::amount::{parse_bytes, parse_seconds};
+use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
+use super::serve::Client;
+
+/// The body comes back twice in the answer, as text and as JSON.
+const BODY_BYTES_MAX: usize = 16 << 20;
+const SIZE_BYTES_MAX: usize = 64 << 20;
+/// httpbin.org's own bound.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+const INDEX: &str = "\
+/anything  /anything/...   the request as JSON, any method
+/get /post                 the same for one method
+/headers                   its headers
+/status/N                  that status
+/delay/SECONDS             the same as /anything, later
+/size/350B                 that many bytes; KiB and MiB too
+/response-headers?a=b      those headers in the answer
+";
+
+pub(super) async fn answer(request: Request<Incoming>, client: Client) -> Reply {
+    let (head, body) = request.into_parts();
+    let body = match gather(body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let path = head.uri.path().to_owned();
+    let (first, rest) =
+        path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    match first {
+        "" => reply(StatusCode::OK, TEXT, INDEX),
+        "anything" => json(&Mirror { head, body, client }.everything()),
+        "get" => only(&Method::GET, Mirror { head, body, client }),
+        "post" => only(&Method::POST, Mirror { head, body, client }),
+        "headers" => json(&json!({ "headers": Mirror { head, body, client }.headers() })),
+        "status" => status(rest),
+        "delay" => delay(rest, Mirror { head, body, client }).await,
+        "size" => size(rest),
+        "response-headers" => response_headers(&head),
+        _ => refusal(StatusCode::NOT_FOUND, "there is nothing here; / lists the paths"),
+    }
+}
+
+fn json(value: &Value) -> Reply {
+    reply(StatusCode::OK, JSON, format!("{value:#}\n"))
+}
+
+fn only(method: &Method, mirror: Mirror) -> Reply {
+    let allowed = mirror.head.method == method
+        || (method == Method::GET && mirror.head.method == Method::HEAD);
+    if !allowed {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("only {method}"));
+    }
+    let mut everything = mirror.everything();
+    if let Some(members) = everything.as_object_mut() {
+        members.retain(|name, _| {
+            name != "method"
+                && (method == Method::POST
+                    || ["args", "headers", "origin", "url"].contains(&name.as_str()))
+        });
+    }
+    json(&everything)
+}
+
+/// Only final statuses: a 1xx by itself is no answer.
+fn status(text: &str) -> Reply {
+    let status = text.parse().ok().filter(|status| (200..=599).contains(status));
+    match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        Some(status) => reply(status, TEXT, ""),
+        None => refusal(StatusCode::BAD_REQUEST, "a status from 200 to 599"),
+    }
+}
+
+async fn delay(text: &str, mirror: Mirror) -> Reply {
+    let Some(delay) = parse_seconds(text) else {
+        return refusal(StatusCode::BAD_REQUEST, "a delay in seconds, as 0.5");
+    };
+    tokio::time::sleep(delay.min(DELAY_MAX)).await;
+    json(&mirror.everything())
+}
+
+fn size(text: &str) -> Reply {
+    match parse_bytes(text) {
+        Ok(size_bytes) if size_bytes <= SIZE_BYTES_MAX => {
+            reply(StatusCode::OK, TEXT, vec![b'x'; size_bytes])
+        }
+        Ok(_) => refusal(StatusCode::BAD_REQUEST, "at most 64MiB"),
+        Err(why) => refusal(StatusCode::BAD_REQUEST, &why),
+    }
+}
+
+fn response_headers(head: &Parts) -> Reply {
+    let mut answer = json(&Value::Object(query(head)));
+    for (name, value) in form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()) {
+        let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
+        else {
+            return refusal(StatusCode::BAD_REQUEST, "not a header");
+        };
+        // Framing is hyper's business; a false length would break the connection.
+        if ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(&name)
+        {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    answer
+}
+
+/// A request as httpbin.org describes it: members and header names in its order and spelling.
+struct Mirror {
+    head: Parts,
+    body: Bytes,
+    client: Client,
+}
+
+impl Mirror {
+    fn everything(&self) -> Value {
+        let is_form = self.header(&header::CONTENT_TYPE).is_some_and(|kind| {
+            kind.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+        });
+        let form = if is_form { pairs(&self.body) } else { Map::new() };
+        json!({
+            "args": query(&self.head),
+            "data": if is_form { String::new() } else { self.data() },
+            "files": {},
+            "form": form,
+            "headers": self.headers(),
+            "json": serde_json::from_slice::<Value>(&self.body).unwrap_or(Value::Null),
+            "method": self.head.method.as_str(),
+            "origin": self.origin(),
+            "url": self.url(),
+        })
+    }
+
+    fn data(&self) -> String {
+        match str::from_utf8(&self.body) {
+            Ok(text) => text.to_owned(),
+            Err(_) => {
+                format!("data:application/octet-stream;base64,{}", STANDARD.encode(&self.body))
+            }
+        }
+    }
+
+    fn headers(&self) -> Value {
+        let mut headers: Vec<(String, String)> = Vec::new();
+        if let (Some(host), None) = (self.head.uri.authority(), self.header(&header::HOST)) {
+            headers.push(("Host".to_owned(), host.as_str().to_owned()));
+        }
+        for name in self.head.headers.keys() {
+            let values = self.head.headers.get_all(name).into_iter();
+            let values: Vec<_> =
+                values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+            headers.push((title_case(name.as_str()), values.join(",")));
+        }
+        headers.sort();
+        headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect()
+    }
+
+    fn origin(&self) -> String {
+        let forwarded = self.header(&HeaderName::from_static("x-forwarded-for"));
+        forwarded.map_or_else(|| self.client.address.ip().to_string(), str::to_owned)
+    }
+
+    fn url(&self) -> String {
+        let forwarded = self.header(&HeaderName::from_static("x-forwarded-proto"));
+        let scheme = forwarded.unwrap_or(self.client.scheme);
+        let authority = self.head.uri.authority().map(|authority| authority.as_str());
+        let host = authority.or_else(|| self.header(&header::HOST)).unwrap_or("localhost");
+        let path = self.head.uri.path_and_query().map_or("/", |path| path.as_str());
+        format!("{scheme}://{host}{path}")
+    }
+
+    fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+}
+
+fn query(head: &Parts) -> Map<String, Value> {
+    pairs(head.uri.query().unwrap_or_default().as_bytes())
+}
+
+/// A name that comes once has its value, one that comes more often the list of them.
+fn pairs(encoded: &[u8]) -> Map<String, Value> {
+    let mut pairs = Map::new();
+    for (name, value) in form_urlencoded::parse(encoded) {
+        let value = Value::String(value.into_owned());
+        match pairs.get_mut(&*name) {
+            None => drop(pairs.insert(name.into_owned(), value)),
+            Some(Value::Array(values)) => values.push(value),
+            Some(first) => *first = Value::Array(vec![first.take(), value]),
+        }
+    }
+    pairs
+}
+
+fn title_case(name: &str) -> String {
+    let mut starts = true;
+    let cased = name.chars().map(|c| {
+        let c = if starts { c.to_ascii_uppercase() } else { c };
+        starts = c == '-';
+        c
+    });
+    cased.collect()
+}

@@ -1,0 +1,94 @@
+//! Small origin servers to put behind a gateway: for `tidegate backend`, the demo, tests and benches.
+//!
+//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of what answers. A request enters in
+//! [`serve`] and is answered by the module named after its [`Kind`]. Never a proxy, never configured
+//! by a file, and nothing is kept from one request to the next.
+
+pub mod amount;
+mod body;
+mod echo;
+pub mod fast_echo;
+mod httpbin;
+mod reverse;
+mod serve;
+mod sse;
+mod thread;
+mod tls;
+
+pub use serve::serve;
+pub use thread::{Backend, spawn_thread};
+pub use tls::{Certificate, Tls};
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What a backend answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The request's body, or a text that describes the request when it has none.
+    Echo,
+    /// The paths of httpbin.org that tests of gateways use, and `/size/350B`.
+    Httpbin,
+    /// A stream of server-sent events.
+    Sse,
+    /// A WebSocket that sends each message back reversed.
+    Reverse,
+}
+
+/// How a backend listens and behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one, and `serve` says which.
+    pub address: SocketAddr,
+    /// Sent as `x-backend` with every answer, so that balancing can be seen.
+    pub name: Option<String>,
+    /// Waited before every answer. Other requests are not held up by it.
+    pub delay: Duration,
+    /// Plain TCP when absent.
+    pub tls: Option<Tls>,
+    /// HTTP/2 by ALPN on TLS and by prior knowledge on plain TCP, beside HTTP/1.
+    pub http2: bool,
+}
+
+impl Kind {
+    /// Every kind, in the order `--help` lists them.
+    pub const ALL: [Self; 4] = [Self::Echo, Self::Httpbin, Self::Sse, Self::Reverse];
+
+    /// The word for it on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Httpbin => "httpbin",
+            Self::Sse => "sse",
+            Self::Reverse => "reverse",
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("no backend is called `{word}`; there are {names}")
+        })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            name: None,
+            delay: Duration::ZERO,
+            tls: None,
+            http2: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

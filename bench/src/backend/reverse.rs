@@ -1,0 +1,125 @@
+//! The reversing WebSocket: each message goes back reversed, text by what a reader sees as one character
+//! (a flag or an accented letter stays whole), binary by byte.
+//!
+//! Speaks HTTP/1.1 upgrades on any path; pings are answered and the closing handshake is completed.
+
+use std::pin::pin;
+use std::sync::OnceLock;
+
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio_websockets::{Limits, Message, ServerBuilder};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::body::{Reply, full, refusal};
+
+/// A message is held whole to be reversed.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// RFC 6455 section 1.3.
+const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The 101, with what follows it in `upgrade`; or a refusal.
+pub(super) fn answer(request: &mut Request<Incoming>, upgrade: &OnceLock<OnUpgrade>) -> Reply {
+    let Some(key) = websocket_key(request.headers()) else {
+        let mut reply = refusal(StatusCode::UPGRADE_REQUIRED, "this backend speaks WebSocket 13");
+        let headers = reply.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return reply;
+    };
+    let mut reply = Response::new(full(""));
+    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = reply.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.extend(accept(key).map(|accept| (header::SEC_WEBSOCKET_ACCEPT, accept)));
+    headers.extend(subprotocol(request.headers()));
+    // A connection is upgraded once: after it, hyper reads no further request that could.
+    drop(upgrade.set(hyper::upgrade::on(request)));
+    reply
+}
+
+/// Reverses until either side closes.
+pub(super) async fn converse(upgrade: OnUpgrade) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let limits = Limits::default().max_payload_len(Some(MESSAGE_BYTES_MAX));
+    let mut socket = pin!(ServerBuilder::new().limits(limits).serve(TokioIo::new(upgraded)));
+    // Pings and the peer's close are answered by the library while it is read.
+    while let Some(Ok(message)) = socket.next().await {
+        if let Some(message) = reversed(&message)
+            && socket.send(message).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn reversed(message: &Message) -> Option<Message> {
+    if let Some(text) = message.as_text() {
+        return Some(Message::text(text.graphemes(true).rev().collect::<String>()));
+    }
+    message.is_binary().then(|| {
+        Message::binary(message.as_payload().iter().rev().copied().collect::<bytes::Bytes>())
+    })
+}
+
+fn websocket_key(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let is = |name: HeaderName, word: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
+    };
+    let asked = is(header::UPGRADE, "websocket")
+        && is(header::CONNECTION, "upgrade")
+        && is(header::SEC_WEBSOCKET_VERSION, "13");
+    headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| asked)
+}
+
+fn accept(key: &HeaderValue) -> Option<HeaderValue> {
+    let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(key.as_bytes());
+    hash.update(ACCEPT_SUFFIX);
+    HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
+}
+
+/// Some clients insist on one of the subprotocols they offered: the first is as good as any here.
+fn subprotocol(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+    let offered = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let first = HeaderValue::from_str(offered.split(',').next()?.trim()).ok()?;
+    Some((header::SEC_WEBSOCKET_PROTOCOL, first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_reversed_by_character_as_read() {
+        let cases = [
+            ("abc", "cba"),
+            ("", ""),
+            ("größe", "eßörg"),
+            ("日本語", "語本日"),
+            // A combining accent, a flag and a family each stay in one piece.
+            ("e\u{301}x", "xe\u{301}"),
+            ("🇩🇪🇫🇷", "🇫🇷🇩🇪"),
+            ("a👨‍👩‍👧b", "b👨‍👩‍👧a"),
+        ];
+        for (text, expected) in cases {
+            let answer = reversed(&Message::text(text)).unwrap();
+            assert_eq!(answer.as_text(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn accept_of_the_rfc() {
+        let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accept(&key).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

@@ -1,0 +1,146 @@
+//! The accept loop of the backends and the one place where a kind is turned into an answer.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Request};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::body::Reply;
+use super::{Kind, Options, echo, httpbin, reverse, sse};
+
+/// Above any load a laptop's demo or test opens; the next one is closed at once.
+const CONNECTIONS_MAX: usize = 16_384;
+/// When accepting fails (no more file descriptors), trying again at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// Serves until `shutdown` is done; `ready` gets the address as soon as connections are accepted.
+///
+/// # Errors
+/// When the address cannot be bound or the certificate cannot be loaded.
+pub async fn serve(
+    kind: Kind,
+    options: Options,
+    ready: impl FnOnce(SocketAddr),
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let tls = options.tls.as_ref().map(|tls| tls.acceptor(options.http2)).transpose()?;
+    let listener = TcpListener::bind(options.address).await?;
+    let origin = Arc::new(Origin::new(kind, &options)?);
+    ready(listener.local_addr()?);
+    // Ends every connection when it is dropped at the return below.
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            Some(_ended) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
+                Ok((stream, client)) => {
+                    let connection = Arc::clone(&origin).connection(stream, client, tls.clone());
+                    connections.spawn(connection);
+                }
+            },
+        }
+    }
+}
+
+/// What every connection shares.
+struct Origin {
+    kind: Kind,
+    name: Option<HeaderValue>,
+    delay: Duration,
+    http2: bool,
+}
+
+impl Origin {
+    fn new(kind: Kind, options: &Options) -> io::Result<Self> {
+        let name = options.name.as_deref().map(HeaderValue::from_str).transpose();
+        let name = name.map_err(io::Error::other)?;
+        Ok(Self { kind, name, delay: options.delay, http2: options.http2 })
+    }
+
+    /// A connection that fails concerns only its client, who sees it; there is nothing to report.
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        client: SocketAddr,
+        tls: Option<TlsAcceptor>,
+    ) {
+        let _latency_only = stream.set_nodelay(true);
+        let Some(tls) = tls else {
+            return self.converse(stream, Client { address: client, scheme: "http" }).await;
+        };
+        let handshake = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await;
+        if let Ok(Ok(stream)) = handshake {
+            self.converse(stream, Client { address: client, scheme: "https" }).await;
+        }
+    }
+
+    async fn converse<S>(self: Arc<Self>, stream: S, client: Client)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let http2 = self.http2;
+        let upgrade = Arc::new(OnceLock::new());
+        let promised = Arc::clone(&upgrade);
+        let service = service_fn(move |request| {
+            let (origin, upgrade) = (Arc::clone(&self), Arc::clone(&promised));
+            async move { Ok::<Reply, Infallible>(origin.answer(request, client, &upgrade).await) }
+        });
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new());
+        builder.http2().timer(TokioTimer::new());
+        let builder = if http2 { builder } else { builder.http1_only() };
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        // The client's failure is the client's to see.
+        drop(Box::pin(connection).await);
+        if let Some(upgrade) = upgrade.get() {
+            reverse::converse(upgrade.clone()).await;
+        }
+    }
+
+    /// Whoever answers 101 leaves in `upgrade` what comes after it on this connection.
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        client: Client,
+        upgrade: &OnceLock<OnUpgrade>,
+    ) -> Reply {
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+        let mut reply = match self.kind {
+            Kind::Echo => echo::answer(request),
+            Kind::Httpbin => httpbin::answer(request, client).await,
+            Kind::Sse => sse::answer(&request),
+            Kind::Reverse => reverse::answer(&mut request, upgrade),
+        };
+        if let Some(name) = &self.name {
+            reply.headers_mut().insert(HeaderName::from_static("x-backend"), name.clone());
+        }
+        reply
+    }
+}
+
+/// Who asks, and over what.
+#[derive(Clone, Copy)]
+pub(super) struct Client {
+    pub(super) address: SocketAddr,
+    pub(super) scheme: &'static str,
+}

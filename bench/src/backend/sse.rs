@@ -1,0 +1,108 @@
+//! The event source: `text/event-stream`, one event per interval, each sent when it is made.
+//!
+//! The query chooses: `?interval=100ms&count=10&size=64`. Without a count it goes on until the client
+//! leaves; `Last-Event-ID` makes it go on after that event. A slow client is waited for: at most one
+//! event is made and unsent.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::amount::{parse_bytes, parse_duration};
+use super::body::{Reply, refusal};
+
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Proxies commonly cut a stream that is silent for 30 or 60 s; half of the shorter one keeps it.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// tokio's timer counts in milliseconds; a shorter interval would be a busy loop.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
+const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// Larger events only show what 1 MiB shows already.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+
+pub(super) fn answer(request: &Request<Incoming>) -> Reply {
+    let events = match Events::asked_by(request) {
+        Ok(events) => events,
+        Err(why) => return refusal(StatusCode::BAD_REQUEST, &why),
+    };
+    let mut reply = Response::new(events.map_err(|never| match never {}).boxed_unsync());
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    reply
+}
+
+/// The body: an event when its time has come, a comment when nothing was sent for long.
+struct Events {
+    interval: Interval,
+    heartbeat: Interval,
+    /// The id of the next event; the first is 1.
+    id: u64,
+    /// `None` goes on until the client leaves.
+    left: Option<u64>,
+    padding: String,
+}
+
+impl Events {
+    fn asked_by(request: &Request<Incoming>) -> Result<Self, String> {
+        let mut pause = INTERVAL;
+        let mut left = None;
+        let mut size_bytes = 0;
+        let query = request.uri().query().unwrap_or_default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "interval" => pause = parse_duration(&value)?.clamp(INTERVAL_MIN, INTERVAL_MAX),
+                "count" => left = Some(value.parse().map_err(|_| "count is a number")?),
+                "size" => size_bytes = parse_bytes(&value)?.min(EVENT_BYTES_MAX),
+                _ => {}
+            }
+        }
+        let last = request.headers().get("last-event-id");
+        let last: Option<u64> = last.and_then(|id| id.to_str().ok()?.parse().ok());
+        let mut interval = interval(pause);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        heartbeat.reset();
+        let id = last.unwrap_or(0).saturating_add(1);
+        Ok(Self { interval, heartbeat, id, left, padding: "x".repeat(size_bytes) })
+    }
+
+    fn next_event(&mut self) -> Bytes {
+        let id = self.id;
+        self.id = id.saturating_add(1);
+        let padding = &self.padding;
+        let space = if padding.is_empty() { "" } else { " " };
+        Bytes::from(format!("id: {id}\nevent: tick\ndata: tick {id}{space}{padding}\n\n"))
+    }
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let events = self.get_mut();
+        if events.left == Some(0) {
+            return Poll::Ready(None);
+        }
+        if events.interval.poll_tick(cx).is_ready() {
+            events.heartbeat.reset();
+            events.left = events.left.map(|left| left - 1);
+            return Poll::Ready(Some(Ok(Frame::data(events.next_event()))));
+        }
+        ready!(events.heartbeat.poll_tick(cx));
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": heartbeat\n\n")))))
+    }
+}

@@ -1,0 +1,29 @@
+//! The backend behind every gateway measured: `bench-echo [--port N] [--reply BYTES]`.
+//!
+//! Prints its address on the first line, then serves until it is killed.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
+use clap::Parser;
+
+/// The cheapest HTTP/1.1 echo, for benches
+#[derive(Parser)]
+struct Arguments {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Size of the reply to a request without a body
+    #[arg(long, default_value = "350B", value_parser = bench::backend::amount::parse_bytes)]
+    reply: usize,
+}
+
+fn main() -> io::Result<()> {
+    let arguments = Arguments::parse();
+    let address = SocketAddr::from(([127, 0, 0, 1], arguments.port));
+    bench::backend::fast_echo::serve(address, arguments.reply, |address| {
+        let mut output = io::stdout();
+        // Whoever started it with a closed output knows the port.
+        drop(writeln!(output, "{address}").and_then(|()| output.flush()));
+    })
+}

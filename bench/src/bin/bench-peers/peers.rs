@@ -1,0 +1,256 @@
+//! The gateways that are compared: where their programs are, how they start, when they are ready.
+
+use std::env;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::cases::Door;
+use crate::configs::Setting;
+use crate::process::{Process, check_stopped, pause, pinned};
+
+const READY_MAX: Duration = Duration::from_secs(15);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// The backend alone: the floor.
+    Direct,
+    Tidegate,
+    Nginx,
+    Haproxy,
+    Envoy,
+}
+
+/// Where a gateway listens on 127.0.0.1.
+#[derive(Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) plain: u16,
+    pub(crate) tls: u16,
+    pub(crate) http2: u16,
+    pub(crate) admin: u16,
+}
+
+/// A gateway that answers.
+pub(crate) struct Peer {
+    pub(crate) process: Process,
+    ports: Ports,
+}
+
+/// What all gateways of a run share.
+pub(crate) struct Ground {
+    /// Configurations, logs, certificate: gone when the run is over.
+    pub(crate) folder: PathBuf,
+    pub(crate) tidegate: Option<PathBuf>,
+    pub(crate) cores: Cores,
+    /// The one all gateways forward to.
+    pub(crate) backend: u16,
+    user: String,
+    echo: Process,
+}
+
+/// Which core does what.
+#[derive(Clone, Copy)]
+pub(crate) struct Cores {
+    pub(crate) gateway: usize,
+    pub(crate) load: usize,
+    pub(crate) backend: usize,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Direct, Self::Tidegate, Self::Nginx, Self::Haproxy, Self::Envoy];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Tidegate => "tidegate",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Envoy => "envoy",
+        }
+    }
+
+    /// The bare backend speaks only plain HTTP/1.1.
+    pub(crate) fn has(self, door: Door) -> bool {
+        self != Self::Direct || door == Door::Plain
+    }
+}
+
+impl Cores {
+    /// The gateway has a core to itself; load and backend share the other where there are only two.
+    pub(crate) fn choose() -> Self {
+        let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
+        Self { gateway: 0, load: last.min(1), backend: last.min(2) }
+    }
+}
+
+impl Ground {
+    pub(crate) fn prepare(folder: &Path, tidegate: Option<PathBuf>) -> io::Result<Self> {
+        let made = bench::backend::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
+        fs::write(folder.join("cert.pem"), &made.certificate_pem)?;
+        fs::write(folder.join("key.pem"), &made.key_pem)?;
+        fs::write(folder.join("both.pem"), format!("{}{}", made.certificate_pem, made.key_pem))?;
+        let user = Command::new("id").arg("-un").output()?.stdout;
+        let user = String::from_utf8_lossy(&user).trim().to_owned();
+        let (cores, backend) = (Cores::choose(), free_port()?);
+        let echo = start_echo(folder, "backend", cores.backend, backend)?;
+        Ok(Self { folder: folder.to_owned(), tidegate, cores, backend, user, echo })
+    }
+
+    /// The program of this kind, if it is installed.
+    pub(crate) fn program(&self, kind: Kind) -> Option<PathBuf> {
+        match kind {
+            Kind::Direct => Some(beside_us("bench-echo")),
+            Kind::Tidegate => {
+                let program = self.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
+                program.exists().then_some(program)
+            }
+            Kind::Nginx | Kind::Haproxy | Kind::Envoy => find(kind.name()),
+        }
+    }
+
+    /// Starts a gateway and waits until it forwards.
+    pub(crate) fn start(&self, kind: Kind) -> io::Result<Peer> {
+        let ports = Ports {
+            plain: free_port()?,
+            tls: free_port()?,
+            http2: free_port()?,
+            admin: free_port()?,
+        };
+        let setting =
+            Setting { ports, backend: self.backend, folder: &self.folder, user: &self.user };
+        let process = match setting.write(kind) {
+            None => start_echo(&self.folder, "direct", self.cores.gateway, ports.plain)?,
+            Some((name, text)) => {
+                let file = self.folder.join(name);
+                fs::write(&file, text)?;
+                let log = self.folder.join(format!("{}.log", kind.name()));
+                Process::start(self.command(kind, &file)?, &log)?
+            }
+        };
+        let mut peer = Peer { process, ports: self.with_shared_doors(kind, ports) };
+        peer.wait_until_ready().map_err(|error| self.explain(kind, &error))?;
+        Ok(peer)
+    }
+
+    pub(crate) fn has_backend(&mut self) -> io::Result<()> {
+        if self.echo.has_ended()? {
+            return Err(io::Error::other("the backend ended"));
+        }
+        Ok(())
+    }
+
+    /// These two take HTTP/2 by prior knowledge on their plain port.
+    fn with_shared_doors(&self, kind: Kind, ports: Ports) -> Ports {
+        match kind {
+            Kind::Tidegate | Kind::Envoy => Ports { http2: ports.plain, ..ports },
+            Kind::Direct | Kind::Nginx | Kind::Haproxy => ports,
+        }
+    }
+
+    fn command(&self, kind: Kind, file: &Path) -> io::Result<Command> {
+        let program = self.program(kind).ok_or_else(|| {
+            io::Error::other(format!("{} is not installed; bench/setup.sh does it", kind.name()))
+        })?;
+        let mut command = pinned(self.cores.gateway, program);
+        match kind {
+            Kind::Direct => {}
+            Kind::Tidegate => _ = command.arg("run").arg(file),
+            Kind::Nginx => _ = command.arg("-p").arg(&self.folder).arg("-c").arg(file),
+            Kind::Haproxy => _ = command.arg("-db").arg("-f").arg(file),
+            Kind::Envoy => {
+                command.args(["--concurrency", "1", "--log-level", "error"]);
+                command.args(["--disable-hot-restart", "--config-path"]).arg(file);
+            }
+        }
+        Ok(command)
+    }
+
+    fn explain(&self, kind: Kind, error: &io::Error) -> io::Error {
+        let log = self.folder.join(format!("{}.log", kind.name()));
+        let log = fs::read_to_string(log).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(10).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        io::Error::other(format!("{}: {error}\n{}", kind.name(), tail.join("\n")))
+    }
+}
+
+impl Peer {
+    pub(crate) fn port(&self, door: Door) -> u16 {
+        match door {
+            Door::Plain => self.ports.plain,
+            Door::Tls => self.ports.tls,
+            Door::Http2 => self.ports.http2,
+        }
+    }
+
+    pub(crate) fn url(&self, door: Door) -> String {
+        let scheme = if door == Door::Tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}/echo/x", self.port(door))
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        let end = Instant::now() + READY_MAX;
+        loop {
+            check_stopped()?;
+            if self.process.has_ended()? {
+                return Err(io::Error::other("ended at start"));
+            }
+            match self.try_echo() {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(_) => pause(Duration::from_millis(50))?,
+            }
+        }
+    }
+
+    /// A gateway that does not send the body back is not one to measure.
+    fn try_echo(&self) -> io::Result<()> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports.plain))?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.write_all(
+            b"POST /echo/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+              Content-Length: 5\r\n\r\nready",
+        )?;
+        let mut reply = Vec::new();
+        let mut piece = [0; 1024];
+        while !reply.ends_with(b"ready") {
+            let count = stream.read(&mut piece)?;
+            if count == 0 || reply.len() > 64 << 10 {
+                let reply = String::from_utf8_lossy(&reply).into_owned();
+                return Err(io::Error::other(format!("does not echo, but says: {reply}")));
+            }
+            reply.extend_from_slice(piece.get(..count).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+fn start_echo(folder: &Path, name: &str, core: usize, port: u16) -> io::Result<Process> {
+    let mut command = pinned(core, beside_us("bench-echo"));
+    command.arg("--port").arg(port.to_string());
+    Process::start(command, &folder.join(format!("{name}.log")))
+}
+
+/// Built together with this program, into the same folder.
+fn beside_us(name: &str) -> PathBuf {
+    let ours = env::current_exe().unwrap_or_default();
+    ours.with_file_name(name)
+}
+
+/// Of our own tools first, then of the system.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let tools = [beside_us("../tools/bin"), PathBuf::from("target/tools/bin")];
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let folders = tools.into_iter().chain(env::split_paths(&path)).chain(system);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

@@ -1,0 +1,189 @@
+//! Processes that are started, pinned, measured and always stopped.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Set by the first Ctrl-C; every wait ends then, and dropping stops what was started.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// How long a process may take to end by itself before it is killed.
+const STOP_MAX: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Makes Ctrl-C and SIGTERM stop the run in order.
+pub(crate) fn watch_signals() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            STOPPED.store(true, Ordering::Relaxed);
+        });
+    })?;
+    Ok(())
+}
+
+/// Sleeps, but not past a Ctrl-C.
+pub(crate) fn pause(time: Duration) -> io::Result<()> {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        check_stopped()?;
+        thread::sleep(LOOK_AGAIN.min(end.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_stopped() -> io::Result<()> {
+    if STOPPED.load(Ordering::Relaxed) {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
+    }
+    Ok(())
+}
+
+/// The command, run on one core only.
+pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.arg("--cpu-list").arg(core.to_string()).arg(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A started process; dropping it ends it and everything it started.
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Its output goes to the file, which is shown when it fails.
+    pub(crate) fn start(mut command: Command, log: &Path) -> io::Result<Self> {
+        let output = fs::File::create(log)?;
+        command.stdout(output.try_clone()?).stderr(output);
+        Ok(Self { child: command.spawn()? })
+    }
+
+    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits until it ended well.
+    pub(crate) fn wait(&mut self, time_max: Duration) -> io::Result<()> {
+        let end = Instant::now() + time_max;
+        loop {
+            check_stopped()?;
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(io::Error::other(format!("ended with {status}"))),
+                None if Instant::now() > end => return Err(io::ErrorKind::TimedOut.into()),
+                None => thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    /// CPU time of the process and its descendants, since each began.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.tree().into_iter().map(cpu_of).sum()
+    }
+
+    /// Resident memory of the process and its descendants.
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        self.tree().into_iter().map(rss_bytes_of).sum()
+    }
+
+    fn tree(&self) -> Vec<u32> {
+        let mut tree = vec![self.child.id()];
+        let mut seen = 0;
+        while let Some(&pid) = tree.get(seen) {
+            seen += 1;
+            for task in tasks(pid) {
+                let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+                tree.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+        }
+        tree
+    }
+
+    fn signal(&self, name: &str, pids: &[u32]) {
+        let mut command = Command::new("kill");
+        command.arg(name).args(pids.iter().map(u32::to_string));
+        // Those already gone are what is wanted.
+        drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let tree = self.tree();
+        self.signal("-TERM", &[self.child.id()]);
+        let end = Instant::now() + STOP_MAX;
+        while Instant::now() < end {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        self.signal("-KILL", &tree);
+        drop(self.child.wait());
+    }
+}
+
+fn tasks(pid: u32) -> Vec<std::path::PathBuf> {
+    let folder = fs::read_dir(format!("/proc/{pid}/task"));
+    folder.map(|tasks| tasks.flatten().map(|task| task.path()).collect()).unwrap_or_default()
+}
+
+/// The scheduler's own account, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
+fn cpu_of(pid: u32) -> Duration {
+    let times = tasks(pid).into_iter().filter_map(|task| {
+        let times = fs::read_to_string(task.join("schedstat")).ok()?;
+        times.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(times.sum())
+}
+
+fn rss_bytes_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_is_measured_and_stopped_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = pinned(0, "sh");
+        command.args(["-c", "sleep 60 & while :; do :; done"]);
+        let process = Process::start(command, &folder.path().join("log")).unwrap();
+        while process.cpu() < Duration::from_millis(20) || process.tree().len() < 2 {
+            thread::yield_now();
+        }
+        assert!(process.rss_bytes() > 100_000);
+        let pid = process.child.id();
+        drop(process);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_failure_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let command = pinned(0, "false");
+        let mut process = Process::start(command, &folder.path().join("log")).unwrap();
+        assert!(process.wait(Duration::from_secs(5)).is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! Everything that stands beside the gateway when it is shown, tested or measured.
+//!
+//! Owns the demo backends ([`backend`]) and the minting of test tokens ([`token`]); the comparison with other
+//! gateways is the binary `bench-peers`. Never on the path of a real request: nothing here is tuned
+//! except [`backend::fast_echo`], which must be cheaper than any gateway measured in front of it.
+
+pub mod backend;
+pub mod token;

@@ -1,0 +1,57 @@
+//! 5,000 routes: reading them, compiling them, and compiling them again with nothing changed.
+//!
+//! `cargo bench -p compile` prints the times; each has to stay well below a second.
+
+use std::path::Path;
+
+use config::Loaded;
+use plan::telemetry::Telemetry;
+
+fn main() {
+    divan::main();
+}
+
+const ROUTES: usize = 5_000;
+
+#[divan::bench(sample_count = 10)]
+fn read(bencher: divan::Bencher<'_, '_>) {
+    let text = text();
+    bencher.bench_local(|| config::parse(&text, Path::new("gate.yaml")));
+}
+
+#[divan::bench(sample_count = 10)]
+fn compile(bencher: divan::Bencher<'_, '_>) {
+    let loaded = loaded();
+    bencher.bench_local(|| compile::compile(&loaded, None, &Telemetry::new(2)).map(drop));
+}
+
+#[divan::bench(sample_count = 10)]
+fn compile_again(bencher: divan::Bencher<'_, '_>) {
+    let (loaded, telemetry) = (loaded(), Telemetry::new(2));
+    let first = compile::compile(&loaded, None, &telemetry).map(|compiled| compiled.plan).ok();
+    bencher.bench_local(|| compile::compile(&loaded, first.as_ref(), &telemetry).map(drop));
+}
+
+fn loaded() -> Loaded {
+    let loaded = config::parse(&text(), Path::new("gate.yaml"));
+    assert!(loaded.report.is_empty(), "{}", loaded.report);
+    loaded
+}
+
+fn text() -> String {
+    let mut text = String::from("listen: { a: { address: \"127.0.0.1:0\" } }\nupstreams:\n");
+    for n in 0..ROUTES / 10 {
+        text.push_str(&format!("  u{n}: {{ targets: [\"http://10.0.0.1:{}\"] }}\n", 1000 + n));
+    }
+    text.push_str("routes:\n");
+    for n in 0..ROUTES {
+        text.push_str(&format!(
+            "  r{n}:\n    match: {{ path: \"/team{}/service{n}/{{id}}/**\", host: h{}.example.com, methods: [GET, POST] }}\n",
+            n % 50,
+            n % 100,
+        ));
+        text.push_str(&format!("    strip_prefix: /team{}\n    upstream: u{}\n", n % 50, n / 10));
+        text.push_str("    policies: [{ headers: { request: { set: { x-a: b } } } }]\n");
+    }
+    text
+}

@@ -1,0 +1,249 @@
+//! A plan in words: the whole of it, or what becomes of one request.
+//!
+//! Owns the text that `tidegate explain` prints. It searches the same table that serves, so it cannot tell another story.
+
+mod yaml;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use config::{Config, Decode as _};
+use message::{Protocol, RequestHead};
+use plan::upstreams::HostSent;
+use plan::{Destination, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route, Want};
+
+/// Routes that are told why they were not taken; past the nearest few nobody reads on.
+const OTHERS_MAX: usize = 20;
+
+/// The configuration with every default spelt out, as YAML that can be read again, and the routes as they are matched.
+pub fn explain(config: &Config, plan: &Plan) -> String {
+    let mut text = String::from("# Everything that is in effect, defaults included.\n");
+    yaml::write(&config.encode(), &mut text);
+    line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
+    text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
+    text.push_str("# exact host, then the longer path, then methods, headers, query.\n");
+    for (matcher, route) in plan.table.routes() {
+        line(&mut text, format_args!("#   {}: {}", route.name, describe(matcher)));
+        line(&mut text, format_args!("#     -> {}", destination(route, &matcher.path)));
+        for policy in &route.policies {
+            line(&mut text, format_args!("#     {}", steps(policy)));
+        }
+    }
+    text
+}
+
+/// What becomes of one request: which route, why not the others, and each policy. The error is what is wrong with the
+/// question.
+pub fn explain_request(
+    plan: &Plan,
+    method: &str,
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<String, String> {
+    let head = request(method, url, headers)?;
+    let mut text = format!("{method} {url}\n");
+    let Ok(resolved) = plan::path::resolve(head.path()) else {
+        text.push_str("refused with 400: the path leads above its root\n");
+        return Ok(text);
+    };
+    if resolved.moved {
+        line(&mut text, format_args!("matched as {}", String::from_utf8_lossy(&resolved.path)));
+    }
+    match plan.table.find(&head, &resolved.path) {
+        None => text.push_str("no route matches: 404\n"),
+        Some(found) => taken(&mut text, found.route, &found.parameters, plan),
+    }
+    others(&mut text, plan, &head, &resolved.path);
+    Ok(text)
+}
+
+fn taken(text: &mut String, route: &Route, parameters: &[Box<[u8]>], plan: &Plan) {
+    line(text, format_args!("route `{}`", route.name));
+    let entries = plan.table.routes().filter(|(_, other)| std::ptr::eq(other.as_ref(), route));
+    let matchers: Vec<&Matcher> = entries.map(|(matcher, _)| matcher).collect();
+    for matcher in &matchers {
+        line(text, format_args!("  matches {}", describe(matcher)));
+    }
+    // Its matchers differ in the host alone.
+    let Some(Matcher { path, .. }) = matchers.first() else { return };
+    for (name, value) in path.parameters().zip(parameters) {
+        line(text, format_args!("  {{{name}}} is {}", String::from_utf8_lossy(value)));
+    }
+    if let Some(bytes_max) = route.body_bytes_max {
+        line(text, format_args!("  a body over {bytes_max} bytes is refused with 413"));
+    }
+    for policy in &route.policies {
+        line(text, format_args!("  {}", steps(policy)));
+    }
+    line(text, format_args!("  -> {}", destination(route, path)));
+}
+
+/// The routes that were not taken, those that came nearest first.
+fn others(text: &mut String, plan: &Plan, head: &RequestHead, path: &[u8]) {
+    let examined = plan.table.examine(head, path);
+    let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
+        .table
+        .routes()
+        .zip(&examined)
+        .filter_map(|((matcher, route), (_, refusal))| {
+            Some((matcher, route.as_ref(), refusal.as_ref()?))
+        })
+        .collect();
+    if refused.is_empty() {
+        return;
+    }
+    refused.sort_by_key(|(_, _, refusal)| distance(refusal));
+    // A route with several hosts is told once, by the one that came nearest.
+    let taken = plan.table.find(head, path).map(|found| std::ptr::from_ref(found.route.as_ref()));
+    let mut told: HashSet<*const Route> = taken.into_iter().collect();
+    refused.retain(|(_, route, _)| told.insert(std::ptr::from_ref(*route)));
+    text.push_str("not taken:\n");
+    for (matcher, route, refusal) in refused.iter().take(OTHERS_MAX) {
+        line(text, format_args!("  `{}`: {}", route.name, why(matcher, refusal, head)));
+    }
+    if let Some(more) = refused.len().checked_sub(OTHERS_MAX).filter(|more| *more > 0) {
+        line(text, format_args!("  and {more} more"));
+    }
+}
+
+/// How many predicates a route failed before, as a rank.
+fn distance(refusal: &Refusal) -> u8 {
+    match refusal {
+        Refusal::LessSpecific => 0,
+        Refusal::Query(_) => 1,
+        Refusal::Header(_) => 2,
+        Refusal::Method => 3,
+        Refusal::Path => 4,
+        Refusal::Host => 5,
+    }
+}
+
+fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
+    match refusal {
+        Refusal::LessSpecific => format!("matches too, but {} is less specific", describe(matcher)),
+        Refusal::Host => {
+            let host = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("the host is not {host}")
+        }
+        Refusal::Path => format!("the path is not {}", matcher.path),
+        Refusal::Method => {
+            let method = String::from_utf8_lossy(head.method()).into_owned();
+            format!("the method {method} is not {}", matcher.methods.join(" or "))
+        }
+        Refusal::Header(name) => format!("the header {}", unmet(name, &matcher.headers)),
+        Refusal::Query(name) => format!("the query parameter {}", unmet(name, &matcher.query)),
+    }
+}
+
+fn unmet(name: &str, wants: &[(String, Want)]) -> String {
+    match wants.iter().find(|(wanted, _)| wanted == name) {
+        Some((_, Want::Equals(value))) => {
+            format!("`{name}` is not `{}`", String::from_utf8_lossy(value))
+        }
+        Some((_, Want::Present)) | None => format!("`{name}` is missing"),
+    }
+}
+
+/// What a route matches, on one line.
+fn describe(matcher: &Matcher) -> String {
+    let mut text = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
+    text.push_str(&matcher.path.to_string());
+    if !matcher.methods.is_empty() {
+        text.push(' ');
+        text.push_str(&matcher.methods.join("|"));
+    }
+    for (kind, wants) in [("header", &matcher.headers), ("query", &matcher.query)] {
+        for (name, want) in wants {
+            let want = match want {
+                Want::Present => "present".to_owned(),
+                Want::Equals(value) => format!("= {}", String::from_utf8_lossy(value)),
+            };
+            text.push_str(&format!(", {kind} {name} {want}"));
+        }
+    }
+    text
+}
+
+fn destination(route: &Route, matched: &Pattern) -> String {
+    match &route.destination {
+        Destination::Respond(reply) => {
+            format!("a fixed reply, status {}, {} bytes", reply.status, reply.body.len())
+        }
+        Destination::Upstream(forward) => {
+            let settings = forward.upstream.settings();
+            let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
+            let host = match &forward.host {
+                HostSent::AsItCame => "the client's Host".to_owned(),
+                HostSent::Target => "the target's Host".to_owned(),
+                HostSent::Named(name) => format!("Host {name}"),
+            };
+            let (name, targets) = (&settings.name, targets.join(", "));
+            format!("upstream `{name}` ({targets}), {}, {host}", path(&forward.path, matched))
+        }
+    }
+}
+
+fn path(sent: &PathSent, matched: &Pattern) -> String {
+    match sent {
+        PathSent::AsItCame => "the path as it came".to_owned(),
+        PathSent::Without(prefix) => {
+            format!("the path without {}", String::from_utf8_lossy(prefix))
+        }
+        PathSent::Made(pieces) => {
+            let piece = |piece: &Piece| match piece {
+                Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                Piece::Parameter(index) => {
+                    format!("{{{}}}", matched.parameters().nth(*index).unwrap_or_default())
+                }
+                Piece::Rest => "{**}".to_owned(),
+            };
+            format!("the path {}", pieces.iter().map(piece).collect::<String>())
+        }
+    }
+}
+
+fn steps(policy: &Policy) -> String {
+    let request = policy.request.as_ref().map(|step| format!(" request: {}", step.cost()));
+    let response = policy.response.as_ref().map(|step| format!(" response: {}", step.cost()));
+    let both: Vec<String> = request.into_iter().chain(response).collect();
+    match both.is_empty() {
+        true => format!("policy {}: nothing to do", policy.name),
+        false => format!("policy {}:{}", policy.name, both.join(",")),
+    }
+}
+
+/// The head of the request that is asked about.
+fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<RequestHead, String> {
+    if !http1::is_token(method.as_bytes()) {
+        return Err(format!("`{method}` is not a method"));
+    }
+    let (host, target) = match url.split_once("://") {
+        Some(("http" | "https", rest)) => {
+            let path_start = rest.find(['/', '?']).unwrap_or(rest.len());
+            let (host, target) = rest.split_at(path_start);
+            (Some(host), target)
+        }
+        Some(_) => return Err(format!("`{url}` is neither http nor https")),
+        None => (None, url),
+    };
+    let target = match target.split_once('#').map_or(target, |(target, _)| target) {
+        "" => "/".to_owned(),
+        query if query.starts_with('?') => format!("/{query}"),
+        path => path.to_owned(),
+    };
+    if !crate::paths::is_target(&target) {
+        return Err(format!("`{url}` is not a URL; write http://HOST/PATH or /PATH"));
+    }
+    let mut head = RequestHead::new(Protocol::Http11, method.as_bytes(), target.as_bytes());
+    let host = host.map(|host| ("host".to_owned(), host.to_owned()));
+    for (name, value) in host.iter().chain(headers) {
+        let added = head.headers.add(name, value.as_bytes());
+        added.map_err(|_| format!("`{name}: {value}` is not a header"))?;
+    }
+    Ok(head)
+}
+
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    // Writing to a String does not fail.
+    let _always_ok = writeln!(text, "{words}");
+}

@@ -1,0 +1,85 @@
+//! A value as YAML: maps and lists of maps as blocks, the rest on one line.
+
+use serde_json::Value;
+
+/// Writes a map as the top level of a file.
+pub(crate) fn write(value: &Value, out: &mut String) {
+    block(value, 0, out);
+}
+
+fn block(value: &Value, indent: usize, out: &mut String) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        out.push_str(&" ".repeat(indent));
+        out.push_str(&text(key));
+        out.push(':');
+        below(value, indent, out);
+    }
+}
+
+/// What follows a key and its colon.
+fn below(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            out.push('\n');
+            block(value, indent + 2, out);
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            out.push('\n');
+            for item in items {
+                out.push_str(&" ".repeat(indent + 2));
+                out.push_str("- ");
+                out.push_str(&flow(item));
+                out.push('\n');
+            }
+        }
+        Value::Object(_)
+        | Value::Array(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_) => {
+            out.push(' ');
+            out.push_str(&flow(value));
+            out.push('\n');
+        }
+    }
+}
+
+fn flow(value: &Value) -> String {
+    match value {
+        Value::Object(map) if map.is_empty() => "{}".to_owned(),
+        Value::Object(map) => {
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{}: {}", text(key), flow(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
+        }
+        Value::String(words) => text(words),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// Bare where nothing could misread it, else in quotes. `${` is doubled, since it was substituted already.
+fn text(words: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let starts_plain = words.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let reserved = matches!(
+        words.to_ascii_lowercase().as_str(),
+        "true" | "false" | "null" | "yes" | "no" | "on" | "off"
+    );
+    let bare = starts_plain && words.chars().all(plain) && !reserved;
+    match bare || is_quantity(words) {
+        true => words.to_owned(),
+        // A JSON string is a YAML string.
+        false => Value::from(words.replace("${", "$${")).to_string(),
+    }
+}
+
+/// A duration or a size: digits and a unit.
+fn is_quantity(words: &str) -> bool {
+    let unit = words.trim_start_matches(|c: char| c.is_ascii_digit());
+    let units = ["ms", "s", "m", "h", "d", "B", "KB", "KiB", "MB", "MiB", "GB", "GiB"];
+    unit.len() < words.len() && units.contains(&unit)
+}

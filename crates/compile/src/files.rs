@@ -1,0 +1,76 @@
+//! PEM files that the configuration names, read and checked one by one, so that a complaint is about one of them.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+
+use config::{At, FilePath, Report, Spanned};
+use tls::{Error, Pair, Server, ServerSpec, Version};
+
+/// The bundle of all public authorities is a quarter of a megabyte.
+const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The bytes of a file.
+pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+    let path = file.value.as_path();
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let fault = match read {
+        Ok(_) if u64::try_from(bytes.len()).is_ok_and(|len| len <= PEM_BYTES_MAX) => {
+            return Some(bytes);
+        }
+        Ok(_) => format!("it is larger than {PEM_BYTES_MAX} bytes"),
+        Err(error) if error.kind() == ErrorKind::NotFound => "there is no such file".to_owned(),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        Err(error) if error.kind() == ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    report.error(
+        file.at,
+        format!("cannot read `{}`: {fault}", path.display()),
+        "name a PEM file that the gateway may read; a relative path starts at this file's folder",
+    );
+    None
+}
+
+/// A certificate and its key, checked to belong together.
+pub(crate) fn pair(
+    certificate: &Spanned<FilePath>,
+    key: &Spanned<FilePath>,
+    report: &mut Report,
+) -> Option<Pair> {
+    let certificate_pem = read(certificate, report);
+    let key_pem = read(key, report);
+    let pair = Pair { certificate: certificate_pem?, key: key_pem? };
+    let spec = ServerSpec {
+        default: pair.clone(),
+        names: Vec::new(),
+        versions: vec![Version::Tls13],
+        client_ca: None,
+        http2: false,
+    };
+    match Server::new(&spec) {
+        Ok(_) => Some(pair),
+        Err(error) => {
+            complain(&error, certificate.at, key.at, report);
+            None
+        }
+    }
+}
+
+/// Complains about what TLS said of the files at these places.
+pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Report) {
+    let (at, help) = match error {
+        Error::Certificate(_) => {
+            (certificate, "name a PEM file with `-----BEGIN CERTIFICATE-----`")
+        }
+        Error::Key(_) => (key, "name a PEM file with an unencrypted `-----BEGIN PRIVATE KEY-----`"),
+        Error::Mismatch(_) => (key, "name the key that the certificate was made with"),
+        Error::Authority(_) => {
+            (certificate, "name a PEM file with the certificates of the authorities to believe")
+        }
+        Error::Versions => (certificate, "write `versions: [1.2, 1.3]`"),
+        Error::Name(_) => (certificate, "write the DNS name or the address in the certificate"),
+    };
+    report.error(at, error.to_string(), help);
+}

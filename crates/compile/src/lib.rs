@@ -1,0 +1,135 @@
+//! The configuration to a plan: names to pointers, text to what the hot path reads, every complaint at once.
+//!
+//! Owns what cannot be said about one value alone: whether names lead somewhere, whether two things clash, whether a
+//! certificate fits its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
+//! the configuration names, it is a function from a configuration and the plan before to the next plan.
+//!
+//! The public names: [`compile`] and [`Compiled`]; [`explain`] for a whole configuration and [`explain_request`] for one
+//! request.
+
+#![forbid(unsafe_code)]
+
+mod explain;
+mod files;
+mod listeners;
+mod names;
+mod paths;
+mod policy;
+mod routes;
+mod upstreams;
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use config::{Config, Loaded, LogFormat, LogPath, Report};
+use plan::telemetry::Telemetry;
+use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
+use plan::{AccessLogSettings, Plan};
+
+pub use explain::{explain, explain_request};
+
+/// A plan that may be served.
+pub struct Compiled {
+    /// The plan.
+    pub plan: Plan,
+    /// What the operator should know all the same; without errors.
+    pub warnings: Report,
+}
+
+/// Compiles a configuration, or says everything that is wrong with it.
+///
+/// What did not change since `previous` is taken over from it, so that connections, health and counts stay. Metrics are
+/// made in `telemetry`, and only if there is no complaint.
+pub fn compile(
+    loaded: &Loaded,
+    previous: Option<&Plan>,
+    telemetry: &Telemetry,
+) -> Result<Compiled, Report> {
+    let mut report = loaded.report.clone();
+    let Some(config) = &loaded.config else { return Err(report) };
+
+    let listeners = listeners::compile(config, &mut report);
+    let upstreams = upstreams::compile(config, &mut report);
+    let routes = routes::check(config, &mut report);
+    let access_log = access_log(config, &mut report);
+    let workers = workers(config, previous, &mut report);
+    if report.has_errors() {
+        return Err(report);
+    }
+
+    let upstreams = upstreams::build(upstreams, previous, telemetry);
+    let (table, warnings) = routes::build(routes, &upstreams, telemetry, report)?;
+    let plan = Plan {
+        generation: previous.map_or(1, |plan| plan.generation + 1),
+        listeners: listeners::build(listeners, previous),
+        upstreams,
+        table,
+        workers,
+        drain: config.shutdown.drain,
+        admin: config.admin.as_ref().map(|admin| admin.address.value.0),
+        access_log,
+    };
+    Ok(Compiled { plan, warnings })
+}
+
+/// As written, else one for each core, within the same bounds. Workers are started once, so a plan keeps the number of
+/// the one before.
+fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get).min(256);
+    let written = config.workers.map(|workers| listeners::count(workers.value.get()));
+    let workers = written.unwrap_or_else(cores);
+    let running = previous.map_or(workers, |plan| plan.workers);
+    if let Some(written) = &config.workers
+        && workers != running
+    {
+        let what = format!("there are {running} workers until the gateway is started again");
+        report.warn(written.at, what, "restart it, or write the number that is running");
+    }
+    running
+}
+
+fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings> {
+    let log = config.telemetry.access_log.as_ref()?;
+    let format = match &log.format.value {
+        LogFormat::Json => Format::Json,
+        LogFormat::Template(text) => match Template::parse(text) {
+            Ok(template) => Format::Template(template),
+            Err(error) => {
+                let what = template_fault(&error, report);
+                report.error(log.format.at, what, template_help());
+                return None;
+            }
+        },
+    };
+    let sink = match &log.path {
+        LogPath::Stdout => Sink::Stdout,
+        LogPath::Stderr => Sink::Stderr,
+        LogPath::File(path) => Sink::File(path.as_path().to_owned()),
+    };
+    Some(AccessLogSettings { format, sink })
+}
+
+fn template_fault(error: &TemplateError, report: &Report) -> String {
+    match error {
+        TemplateError::Unknown(name) => {
+            let meant = report.suggest(name, Field::ALL.iter().map(|field| field.name()));
+            names::unknown("a field", name, meant)
+        }
+        TemplateError::Unbalanced => "a brace without its other one".to_owned(),
+        TemplateError::Control => "a control character in a line of the access log".to_owned(),
+    }
+}
+
+fn template_help() -> String {
+    let fields: Vec<String> =
+        Field::ALL.iter().map(|field| format!("{{{}}}", field.name())).collect();
+    format!("the fields are {}; write `{{{{` for a brace itself", fields.join(" "))
+}
+
+/// What a plan shares with the one before where nothing changed.
+fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
+    match old {
+        Some(old) if **old == new => old.clone(),
+        Some(_) | None => Arc::new(new),
+    }
+}

@@ -1,0 +1,155 @@
+//! `listen` to listeners.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use config::{At, Config, ListenerLimits, ListenerTls, Report, Size, Spanned, TlsVersion};
+use plan::{Limits, Listener, Plan, Timeouts};
+
+use crate::{files, kept, names};
+
+/// Two heads of this size are all that one connection may make a worker hold.
+const HEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The smallest head that browsers fit in.
+const HEAD_BYTES_MIN: u64 = 1024;
+
+/// Every listener, as far as it is sound.
+pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Listener> {
+    if config.listen.is_empty() && !report.has_errors() {
+        let help = "write `listen: { public: { address: \"0.0.0.0:8080\" } }`";
+        report.error(At::file(0), "there is nothing to listen on", help);
+    }
+    complain_of_clashes(config, report);
+    config
+        .listen
+        .iter()
+        .filter_map(|(name, listener)| {
+            let tls = listener.tls.as_ref().map(|tls| server(tls, listener.http2, report));
+            let limits = limits(&listener.limits, report);
+            let timeout = &listener.timeout;
+            Some(Listener {
+                name: name.value.clone(),
+                address: listener.address.value.0,
+                tls: match tls {
+                    Some(server) => Some(server?),
+                    None => None,
+                },
+                http2: listener.http2,
+                proxy_protocol: listener.proxy_protocol,
+                trusted_proxies: listener.trusted_proxies.iter().map(|network| network.0).collect(),
+                limits,
+                timeout: Timeouts {
+                    head: timeout.head.0,
+                    body: timeout.body.0,
+                    idle: timeout.idle.0,
+                    tls: timeout.tls.0,
+                },
+            })
+        })
+        .collect()
+}
+
+/// Listeners that did not change are those of the plan before.
+pub(crate) fn build(listeners: Vec<Listener>, previous: Option<&Plan>) -> Vec<Arc<Listener>> {
+    let old = |name: &str| previous?.listeners.iter().find(|listener| listener.name == name);
+    listeners
+        .into_iter()
+        .map(|listener| {
+            let old = old(&listener.name);
+            kept(listener, old)
+        })
+        .collect()
+}
+
+fn complain_of_clashes(config: &Config, report: &mut Report) {
+    let admin = config.admin.iter().map(|admin| ("admin", &admin.address));
+    let listeners = config.listen.iter().map(|(name, l)| (name.value.as_str(), &l.address));
+    let mut taken: HashMap<SocketAddr, (&str, At)> = HashMap::new();
+    for (name, Spanned { value, at, .. }) in listeners.chain(admin) {
+        // Port 0 is a different port each time.
+        if value.0.port() == 0 {
+            continue;
+        }
+        if let Some((other, place)) = taken.get(&value.0) {
+            let place = report.sources().place(*place);
+            let what = format!(
+                "`{name}` and `{other}` have the same address {}; the other is at {place}",
+                value.0
+            );
+            report.error(*at, what, "give one of them another port");
+            continue;
+        }
+        taken.insert(value.0, (name, *at));
+    }
+}
+
+fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
+    let head = &limits.head_bytes_max;
+    if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&head.value.0) {
+        let what = format!("`head_bytes_max` of {} bytes is out of bounds", head.value.0);
+        report.error(head.at, what, "write a size from `1KiB` to `16MiB`");
+    }
+    let target = &limits.target_bytes_max;
+    // Unwritten, it gives way to a smaller head.
+    if target.value > head.value && target.at != At::NOWHERE {
+        let what =
+            "`target_bytes_max` is larger than `head_bytes_max`, which the target is part of";
+        report.error(target.at, what, "raise `head_bytes_max` or lower this");
+    }
+    Limits {
+        head_bytes_max: bytes(head.value),
+        target_bytes_max: bytes(target.value.min(head.value)),
+        headers_max: count(limits.headers_max.get()),
+        connections_max: count(limits.connections_max.get()),
+        streams_max: limits.streams_max.get(),
+    }
+}
+
+fn server(tls: &ListenerTls, http2: bool, report: &mut Report) -> Option<tls::Server> {
+    if tls.versions.value.is_empty() {
+        report.error(tls.versions.at, "no TLS version is allowed", "write `versions: [1.2, 1.3]`");
+    }
+    let default = files::pair(&tls.certificate, &tls.key, report);
+    let pairs: Vec<Option<(String, tls::Pair)>> = tls
+        .sni
+        .iter()
+        .map(|(host, certificate)| {
+            let pattern = names::host(&host.value, host.at, report);
+            let pair = files::pair(&certificate.certificate, &certificate.key, report);
+            Some((pattern?.to_string(), pair?))
+        })
+        .collect();
+    let client_ca = tls.client_ca.as_ref().map(|ca| (ca.at, files::read(ca, report)));
+    let spec = tls::ServerSpec {
+        default: default?,
+        names: pairs.into_iter().collect::<Option<_>>()?,
+        versions: tls.versions.value.iter().copied().map(version).collect(),
+        client_ca: match &client_ca {
+            Some((_, pem)) => Some(pem.clone()?),
+            None => None,
+        },
+        http2,
+    };
+    if spec.versions.is_empty() {
+        return None;
+    }
+    // Certificates were found good one by one, so what is left to be wrong is the authorities.
+    let at = client_ca.map_or(tls.certificate.at, |(at, _)| at);
+    tls::Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
+}
+
+fn version(version: TlsVersion) -> tls::Version {
+    match version {
+        TlsVersion::V1_2 => tls::Version::Tls12,
+        TlsVersion::V1_3 => tls::Version::Tls13,
+    }
+}
+
+pub(crate) fn bytes(size: Size) -> usize {
+    usize::try_from(size.0).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

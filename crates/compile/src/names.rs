@@ -1,0 +1,145 @@
+//! The words of HTTP that an operator writes: methods, headers, hosts.
+
+use config::{At, Map, Report, Spanned};
+use plan::HostPattern;
+
+/// Headers that say where a message ends and what the connection is. They are the pipeline's alone: a wrong one is
+/// how requests are smuggled.
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The longest host name DNS can carry.
+const HOST_BYTES_MAX: usize = 253;
+
+/// The start of a complaint about a name that leads nowhere.
+pub(crate) fn unknown(what: &str, name: &str, meant: Option<&str>) -> String {
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    format!("there is no {} `{name}`{meant}", what.trim_start_matches("a "))
+}
+
+/// The name of a header in lower case.
+pub(crate) fn header(name: &str, at: At, report: &mut Report) -> Option<String> {
+    if http1::is_token(name.as_bytes()) {
+        return Some(name.to_ascii_lowercase());
+    }
+    let help = "write letters, digits and dashes, such as `x-tier`";
+    report.error(at, format!("`{}` cannot be the name of a header", name.escape_debug()), help);
+    None
+}
+
+/// The name of a header that the operator may change, in lower case.
+pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Option<String> {
+    let name = header(name, at, report)?;
+    if FRAMING.contains(&name.as_str()) {
+        let help = "remove it; the gateway writes it for each connection";
+        report.error(at, format!("`{name}` is not an operator's to change"), help);
+        return None;
+    }
+    Some(name)
+}
+
+/// The value of a header.
+pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let text = &value.value;
+    if http1::is_header_value(text.as_bytes()) && text.trim() == text {
+        return Some(text.clone());
+    }
+    let help = "write one line without control characters, and without blanks around it";
+    report.error(
+        value.at,
+        format!("`{}` cannot be the value of a header", text.escape_debug()),
+        help,
+    );
+    None
+}
+
+/// Names and values of headers that the operator may change.
+pub(crate) fn headers(map: &Map<Spanned<String>>, report: &mut Report) -> Vec<(String, String)> {
+    map.iter()
+        .filter(|(name, _)| name.intact)
+        .filter_map(|(name, value)| {
+            let name = changeable_header(&name.value, name.at, report);
+            let value = header_value(value, report);
+            name.zip(value)
+        })
+        .collect()
+}
+
+/// A method as it is written in a request.
+pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let name = &method.value;
+    let capitals = name.to_ascii_uppercase();
+    if !http1::is_token(name.as_bytes()) {
+        let what = format!("`{}` cannot be a method", name.escape_debug());
+        report.error(method.at, what, "write methods such as `GET` and `POST`");
+        return None;
+    }
+    if *name != capitals {
+        let what = format!("methods are told apart by case, and no client sends `{name}`");
+        report.error(method.at, what, format!("write `{capitals}`"));
+        return None;
+    }
+    Some(capitals)
+}
+
+/// A host, or `*.` and the host whose subdomains are meant, in lower case.
+pub(crate) fn host(host: &str, at: At, report: &mut Report) -> Option<HostPattern> {
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let help = "write a host such as `api.example.com`, or `*.example.com` for its subdomains";
+    let below = name.strip_prefix("*.");
+    let rest = below.unwrap_or(&name);
+    let fault = match () {
+        () if name == "*" => Some("`*` alone is no host; leave `host` out to match any".to_owned()),
+        () if rest.contains('*') => {
+            Some(format!("`{host}` has a `*` that is not its whole first part"))
+        }
+        () if is_address(rest) && below.is_none() => None,
+        () if has_port(rest) => {
+            Some(format!("`{host}` has a port; hosts are matched without theirs"))
+        }
+        () if !is_name(rest) => Some(format!("`{}` is not a host", host.escape_debug())),
+        () => None,
+    };
+    if let Some(fault) = fault {
+        report.error(at, fault, help);
+        return None;
+    }
+    Some(match below {
+        Some(parent) => HostPattern::Below(parent.to_owned()),
+        None => HostPattern::Exact(name),
+    })
+}
+
+/// A host that is sent: a name or an address, with a port or without.
+pub(crate) fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        Some(_) | None => (text, None),
+    };
+    let port_is_good = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    port_is_good && (is_name(&host.to_ascii_lowercase()) || is_address(host))
+}
+
+/// An IPv6 address in brackets; an IPv4 address passes as a name.
+fn is_address(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    inside.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+fn has_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+fn is_name(text: &str) -> bool {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    let label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(good);
+    text.len() <= HOST_BYTES_MAX && text.split('.').all(label)
+}

@@ -1,0 +1,306 @@
+//! `routes` to the route table.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use config::{At, Config, Map, Match, Report, Respond, Route, RouteHost, Spanned, ValueMatch};
+use message::Headers;
+use plan::telemetry::{RouteMetrics, Telemetry};
+use plan::upstreams::{HostSent, Upstream};
+use plan::{Destination, FixedReply, Forward, Matcher, PathSent, Policy, Table, Want};
+
+use crate::{names, paths, policy};
+
+/// A route that was found sound, before it has its upstream and its metrics.
+pub(crate) struct Draft<'c> {
+    name: &'c Spanned<String>,
+    /// Where the match was written.
+    at: At,
+    /// One for each host; empty if the match could not be read.
+    matchers: Vec<Matcher>,
+    /// Whether another route with an equal match is worth a complaint.
+    intact: bool,
+    policies: Vec<Policy>,
+    /// Nothing where that was complained about.
+    end: Option<End<'c>>,
+    body_bytes_max: Option<u64>,
+}
+
+/// A destination whose upstream is still a name.
+enum End<'c> {
+    Upstream { name: &'c str, path: PathSent, host: HostSent },
+    Respond(FixedReply),
+}
+
+/// Looks at every route by itself and then at all together.
+pub(crate) fn check<'c>(config: &'c Config, report: &mut Report) -> Vec<Draft<'c>> {
+    if config.routes.is_empty() && !report.has_errors() {
+        let help = "write `routes: { NAME: { match: { path: \"/**\" }, upstream: NAME } }`";
+        report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
+    }
+    let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
+    let drafts: Vec<Draft<'c>> =
+        config.routes.iter().map(|(name, route)| draft(name, route, &upstreams, report)).collect();
+    // Conflicts are looked for among all routes, also when some of them cannot be built.
+    let stand_in = stand_in();
+    let routes = drafts.iter().map(|_| stand_in.clone()).collect();
+    if let Err(conflicts) = table(&drafts, routes) {
+        complain_of_conflicts(&drafts, &conflicts, report);
+    }
+    drafts
+}
+
+/// The table, once nothing is wrong.
+pub(crate) fn build(
+    mut drafts: Vec<Draft<'_>>,
+    upstreams: &[Arc<Upstream>],
+    telemetry: &Telemetry,
+    mut report: Report,
+) -> Result<(Table, Report), Report> {
+    let upstreams: HashMap<&str, &Arc<Upstream>> =
+        upstreams.iter().map(|upstream| (upstream.settings().name.as_str(), upstream)).collect();
+    let routes = drafts
+        .iter_mut()
+        .filter_map(|draft| route(draft, &upstreams, telemetry.route(&draft.name.value)))
+        .collect();
+    match table(&drafts, routes) {
+        Ok(table) => Ok((table, report)),
+        Err(conflicts) => {
+            complain_of_conflicts(&drafts, &conflicts, &mut report);
+            Err(report)
+        }
+    }
+}
+
+fn route(
+    draft: &mut Draft<'_>,
+    upstreams: &HashMap<&str, &Arc<Upstream>>,
+    metrics: Arc<RouteMetrics>,
+) -> Option<Arc<plan::Route>> {
+    let destination = match draft.end.take()? {
+        End::Respond(reply) => Destination::Respond(reply),
+        End::Upstream { name, path, host } => {
+            let upstream = Arc::clone(upstreams.get(name)?);
+            Destination::Upstream(Forward { upstream, path, host })
+        }
+    };
+    Some(Arc::new(plan::Route {
+        name: draft.name.value.clone(),
+        policies: std::mem::take(&mut draft.policies).into(),
+        destination,
+        body_bytes_max: draft.body_bytes_max,
+        metrics,
+    }))
+}
+
+/// A route for building a table that nobody will search.
+fn stand_in() -> Arc<plan::Route> {
+    let reply = FixedReply { status: 500, headers: Headers::new(), body: Bytes::new() };
+    Arc::new(plan::Route {
+        name: String::new(),
+        policies: Box::default(),
+        destination: Destination::Respond(reply),
+        body_bytes_max: None,
+        metrics: Telemetry::new(1).route(""),
+    })
+}
+
+/// Two drafts, by index, that match the same requests.
+type Conflict = (usize, usize);
+
+fn table(drafts: &[Draft<'_>], routes: Vec<Arc<plan::Route>>) -> Result<Table, Vec<Conflict>> {
+    let mut owners = Vec::new();
+    let mut entries = Vec::new();
+    for (index, (draft, route)) in drafts.iter().zip(routes).enumerate() {
+        for matcher in &draft.matchers {
+            owners.push(index);
+            entries.push((matcher.clone(), route.clone()));
+        }
+    }
+    let owner = |entry: usize| owners.get(entry).copied().unwrap_or_default();
+    Table::build(entries).map_err(|conflicts| {
+        conflicts.iter().map(|conflict| (owner(conflict.first), owner(conflict.second))).collect()
+    })
+}
+
+fn complain_of_conflicts(drafts: &[Draft<'_>], conflicts: &[Conflict], report: &mut Report) {
+    let mut said = HashSet::new();
+    for conflict in conflicts.iter().filter(|conflict| said.insert(**conflict)) {
+        let (Some(first), Some(second)) = (drafts.get(conflict.0), drafts.get(conflict.1)) else {
+            continue;
+        };
+        if !first.intact || !second.intact {
+            continue;
+        }
+        let (what, help) = match conflict.0 == conflict.1 {
+            true => ("a host is here twice".to_owned(), "remove one of the two"),
+            false => {
+                let place = report.sources().place(first.at);
+                let what = format!(
+                    "the routes `{}` and `{}` match the same requests; the other match is at {place}",
+                    second.name.value, first.name.value
+                );
+                (what, "give one of them another path, host, method, header or query parameter")
+            }
+        };
+        report.error(second.at, what, help);
+    }
+}
+
+fn draft<'c>(
+    name: &'c Spanned<String>,
+    route: &'c Spanned<Route>,
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Draft<'c> {
+    let Route { matches, limits, policies, .. } = &route.value;
+    let pattern = paths::pattern(&matches.value.path, report);
+    let matchers = match &pattern {
+        Some(pattern) => matchers(&matches.value, pattern, report),
+        None => {
+            // What is wrong beside the path is said too.
+            let anything = plan::Pattern { segments: Vec::new(), open: true };
+            matchers(&matches.value, &anything, report);
+            Vec::new()
+        }
+    };
+    Draft {
+        name,
+        at: matches.at,
+        matchers,
+        intact: matches.intact,
+        policies: policies.iter().map(|item| policy::build(item, report)).collect(),
+        end: end(name, route, pattern.as_ref(), upstreams, report),
+        body_bytes_max: limits.body_bytes_max.map(|size| size.0),
+    }
+}
+
+/// One matcher for each host, or one for any.
+fn matchers(matches: &Match, pattern: &plan::Pattern, report: &mut Report) -> Vec<Matcher> {
+    let any = Matcher {
+        host: None,
+        path: pattern.clone(),
+        methods: matches
+            .methods
+            .0
+            .iter()
+            .filter_map(|method| names::method(method, report))
+            .collect(),
+        headers: wants(&matches.headers, report, |name, report| {
+            names::header(&name.value, name.at, report)
+        }),
+        query: wants(&matches.query, report, |name, _| Some(name.value.clone())),
+    };
+    if matches.host.0.is_empty() {
+        return vec![any];
+    }
+    let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
+    hosts.map(|host| Matcher { host: Some(host), ..any.clone() }).collect()
+}
+
+fn wants(
+    map: &Map<Spanned<ValueMatch>>,
+    report: &mut Report,
+    name_of: impl Fn(&Spanned<String>, &mut Report) -> Option<String>,
+) -> Vec<(String, Want)> {
+    map.iter()
+        .filter_map(|(name, want)| {
+            let want = match &want.value {
+                ValueMatch::Present => Want::Present,
+                ValueMatch::Exact(value) => Want::Equals(value.as_bytes().into()),
+            };
+            Some((name_of(name, report)?, want))
+        })
+        .collect()
+}
+
+/// The one destination of a route.
+fn end<'c>(
+    name: &Spanned<String>,
+    route: &'c Spanned<Route>,
+    pattern: Option<&plan::Pattern>,
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<End<'c>> {
+    // Both are looked at even where only one may stay.
+    let Route { upstream, respond, .. } = &route.value;
+    let forward = upstream.as_ref().map(|to| forward(to, &route.value, pattern, upstreams, report));
+    let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
+    match (forward, reply) {
+        (Some(forward), None) => forward,
+        (None, Some(reply)) => reply.map(End::Respond),
+        (Some(_), Some(_)) => {
+            let at = respond.as_ref().map_or(name.at, |respond| respond.at);
+            let what = format!("the route `{}` ends in both `upstream` and `respond`", name.value);
+            report.error(at, what, "keep one of the two");
+            None
+        }
+        (None, None) => {
+            // An unreadable destination was complained about already.
+            if route.intact {
+                let what = format!("the route `{}` has no destination", name.value);
+                let help = "add `upstream: NAME` or `respond: { status: 200, body: \"...\" }`";
+                report.error(name.at, what, help);
+            }
+            None
+        }
+    }
+}
+
+fn forward<'c>(
+    to: &'c Spanned<String>,
+    route: &Route,
+    pattern: Option<&plan::Pattern>,
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<End<'c>> {
+    if !upstreams.contains(to.value.as_str()) {
+        let meant = report.suggest(&to.value, upstreams.iter().copied());
+        let help = "name one of the `upstreams`";
+        report.error(to.at, names::unknown("upstream", &to.value, meant), help);
+    }
+    let path = pattern.and_then(|pattern| paths::sent(route, pattern, report));
+    let host = match &route.host.value {
+        RouteHost::Preserve => HostSent::AsItCame,
+        RouteHost::Target => HostSent::Target,
+        RouteHost::Name(name) if names::is_authority(name) => HostSent::Named(name.as_str().into()),
+        RouteHost::Name(name) => {
+            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
+            report.error(
+                route.host.at,
+                what,
+                "write `preserve`, `target`, or a name such as `orders.internal`",
+            );
+            return None;
+        }
+    };
+    Some(End::Upstream { name: &to.value, path: path?, host })
+}
+
+fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Option<FixedReply> {
+    let without_effect = [
+        ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
+        ("rewrite", route.rewrite.as_ref().map(|key| key.at)),
+        ("host", Some(route.host.at).filter(|at| *at != At::NOWHERE)),
+    ];
+    for (key, at) in without_effect {
+        if let Some(at) = at {
+            let what = format!("`{key}` has no effect on a fixed reply");
+            report.warn(at, what, "remove it");
+        }
+    }
+    let Respond { status, body, headers } = &respond.value;
+    let status = u16::try_from(status.get()).unwrap_or(200);
+    if !body.is_empty() && matches!(status, 204 | 205 | 304) {
+        let what = format!("a reply with status {status} has no body");
+        report.error(respond.at, what, "remove `body`, or write another status");
+        return None;
+    }
+    let mut lines = Headers::new();
+    for (name, value) in names::headers(headers, report) {
+        // Names and values were found good.
+        lines.add(&name, value.as_bytes()).ok()?;
+    }
+    Some(FixedReply { status, headers: lines, body: Bytes::from(body.clone()) })
+}

@@ -1,0 +1,229 @@
+//! `upstreams` to settings, and settings to upstreams.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use config::{Balance, Config, HashBy, Report, Retry, RetryOn, Spanned, Target, UpstreamTls};
+use plan::Plan;
+use plan::telemetry::Telemetry;
+use plan::upstreams::{self as settled, HashKey, Settings, TargetSettings, Upstream};
+use tls::{Client, ClientSpec};
+
+use crate::listeners::{bytes, count};
+use crate::{files, paths};
+
+/// Settings of every upstream, as far as they are sound.
+pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
+    let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
+    let used: HashSet<&str> = routes.map(|name| name.value.as_str()).collect();
+    for (name, _) in config.upstreams.iter().filter(|(name, _)| !used.contains(name.value.as_str()))
+    {
+        let what = format!("no route ends at the upstream `{}`", name.value);
+        report.warn(name.at, what, "remove it, or name it in a route's `upstream`");
+    }
+    let mut clients = Clients::default();
+    config
+        .upstreams
+        .iter()
+        .filter_map(|(name, upstream)| settings(&name.value, upstream, &mut clients, report))
+        .collect()
+}
+
+/// Upstreams whose settings did not change are those of the plan before, with their connections and their health.
+pub(crate) fn build(
+    all: Vec<Settings>,
+    previous: Option<&Plan>,
+    telemetry: &Telemetry,
+) -> Vec<Arc<Upstream>> {
+    let old: HashMap<&str, &Arc<Upstream>> = previous
+        .into_iter()
+        .flat_map(|plan| &plan.upstreams)
+        .map(|upstream| (upstream.settings().name.as_str(), upstream))
+        .collect();
+    all.into_iter()
+        .map(|settings| match old.get(settings.name.as_str()) {
+            Some(old) if *old.settings() == settings => Arc::clone(old),
+            Some(_) | None => {
+                let metrics = telemetry.upstream(&settings.name);
+                Upstream::new(settings, metrics)
+            }
+        })
+        .collect()
+}
+
+fn settings(
+    name: &str,
+    upstream: &config::Upstream,
+    clients: &mut Clients,
+    report: &mut Report,
+) -> Option<Settings> {
+    check_targets(&upstream.targets, &upstream.tls, report);
+    let timeout = &upstream.timeout;
+    let breaker = &upstream.breaker;
+    let health = upstream.health.as_ref().map(|health| self::health(health, report));
+    Some(Settings {
+        name: name.to_owned(),
+        targets: upstream.targets.value.iter().map(target).collect(),
+        balance: balance(&upstream.balance),
+        timeout: settled::Timeouts {
+            connect: timeout.connect.0,
+            response: timeout.response.0,
+            idle: timeout.idle.0,
+        },
+        retry: retry(&upstream.retry),
+        health,
+        outlier: upstream.outlier.as_ref().map(|outlier| settled::Outlier {
+            consecutive_faults: outlier.consecutive_faults.get(),
+            eject: outlier.eject.0,
+            max_ejected_percent: outlier.max_ejected_percent.get(),
+        }),
+        breaker: settled::Breaker {
+            connections: breaker.connections.get(),
+            requests: breaker.requests.get(),
+            pending: breaker.pending.get(),
+        },
+        idle_max: count(upstream.pool.idle_max.get()),
+        dns_refresh: upstream.dns.refresh.0,
+        tls: clients.of(&upstream.tls, report)?,
+    })
+}
+
+fn check_targets(targets: &Spanned<Vec<Target>>, tls: &UpstreamTls, report: &mut Report) {
+    if targets.value.is_empty() && targets.intact {
+        let help = "write at least one URL such as `http://10.0.0.1:8080`";
+        report.error(targets.at, "an upstream without a target", help);
+    }
+    let mut seen = HashSet::new();
+    for target in targets.value.iter().filter(|target| !seen.insert(&target.url.value)) {
+        let what = format!("the target `{}` is here twice", target.url.value);
+        report.warn(target.url.at, what, "give it a `weight` instead");
+    }
+    let https = targets.value.iter().any(|target| target.url.value.tls);
+    let written = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().next();
+    if let Some(file) = written.filter(|_| !https && targets.intact) {
+        let help = "write targets as `https://HOST:PORT`, or remove `tls`";
+        report.warn(file.at, "no target speaks TLS, so this has no effect", help);
+    }
+}
+
+fn target(target: &Target) -> TargetSettings {
+    let url = &target.url.value;
+    TargetSettings {
+        https: url.tls,
+        host: url.host.clone(),
+        port: url.port,
+        weight: target.weight.get(),
+    }
+}
+
+fn balance(balance: &Balance) -> settled::Balance {
+    match balance {
+        Balance::RoundRobin => settled::Balance::RoundRobin,
+        Balance::LeastRequests => settled::Balance::LeastRequests,
+        Balance::Hash(by) => settled::Balance::Hash(match by {
+            HashBy::Client => HashKey::Client,
+            HashBy::Path => HashKey::Path,
+            HashBy::Header(name) => HashKey::Header(name.clone()),
+            HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
+        }),
+    }
+}
+
+fn retry(retry: &Retry) -> settled::Retry {
+    let status = |on: &RetryOn| match on {
+        RetryOn::Status(status) => Some(*status),
+        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout => None,
+    };
+    settled::Retry {
+        attempts: retry.attempts.get(),
+        on: settled::RetryOn {
+            connect_failure: retry.on.contains(&RetryOn::ConnectFailure),
+            reset: retry.on.contains(&RetryOn::Reset),
+            timeout: retry.on.contains(&RetryOn::Timeout),
+            statuses: retry.on.iter().filter_map(status).collect(),
+        },
+        body_bytes_max: bytes(retry.body_bytes_max),
+    }
+}
+
+fn health(health: &config::Health, report: &mut Report) -> settled::Health {
+    if let Some(path) = &health.path
+        && !paths::is_target(&path.value)
+    {
+        let what = format!("`{}` cannot be asked for", path.value.escape_debug());
+        report.error(path.at, what, "write a path that begins with `/`, such as `/health`");
+    }
+    settled::Health {
+        path: health.path.as_ref().map(|path| path.value.clone()),
+        interval: health.interval.0,
+        timeout: health.timeout.0,
+        unhealthy_after: health.unhealthy_after.get(),
+        healthy_after: health.healthy_after.get(),
+        statuses: health.statuses.iter().map(|range| (range.first, range.last)).collect(),
+    }
+}
+
+/// TLS clients by what they were made of. Most upstreams say the same, which is nothing, and making one means reading
+/// the system's authorities.
+#[derive(Default)]
+struct Clients(HashMap<ClientSpec, Client>);
+
+impl Clients {
+    fn of(&mut self, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
+        warn_unverified(tls, report);
+        let ca = tls.ca.as_ref().map(|file| files::read(file, report));
+        let pair = match (&tls.certificate, &tls.key) {
+            (Some(certificate), Some(key)) => Some(files::pair(certificate, key, report)),
+            (Some(alone), None) => {
+                report.error(alone.at, "a certificate without its key", "add `key: FILE`");
+                return None;
+            }
+            (None, Some(alone)) => {
+                report.error(alone.at, "a key without its certificate", "add `certificate: FILE`");
+                return None;
+            }
+            (None, None) => None,
+        };
+        let spec = ClientSpec {
+            ca: match ca {
+                Some(pem) => Some(pem?),
+                None => None,
+            },
+            pair: match pair {
+                Some(pair) => Some(pair?),
+                None => None,
+            },
+            verify: tls.verify.value,
+            server_name: tls.server_name.as_ref().map(|name| name.value.clone()),
+        };
+        if let Some(client) = self.0.get(&spec) {
+            return Some(client.clone());
+        }
+        let client = Client::new(&spec).map_err(|error| complain(&error, tls, report)).ok()?;
+        self.0.insert(spec, client.clone());
+        Some(client)
+    }
+}
+
+fn warn_unverified(tls: &UpstreamTls, report: &mut Report) {
+    if !tls.verify.value {
+        let help = "name the service's authority in `ca` instead";
+        report.warn(tls.verify.at, "whoever answers is believed to be the service", help);
+    }
+}
+
+fn complain(error: &tls::Error, tls: &UpstreamTls, report: &mut Report) {
+    // The pair was found good before, so an authority or a name is left to be wrong.
+    let ca = tls.ca.as_ref().map(|file| file.at);
+    let name = tls.server_name.as_ref().map(|name| name.at);
+    let at = match error {
+        tls::Error::Name(_) => name.or(ca),
+        tls::Error::Certificate(_)
+        | tls::Error::Key(_)
+        | tls::Error::Mismatch(_)
+        | tls::Error::Authority(_)
+        | tls::Error::Versions => ca.or(name),
+    };
+    let at = at.unwrap_or(tls.verify.at);
+    files::complain(error, at, at, report);
+}

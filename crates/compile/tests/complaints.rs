@@ -1,0 +1,391 @@
+//! What can be read and makes no sense, and what is said about it.
+#![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use plan::telemetry::Telemetry;
+
+fn said(text: &str, folder: &Path) -> String {
+    let loaded = config::parse(text, &folder.join("gate.yaml"));
+    let report = match compile::compile(&loaded, None, &Telemetry::new(1)) {
+        Ok(compiled) => compiled.warnings,
+        Err(report) => {
+            assert!(report.has_errors());
+            report
+        }
+    };
+    match folder.as_os_str().is_empty() {
+        true => report.to_string(),
+        false => report.to_string().replace(&format!("{}/", folder.display()), ""),
+    }
+}
+
+/// Routes and upstreams below a good listener.
+fn check(text: &str, expected: Expect) {
+    let text = format!("listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\n{text}");
+    expected.assert_eq(&said(&text, Path::new("")));
+}
+
+#[test]
+fn mistakes_of_every_kind_are_all_said() {
+    expect![[r#"
+        gate.yaml:3:13: unknown key `adress`; did you mean `address`?
+          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `limits` and `timeout`
+        gate.yaml:4:60: cannot read `none.pem`: there is no such file
+          help: name a PEM file that the gateway may read; a relative path starts at this file's folder
+        gate.yaml:4:75: cannot read `none.key`: there is no such file
+          help: name a PEM file that the gateway may read; a relative path starts at this file's folder
+        gate.yaml:6:68: the duration `1` has no unit
+          help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+        gate.yaml:7:3: the key `orders` is here twice; the first is on line 6
+          help: remove one of the two, or give it another name
+        gate.yaml:8:21: an upstream without a target
+          help: write at least one URL such as `http://10.0.0.1:8080`
+        gate.yaml:10:54: there is no upstream `order`; did you mean `orders`?
+          help: name one of the `upstreams`
+        gate.yaml:11:19: the routes `again` and `orders` match the same requests; the other match is at gate.yaml:10:20
+          help: give one of them another path, host, method, header or query parameter
+        gate.yaml:12:61: the route `both` ends in both `upstream` and `respond`
+          help: keep one of the two
+        gate.yaml:13:3: the route `none` has no destination
+          help: add `upstream: NAME` or `respond: { status: 200, body: "..." }`
+        gate.yaml:13:26: the path `nowhere` cannot be matched: a path begins with `/`
+          help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
+        gate.yaml:14:52: the paths of this route, `/a/**`, do not begin with `/b`
+          help: write `/a` or a part of it
+    "#]].assert_eq(&said(
+        r#"
+listen:
+  public: { adress: "127.0.0.1:8080" }
+  secure: { address: "127.0.0.1:8443", tls: { certificate: none.pem, key: none.key } }
+upstreams:
+  orders: { targets: ["http://10.0.0.1:8080"], timeout: { connect: 1 } }
+  orders: { targets: ["http://10.0.0.2:8080"] }
+  empty: { targets: [] }
+routes:
+  orders: { match: { path: "/orders/**" }, upstream: order }
+  again: { match: { path: "/orders/**" }, respond: {} }
+  both: { match: { path: /both }, upstream: empty, respond: {} }
+  none: { match: { path: nowhere } }
+  strip: { match: { path: "/a/**" }, strip_prefix: /b, upstream: orders }
+"#,
+        Path::new(""),
+    ));
+}
+
+#[test]
+fn nothing_at_all() {
+    expect![[r#"
+        gate.yaml:1:1: there is nothing to listen on
+          help: write `listen: { public: { address: "0.0.0.0:8080" } }`
+    "#]]
+    .assert_eq(&said("workers: 1\n", Path::new("")));
+    check(
+        "routes: {}\n",
+        expect![[r#"
+            gate.yaml:1:1: warning: there is no route, so every request is answered with 404
+              help: write `routes: { NAME: { match: { path: "/**" }, upstream: NAME } }`
+        "#]],
+    );
+}
+
+#[test]
+fn addresses_that_clash() {
+    expect![[r#"
+        gate.yaml:4:61: `head_bytes_max` of 100 bytes is out of bounds
+          help: write a size from `1KiB` to `16MiB`
+        gate.yaml:4:85: `target_bytes_max` is larger than `head_bytes_max`, which the target is part of
+          help: raise `head_bytes_max` or lower this
+        gate.yaml:5:17: `c` and `a` have the same address 127.0.0.1:8080; the other is at gate.yaml:3:17
+          help: give one of them another port
+        gate.yaml:5:61: `head_bytes_max` of 1073741824 bytes is out of bounds
+          help: write a size from `1KiB` to `16MiB`
+        gate.yaml:8:19: `admin` and `b` have the same address 127.0.0.1:8081; the other is at gate.yaml:4:17
+          help: give one of them another port
+    "#]].assert_eq(&said(
+        r#"
+listen:
+  a: { address: "127.0.0.1:8080" }
+  b: { address: "127.0.0.1:8081", limits: { head_bytes_max: 100B, target_bytes_max: 1KiB } }
+  c: { address: "localhost:8080", limits: { head_bytes_max: 1GiB } }
+  d: { address: "127.0.0.1:0", limits: { head_bytes_max: 8KiB } }
+  e: { address: "127.0.0.1:0" }
+admin: { address: "127.0.0.1:8081" }
+routes: { r: { match: {}, respond: {} } }
+"#,
+        Path::new(""),
+    ));
+}
+
+#[test]
+fn routes_that_match_the_same() {
+    check(
+        r#"
+routes:
+  a: { match: { path: /x, host: [a.example, "*.example"], methods: [GET, POST] }, respond: {} }
+  b: { match: { path: /x, host: A.example, methods: PUT }, respond: {} }
+  c: { match: { path: /x, host: [b.example, "*.example"], methods: POST }, respond: {} }
+  d: { match: { path: "/{a}/y" }, respond: {} }
+  e: { match: { path: "/{b}/y" }, respond: {} }
+  f: { match: { path: "/{b}/y", headers: { x-a: "1" } }, respond: {} }
+  g: { match: { path: "/{b}/y", headers: { X-A: "1" } }, respond: {} }
+  h: { match: { path: "/{b}/y", query: { a: "1" } }, respond: {} }
+  i: { match: { path: /z, host: [one.example, ONE.example] }, respond: {} }
+"#,
+        expect![[r#"
+            gate.yaml:6:15: the routes `c` and `a` match the same requests; the other match is at gate.yaml:4:15
+              help: give one of them another path, host, method, header or query parameter
+            gate.yaml:8:15: the routes `e` and `d` match the same requests; the other match is at gate.yaml:7:15
+              help: give one of them another path, host, method, header or query parameter
+            gate.yaml:10:15: the routes `g` and `f` match the same requests; the other match is at gate.yaml:9:15
+              help: give one of them another path, host, method, header or query parameter
+            gate.yaml:12:15: a host is here twice
+              help: remove one of the two
+        "#]],
+    );
+}
+
+#[test]
+fn names_that_lead_nowhere() {
+    check(
+        r#"
+upstreams:
+  orders: { targets: ["http://h"] }
+  unused: { targets: ["http://h", "http://h:80"] }
+  broken: { targets: [h] }
+routes:
+  a: { match: { path: /a }, upstream: oders }
+  b: { match: { path: /b }, upstream: payments }
+  c: { match: { path: /c }, upstream: broken }
+  d: { match: { path: /d }, upstrem: orders }
+  e: { match: { path: /e }, upstream: orders }
+telemetry: { access_log: { format: "{client} {stats}" } }
+"#,
+        expect![[r#"
+            gate.yaml:6:23: the target `h` has no scheme
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:8:39: there is no upstream `oders`; did you mean `orders`?
+              help: name one of the `upstreams`
+            gate.yaml:9:39: there is no upstream `payments`
+              help: name one of the `upstreams`
+            gate.yaml:11:29: unknown key `upstrem`; did you mean `upstream`?
+              help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `policies`, `upstream` and `respond`
+            gate.yaml:13:36: there is no field `stats`; did you mean `status`?
+              help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {user_agent} {tls} {fault} {cause}; write `{{` for a brace itself
+            gate.yaml:5:3: warning: no route ends at the upstream `unused`
+              help: remove it, or name it in a route's `upstream`
+            gate.yaml:5:35: warning: the target `http://h:80` is here twice
+              help: give it a `weight` instead
+        "#]],
+    );
+}
+
+#[test]
+fn words_of_http_that_are_none() {
+    check(
+        r#"
+upstreams: { u: { targets: ["http://h"], health: { path: health } } }
+routes:
+  a:
+    match:
+      path: "/a b"
+      host: ["*", "a.*.example", "x.example:80", "no host", "[::1]", "*.", ""]
+      methods: [get, "G T"]
+      headers: { "x y": z }
+    host: "a b"
+    policies:
+      - headers:
+          request: { set: { host: x, "x y": z, x-a: " b" }, add: { Content-Length: 5 }, remove: [Host, connection, "a:b"] }
+          response: { set: { x-a: "b\nc" } }
+    upstream: u
+  b: { match: { path: /b }, strip_prefix: /b, host: x, respond: { status: 204, body: x, headers: { transfer-encoding: chunked } } }
+  c: { match: { path: /c }, strip_prefix: /c, host: target, respond: { headers: { "": x } } }
+"#,
+        expect![[r#"
+            gate.yaml:3:58: `health` cannot be asked for
+              help: write a path that begins with `/`, such as `/health`
+            gate.yaml:7:13: the path `/a b` cannot be matched: ' ' cannot stand in a path; write it percent-encoded
+              help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
+            gate.yaml:8:14: `*` alone is no host; leave `host` out to match any
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:8:19: `a.*.example` has a `*` that is not its whole first part
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:8:34: `x.example:80` has a port; hosts are matched without theirs
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:8:50: `no host` is not a host
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:8:70: `*` alone is no host; leave `host` out to match any
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:8:76: `` is not a host
+              help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+            gate.yaml:9:17: methods are told apart by case, and no client sends `get`
+              help: write `GET`
+            gate.yaml:9:22: `G T` cannot be a method
+              help: write methods such as `GET` and `POST`
+            gate.yaml:10:18: `x y` cannot be the name of a header
+              help: write letters, digits and dashes, such as `x-tier`
+            gate.yaml:11:11: `a b` cannot be sent as a Host
+              help: write `preserve`, `target`, or a name such as `orders.internal`
+            gate.yaml:14:29: the Host is not changed by a policy
+              help: write the route's `host` key: `host: target`, or a name
+            gate.yaml:14:38: `x y` cannot be the name of a header
+              help: write letters, digits and dashes, such as `x-tier`
+            gate.yaml:14:53: ` b` cannot be the value of a header
+              help: write one line without control characters, and without blanks around it
+            gate.yaml:14:68: `content-length` is not an operator's to change
+              help: remove it; the gateway writes it for each connection
+            gate.yaml:14:98: the Host is not changed by a policy
+              help: write the route's `host` key: `host: target`, or a name
+            gate.yaml:14:104: `connection` is not an operator's to change
+              help: remove it; the gateway writes it for each connection
+            gate.yaml:14:116: `a:b` cannot be the name of a header
+              help: write letters, digits and dashes, such as `x-tier`
+            gate.yaml:15:35: `b\nc` cannot be the value of a header
+              help: write one line without control characters, and without blanks around it
+            gate.yaml:17:65: a reply with status 204 has no body
+              help: remove `body`, or write another status
+            gate.yaml:18:83: `` cannot be a name
+              help: write 1 to 128 printable characters
+            gate.yaml:17:43: warning: `strip_prefix` has no effect on a fixed reply
+              help: remove it
+            gate.yaml:17:53: warning: `host` has no effect on a fixed reply
+              help: remove it
+            gate.yaml:18:43: warning: `strip_prefix` has no effect on a fixed reply
+              help: remove it
+            gate.yaml:18:53: warning: `host` has no effect on a fixed reply
+              help: remove it
+        "#]],
+    );
+}
+
+#[test]
+fn paths_that_cannot_be_sent() {
+    check(
+        r#"
+upstreams: { u: { targets: ["http://h"] } }
+routes:
+  a: { match: { path: "/a/{id}/x/**" }, strip_prefix: "/a/{id}", upstream: u }
+  b: { match: { path: "/b/{id}" }, strip_prefix: /b/c, upstream: u }
+  c: { match: { path: "/{c}/**" }, strip_prefix: /c, upstream: u }
+  d: { match: { path: "/d/{user}/**" }, rewrite: "/{usr}", upstream: u }
+  e: { match: { path: "/e/{user}" }, rewrite: "/{**}", upstream: u }
+  f: { match: { path: /f }, rewrite: "{x}", upstream: u }
+  g: { match: { path: /g }, rewrite: "/x?y", upstream: u }
+  h: { match: { path: /h }, rewrite: "/x/../y", upstream: u }
+  i: { match: { path: /i }, rewrite: "/{x", upstream: u }
+  j: { match: { path: /j }, rewrite: /x, strip_prefix: /j, upstream: u }
+  k: { match: { path: "/k/**/x" }, upstream: u }
+  l: { match: { path: "/l/{a}/{a}" }, upstream: u }
+  m: { match: { path: /m }, strip_prefix: m, upstream: u }
+"#,
+        expect![[r#"
+            gate.yaml:5:55: `/a/{id}` is no prefix that can be cut
+              help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
+            gate.yaml:6:50: the paths of this route, `/b/{id}`, do not begin with `/b/c`
+              help: write `/b` or a part of it
+            gate.yaml:7:50: the paths of this route, `/{c}/**`, do not begin with `/c`
+              help: write no `strip_prefix`: the path begins with nothing fixed
+            gate.yaml:8:50: there is no parameter `usr`; did you mean `user`?
+              help: write a path with `{user}`, `{**}`
+            gate.yaml:9:47: `{**}` has nothing to stand for
+              help: write a path with `{user}`
+            gate.yaml:10:38: a rewritten path begins with `/`
+              help: the match has no parameters and no `/**` to use here
+            gate.yaml:11:38: '?' cannot stand in a path; write it percent-encoded
+              help: the match has no parameters and no `/**` to use here
+            gate.yaml:12:38: `.` and `..` cannot stand in a path that is sent
+              help: the match has no parameters and no `/**` to use here
+            gate.yaml:13:38: a `{` without its `}`
+              help: the match has no parameters and no `/**` to use here
+            gate.yaml:14:38: `rewrite` and `strip_prefix` both say what path is sent
+              help: keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`
+            gate.yaml:15:23: the path `/k/**/x` cannot be matched: `*` stands only in `/**`, and only at the end; one segment is `{name}`
+              help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
+            gate.yaml:16:23: the path `/l/{a}/{a}` cannot be matched: parameter `a` appears twice
+              help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
+            gate.yaml:17:43: `m` is no prefix that can be cut
+              help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
+        "#]],
+    );
+}
+
+#[test]
+fn tls_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = |name: &str| {
+        let made = rcgen::generate_simple_self_signed([format!("{name}.example")]).unwrap();
+        fs::write(folder.path().join(format!("{name}.pem")), made.cert.pem()).unwrap();
+        fs::write(folder.path().join(format!("{name}.key")), made.signing_key.serialize_pem())
+            .unwrap();
+    };
+    pair("a");
+    pair("b");
+    fs::write(folder.path().join("text.pem"), "hello\n").unwrap();
+    expect![[r#"
+        gate.yaml:6:58: cannot read `none.pem`: there is no such file
+          help: name a PEM file that the gateway may read; a relative path starts at this file's folder
+        gate.yaml:6:73: cannot read `.`: it is a folder
+          help: name a PEM file that the gateway may read; a relative path starts at this file's folder
+        gate.yaml:7:70: certificate and key do not fit: keys may not be consistent: KeyMismatch
+          help: name the key that the certificate was made with
+        gate.yaml:7:84: `b.*` has a `*` that is not its whole first part
+          help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
+        gate.yaml:7:106: no usable certificate: no CERTIFICATE block
+          help: name a PEM file with `-----BEGIN CERTIFICATE-----`
+        gate.yaml:8:68: no usable private key: no items found
+          help: name a PEM file with an unencrypted `-----BEGIN PRIVATE KEY-----`
+        gate.yaml:9:88: no TLS version is allowed
+          help: write `versions: [1.2, 1.3]`
+        gate.yaml:10:90: no usable authority certificate: no usable certificate: no CERTIFICATE block
+          help: name a PEM file with the certificates of the authorities to believe
+        gate.yaml:13:56: a certificate without its key
+          help: add `key: FILE`
+        gate.yaml:14:50: a key without its certificate
+          help: add `certificate: FILE`
+        gate.yaml:15:46: no usable authority certificate: no usable certificate: no CERTIFICATE block
+          help: name a PEM file with the certificates of the authorities to believe
+        gate.yaml:16:66: `a b` is neither a DNS name nor an address
+          help: write the DNS name or the address in the certificate
+        gate.yaml:12:3: warning: no route ends at the upstream `good`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:13:3: warning: no route ends at the upstream `alone`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:14:3: warning: no route ends at the upstream `keyless`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:15:3: warning: no route ends at the upstream `text`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:16:3: warning: no route ends at the upstream `name`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:17:3: warning: no route ends at the upstream `plain`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:17:46: warning: no target speaks TLS, so this has no effect
+          help: write targets as `https://HOST:PORT`, or remove `tls`
+        gate.yaml:18:3: warning: no route ends at the upstream `any`
+          help: remove it, or name it in a route's `upstream`
+        gate.yaml:18:49: warning: whoever answers is believed to be the service
+          help: name the service's authority in `ca` instead
+    "#]].assert_eq(&said(
+        r#"
+listen:
+  good:
+    address: "127.0.0.1:0"
+    tls: { certificate: a.pem, key: a.key, sni: { "*.b.example": { certificate: b.pem, key: b.key } }, client_ca: a.pem }
+  missing: { address: "127.0.0.1:0", tls: { certificate: none.pem, key: . } }
+  swapped: { address: "127.0.0.1:0", tls: { certificate: a.pem, key: b.key, sni: { "b.*": { certificate: text.pem, key: b.key } } } }
+  nokey: { address: "127.0.0.1:0", tls: { certificate: a.pem, key: a.pem } }
+  versions: { address: "127.0.0.1:0", tls: { certificate: a.pem, key: a.key, versions: [] } }
+  authority: { address: "127.0.0.1:0", tls: { certificate: a.pem, key: a.key, client_ca: text.pem } }
+upstreams:
+  good: { targets: ["https://h"], tls: { ca: a.pem, certificate: b.pem, key: b.key, server_name: b.example } }
+  alone: { targets: ["https://h"], tls: { certificate: b.pem } }
+  keyless: { targets: ["https://h"], tls: { key: b.key } }
+  text: { targets: ["https://h"], tls: { ca: text.pem } }
+  name: { targets: ["https://h"], tls: { ca: a.pem, server_name: "a b" } }
+  plain: { targets: ["http://h"], tls: { ca: a.pem } }
+  any: { targets: ["https://h"], tls: { verify: false } }
+"#,
+        folder.path(),
+    ));
+}

@@ -1,0 +1,398 @@
+//! What a plan says, and what it keeps of the one before.
+#![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::Loaded;
+use expect_test::{Expect, expect};
+use plan::Plan;
+use plan::telemetry::Telemetry;
+
+const TEXT: &str = r#"
+listen:
+  public: { address: "127.0.0.1:8080" }
+  inside: { address: "127.0.0.1:8081", trusted_proxies: [10.0.0.0/8] }
+admin: { address: "127.0.0.1:9901" }
+workers: 2
+upstreams:
+  orders:
+    targets: ["http://10.0.0.1:8080", { url: "https://h", weight: 2 }]
+    retry: { attempts: 2, on: [reset, 503, timeout] }
+    health: { path: /health }
+  other: { targets: ["http://10.0.0.3"], balance: { hash: { by: "cookie:s" } } }
+routes:
+  orders:
+    match: { path: "/orders/**", host: [api.example.com, "*.example.org"], methods: [GET, POST] }
+    strip_prefix: /orders/
+    limits: { body_bytes_max: 1MiB }
+    policies:
+      - headers: { request: { set: { X-A: "$${b}" }, remove: [x-c] } }
+      - headers: {}
+    upstream: orders
+  gold:
+    match: { path: "/orders/**", host: api.example.com, headers: { X-Tier: gold }, query: { v: { present: true } } }
+    rewrite: "/gold/{**}"
+    host: orders.internal:8080
+    upstream: orders
+  one:
+    match: { path: "/users/{id}/cards/{card}" }
+    rewrite: "/cards/{card}/of/{id}"
+    host: target
+    upstream: other
+  hello: { match: { path: /hello }, respond: { body: "hello\n", headers: { Content-Type: text/plain } } }
+telemetry: { access_log: { format: "{client} {status}", path: /var/log/access.log } }
+"#;
+
+fn load(text: &str) -> Loaded {
+    config::parse(text, Path::new("gate.yaml"))
+}
+
+fn compile(text: &str, previous: Option<&Plan>, telemetry: &Telemetry) -> Plan {
+    let compiled = compile::compile(&load(text), previous, telemetry);
+    compiled.map_err(|report| report.to_string()).unwrap().plan
+}
+
+#[test]
+fn the_whole_in_words() {
+    let plan = compile(TEXT, None, &Telemetry::new(2));
+    let config = load(TEXT).config.unwrap();
+    let text = compile::explain(&config, &plan);
+    expect![[r##"
+        # Everything that is in effect, defaults included.
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+            http2: true
+            proxy_protocol: false
+            trusted_proxies: []
+            limits:
+              head_bytes_max: 64KiB
+              target_bytes_max: 16KiB
+              headers_max: 128
+              connections_max: 65536
+              streams_max: 128
+            timeout:
+              head: 10s
+              body: 30s
+              idle: 75s
+              tls: 10s
+          inside:
+            address: "127.0.0.1:8081"
+            http2: true
+            proxy_protocol: false
+            trusted_proxies: ["10.0.0.0/8"]
+            limits:
+              head_bytes_max: 64KiB
+              target_bytes_max: 16KiB
+              headers_max: 128
+              connections_max: 65536
+              streams_max: 128
+            timeout:
+              head: 10s
+              body: 30s
+              idle: 75s
+              tls: 10s
+        admin:
+          address: "127.0.0.1:9901"
+        workers: 2
+        shutdown:
+          drain: 30s
+        upstreams:
+          orders:
+            targets:
+              - { url: "http://10.0.0.1:8080", weight: 1 }
+              - { url: "https://h:443", weight: 2 }
+            balance: round_robin
+            timeout:
+              connect: 1s
+              response: 1m
+              idle: 1m
+            retry:
+              attempts: 2
+              "on": [reset, 503, timeout]
+              body_bytes_max: 64KiB
+            health:
+              path: /health
+              interval: 10s
+              timeout: 1s
+              unhealthy_after: 2
+              healthy_after: 2
+              statuses: ["200-399"]
+            breaker:
+              connections: 65536
+              requests: 65536
+              pending: 65536
+            pool:
+              idle_max: 1024
+            dns:
+              refresh: 5s
+            tls:
+              verify: true
+          other:
+            targets:
+              - { url: "http://10.0.0.3:80", weight: 1 }
+            balance:
+              hash:
+                by: "cookie:s"
+            timeout:
+              connect: 1s
+              response: 1m
+              idle: 1m
+            retry:
+              attempts: 0
+              "on": [connect_failure]
+              body_bytes_max: 64KiB
+            breaker:
+              connections: 65536
+              requests: 65536
+              pending: 65536
+            pool:
+              idle_max: 1024
+            dns:
+              refresh: 5s
+            tls:
+              verify: true
+        routes:
+          orders:
+            match:
+              path: "/orders/**"
+              host: [api.example.com, "*.example.org"]
+              methods: [GET, POST]
+              headers: {}
+              query: {}
+            strip_prefix: /orders/
+            host: preserve
+            limits:
+              body_bytes_max: 1MiB
+            policies:
+              - { headers: { request: { set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { set: {}, add: {}, remove: [] } } }
+              - { headers: { request: { set: {}, add: {}, remove: [] }, response: { set: {}, add: {}, remove: [] } } }
+            upstream: orders
+          gold:
+            match:
+              path: "/orders/**"
+              host: api.example.com
+              methods: []
+              headers:
+                X-Tier: gold
+              query:
+                v:
+                  present: true
+            rewrite: "/gold/{**}"
+            host: "orders.internal:8080"
+            limits: {}
+            policies: []
+            upstream: orders
+          one:
+            match:
+              path: "/users/{id}/cards/{card}"
+              host: []
+              methods: []
+              headers: {}
+              query: {}
+            rewrite: "/cards/{card}/of/{id}"
+            host: target
+            limits: {}
+            policies: []
+            upstream: other
+          hello:
+            match:
+              path: /hello
+              host: []
+              methods: []
+              headers: {}
+              query: {}
+            host: preserve
+            limits: {}
+            policies: []
+            respond:
+              status: 200
+              body: "hello\n"
+              headers:
+                Content-Type: text/plain
+        telemetry:
+          access_log:
+            format: "{client} {status}"
+            path: /var/log/access.log
+
+        # Plan 1: 2 workers.
+        # Routes, as written. The most specific one that matches is taken:
+        # exact host, then the longer path, then methods, headers, query.
+        #   orders: api.example.com/orders/** GET|POST
+        #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
+        #     policy headers: request: head
+        #     policy headers: nothing to do
+        #   orders: *.example.org/orders/** GET|POST
+        #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
+        #     policy headers: request: head
+        #     policy headers: nothing to do
+        #   gold: api.example.com/orders/**, header x-tier = gold, query v present
+        #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path /gold/{**}, Host orders.internal:8080
+        #   one: /users/{id}/cards/{card}
+        #     -> upstream `other` (http://10.0.0.3), the path /cards/{card}/of/{id}, the target's Host
+        #   hello: /hello
+        #     -> a fixed reply, status 200, 6 bytes
+    "##]].assert_eq(&text);
+    let again = load(&text);
+    assert!(again.report.is_empty(), "{}", again.report);
+    assert_eq!(again.config.unwrap(), config);
+}
+
+#[test]
+fn one_request_in_words() {
+    let plan = compile(TEXT, None, &Telemetry::new(2));
+    let check = |method: &str, url: &str, headers: &[(&str, &str)], expected: Expect| {
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let text = compile::explain_request(&plan, method, url, &headers);
+        expected.assert_eq(&text.unwrap_or_else(|fault| fault));
+    };
+    check(
+        "GET",
+        "http://api.example.com/orders/1?x=y",
+        &[],
+        expect![[r#"
+        GET http://api.example.com/orders/1?x=y
+        route `orders`
+          matches api.example.com/orders/** GET|POST
+          matches *.example.org/orders/** GET|POST
+          a body over 1048576 bytes is refused with 413
+          policy headers: request: head
+          policy headers: nothing to do
+          -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
+        not taken:
+          `gold`: the header `x-tier` is not `gold`
+          `one`: the path is not /users/{id}/cards/{card}
+          `hello`: the path is not /hello
+    "#]],
+    );
+    check(
+        "PUT",
+        "http://API.example.com:80/orders?v=1",
+        &[("x-tier", "gold")],
+        expect![[r#"
+            PUT http://API.example.com:80/orders?v=1
+            route `gold`
+              matches api.example.com/orders/**, header x-tier = gold, query v present
+              -> upstream `orders` (http://10.0.0.1:8080, https://h), the path /gold/{**}, Host orders.internal:8080
+            not taken:
+              `orders`: the method PUT is not GET or POST
+              `one`: the path is not /users/{id}/cards/{card}
+              `hello`: the path is not /hello
+        "#]],
+    );
+    check(
+        "GET",
+        "/users/5/cards/7",
+        &[("Host", "x")],
+        expect![[r#"
+            GET /users/5/cards/7
+            route `one`
+              matches /users/{id}/cards/{card}
+              {id} is 5
+              {card} is 7
+              -> upstream `other` (http://10.0.0.3), the path /cards/{card}/of/{id}, the target's Host
+            not taken:
+              `hello`: the path is not /hello
+              `orders`: the host is not api.example.com
+              `gold`: the host is not api.example.com
+        "#]],
+    );
+    check(
+        "GET",
+        "/a/../hello#there",
+        &[],
+        expect![[r#"
+            GET /a/../hello#there
+            matched as /hello
+            route `hello`
+              matches /hello
+              -> a fixed reply, status 200, 6 bytes
+            not taken:
+              `one`: the path is not /users/{id}/cards/{card}
+              `orders`: the host is not api.example.com
+              `gold`: the host is not api.example.com
+        "#]],
+    );
+    check(
+        "GET",
+        "/../hello",
+        &[],
+        expect![[r#"
+        GET /../hello
+        refused with 400: the path leads above its root
+    "#]],
+    );
+    check(
+        "GET",
+        "http://h",
+        &[],
+        expect![[r#"
+            GET http://h
+            no route matches: 404
+            not taken:
+              `one`: the path is not /users/{id}/cards/{card}
+              `hello`: the path is not /hello
+              `orders`: the host is not api.example.com
+              `gold`: the host is not api.example.com
+        "#]],
+    );
+    check("G T", "/", &[], expect!["`G T` is not a method"]);
+    check("GET", "ftp://h/", &[], expect!["`ftp://h/` is neither http nor https"]);
+    check("GET", "hello", &[], expect!["`hello` is not a URL; write http://HOST/PATH or /PATH"]);
+    check("GET", "/", &[("a b", "c")], expect!["`a b: c` is not a header"]);
+}
+
+#[test]
+fn what_did_not_change_is_kept() {
+    let telemetry = Telemetry::new(2);
+    let first = compile(TEXT, None, &telemetry);
+    let changed = TEXT.replace("10.0.0.3", "10.0.0.4").replace("10.0.0.0/8", "10.0.0.0/9");
+    let second = compile(&changed, Some(&first), &telemetry);
+    let third = compile(TEXT, Some(&second), &telemetry);
+    assert_eq!([first.generation, second.generation, third.generation], [1, 2, 3]);
+
+    let same = |a: &Plan, b: &Plan, upstream: usize, listener: usize| {
+        (
+            Arc::ptr_eq(a.upstreams.get(upstream).unwrap(), b.upstreams.get(upstream).unwrap()),
+            Arc::ptr_eq(a.listeners.get(listener).unwrap(), b.listeners.get(listener).unwrap()),
+        )
+    };
+    assert_eq!(same(&first, &second, 0, 0), (true, true));
+    assert_eq!(same(&first, &second, 1, 1), (false, false));
+    assert_eq!(same(&second, &third, 1, 1), (false, false));
+    assert_eq!(same(&first, &third, 0, 0), (true, true));
+}
+
+#[test]
+fn an_upstream_keeps_its_state_when_a_route_to_it_moves() {
+    let telemetry = Telemetry::new(2);
+    let first = compile(TEXT, None, &telemetry);
+    let second = compile(&TEXT.replace("/users/", "/people/"), Some(&first), &telemetry);
+    for (old, new) in first.upstreams.iter().zip(&second.upstreams) {
+        assert!(Arc::ptr_eq(old, new));
+    }
+}
+
+#[test]
+fn the_number_of_workers_is_that_of_the_start() {
+    let telemetry = Telemetry::new(2);
+    let first = compile(TEXT, None, &telemetry);
+    let more = TEXT.replace("workers: 2", "workers: 3");
+    let second = compile::compile(&load(&more), Some(&first), &telemetry).map_err(drop).unwrap();
+    assert_eq!(second.plan.workers, 2);
+    expect![[r#"
+        gate.yaml:6:10: warning: there are 2 workers until the gateway is started again
+          help: restart it, or write the number that is running
+    "#]]
+    .assert_eq(&second.warnings.to_string());
+}
+
+#[test]
+fn a_bad_configuration_makes_no_metrics() {
+    let telemetry = Telemetry::new(1);
+    let bad = "listen: {}\nroutes: { secret: { match: {}, upstream: none } }\n";
+    assert!(compile::compile(&load(bad), None, &telemetry).is_err());
+    assert!(!telemetry.render().contains("secret"));
+}

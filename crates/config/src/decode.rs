@@ -1,0 +1,306 @@
+//! One definition of a key gives its type, its reading, its default, its schema and its words.
+//!
+//! Owns the [`Decode`] trait and the two macros that define sections and words. Decoding gathers every
+//! complaint: a value that cannot be read is complained about and its neighbours are still read.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use crate::node::{Entry, Node, Value};
+use crate::report::{At, Report, quote};
+use crate::schema::SchemaBuilder;
+
+/// A type that can be written in a configuration.
+pub trait Decode: Sized {
+    /// Reads a value; complains and gives nothing if it cannot.
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self>;
+
+    /// What it is when nothing was written; nothing if it has to be written.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// Writes it as it could have been read, with every default spelt out.
+    fn encode(&self) -> Json;
+
+    /// What may be written, as JSON Schema.
+    fn schema(schema: &mut SchemaBuilder) -> Json;
+}
+
+/// What decoding needs beside the value: where to complain, and where relative paths start.
+pub struct Decoder<'a> {
+    report: &'a mut Report,
+    /// How many values could not be read.
+    faults: usize,
+    /// Files that values name, for whoever watches for changes.
+    named: Vec<PathBuf>,
+}
+
+/// A map whose keys have been looked at.
+pub(crate) struct Section<'n> {
+    node: &'n Node,
+    /// Known keys that unknown ones were probably meant to be; they are not complained about as missing.
+    misspelt: Vec<&'n str>,
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(report: &'a mut Report) -> Self {
+        Self { report, faults: 0, named: Vec::new() }
+    }
+
+    pub(crate) fn into_named(self) -> Vec<PathBuf> {
+        self.named
+    }
+
+    /// Complains at a place.
+    pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
+        self.faults += 1;
+        self.report.error(at, what, help);
+    }
+
+    /// The candidate an operator most likely meant.
+    pub(crate) fn suggest<'c>(
+        &self,
+        wrong: &str,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> Option<&'c str> {
+        self.report.suggest(wrong, candidates)
+    }
+
+    /// Grows with each value that could not be read.
+    pub(crate) fn faults(&self) -> usize {
+        self.faults
+    }
+
+    /// Complains that a value is not what the key takes.
+    pub fn expected(&mut self, node: &Node, what: &str, help: impl Into<String>) {
+        if let Value::Unreadable = node.value {
+            self.faults += 1;
+            return;
+        }
+        self.error(node.at, format!("expected {what}, found {}", node.describe()), help);
+    }
+
+    /// The path as seen from the file that names it.
+    pub(crate) fn resolve(&mut self, path: &str, at: At) -> PathBuf {
+        let folder = self.report.sources().of(at).map(|source| source.folder.as_path());
+        let path = folder.unwrap_or(Path::new("")).join(path);
+        self.named.push(path.clone());
+        path
+    }
+
+    /// The entries of a map, whatever its keys.
+    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Entry]> {
+        match &node.value {
+            Value::Map(entries) => Some(entries),
+            Value::Null => {
+                let help = "write it with its keys indented below, `{}` for an empty one, or remove the key";
+                self.error(node.owner, format!("expected {what}, found nothing"), help);
+                None
+            }
+            Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                self.expected(
+                    node,
+                    what,
+                    "write `{ key: value }`, or one `key: value` on each line",
+                );
+                None
+            }
+        }
+    }
+
+    /// The node if it is a map; complains about every key that is not among `known`.
+    pub(crate) fn section<'n>(&mut self, node: &'n Node, known: &[&'n str]) -> Option<Section<'n>> {
+        let entries = self.entries(node, "a map")?;
+        let mut misspelt = Vec::new();
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            let meant = self.suggest(&entry.key, known.iter().copied());
+            misspelt.extend(meant);
+            self.error(
+                entry.key_at,
+                format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant)),
+                format!("the keys here are {}", list(known, "and")),
+            );
+        }
+        Some(Section { node, misspelt })
+    }
+
+    /// One key of a section: what was written, else what it is when nothing was.
+    ///
+    /// What was written and cannot be read is complained about and counts as absent, so that the rest of
+    /// the configuration can still be looked at. Nothing is served from it: there was a complaint.
+    pub(crate) fn field<T: Decode>(
+        &mut self,
+        section: &Section<'_>,
+        key: &str,
+        doc: &str,
+        absent: Option<T>,
+    ) -> Option<T> {
+        if let Some(node) = section.node.get(key) {
+            return T::decode(node, self).or(absent);
+        }
+        if absent.is_none() && !section.misspelt.contains(&key) {
+            let doc = doc.trim().split("\n").next().unwrap_or_default();
+            self.error(
+                section.node.owner,
+                format!("the key `{key}` is missing"),
+                format!("add `{key}`: {doc}"),
+            );
+        }
+        absent
+    }
+
+    /// One word out of a fixed few.
+    pub(crate) fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
+        let help = format!("write {}", list(words, "or"));
+        let Some(text) = node.text() else {
+            self.expected(node, "a word", help);
+            return None;
+        };
+        let found = words.iter().copied().find(|word| *word == text);
+        if found.is_none() {
+            let meant = self.suggest(&text.to_ascii_lowercase(), words.iter().copied());
+            let what = format!("{} is not known here{}", quote(text), did_you_mean(meant));
+            self.error(node.at, what, help);
+        }
+        found
+    }
+}
+
+/// The end of a complaint about a word that is almost right.
+pub(crate) fn did_you_mean(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
+}
+
+/// `a`, `b` and `c` as a sentence says them.
+pub(crate) fn list(words: &[&str], and: &str) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} {and} {last}", others.join(", ")),
+        None => "none".to_owned(),
+    }
+}
+
+/// Defines a section: a map with fixed keys.
+///
+/// `name: Type` takes what the type is when absent, and is a required key if the type has nothing for
+/// that. `name: Type = value` states the default. `name as "key"` is for keys that Rust reserves. The
+/// doc comments are the help texts and the schema's descriptions.
+macro_rules! keys {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $field_doc:literal])*
+                $field:ident $(as $key:literal)? : $ty:ty $(= $default:expr)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {
+            $( $(#[doc = $field_doc])* $vis $field: $ty, )*
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn decode(
+                node: &$crate::node::Node,
+                decoder: &mut $crate::decode::Decoder<'_>,
+            ) -> Option<Self> {
+                const KEYS: &[&str] = &[$( $crate::decode::keys!(@key $field $($key)?) ),*];
+                let section = decoder.section(node, KEYS)?;
+                $(
+                    let $field = decoder.field::<$ty>(
+                        &section,
+                        $crate::decode::keys!(@key $field $($key)?),
+                        concat!($($field_doc, "\n"),*),
+                        $crate::decode::keys!(@absent $ty $(, $default)?),
+                    );
+                )*
+                Some(Self { $( $field: $field?, )* })
+            }
+
+            fn absent() -> Option<Self> {
+                Some(Self { $( $field: $crate::decode::keys!(@absent $ty $(, $default)?)?, )* })
+            }
+
+            fn encode(&self) -> serde_json::Value {
+                let mut map = serde_json::Map::new();
+                $(
+                    let value = $crate::decode::Decode::encode(&self.$field);
+                    if !value.is_null() {
+                        map.insert($crate::decode::keys!(@key $field $($key)?).to_owned(), value);
+                    }
+                )*
+                serde_json::Value::Object(map)
+            }
+
+            fn schema(schema: &mut $crate::schema::SchemaBuilder) -> serde_json::Value {
+                schema.section(stringify!($name), concat!($($doc, "\n"),*), |section| {
+                    $(
+                        section.key::<$ty>(
+                            $crate::decode::keys!(@key $field $($key)?),
+                            concat!($($field_doc, "\n"),*),
+                            $crate::decode::keys!(@absent $ty $(, $default)?),
+                        );
+                    )*
+                })
+            }
+        }
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@absent $ty:ty) => { <$ty as $crate::decode::Decode>::absent() };
+    (@absent $ty:ty, $default:expr) => { Some::<$ty>($default) };
+}
+
+/// Defines a value that is one of a few words.
+macro_rules! words {
+    (
+        $(#[doc = $doc:literal])*
+        pub enum $name:ident {
+            $( $(#[doc = $word_doc:literal])* $variant:ident = $word:literal ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $( $(#[doc = $word_doc])* $variant, )*
+        }
+
+        impl $name {
+            const WORDS: &[&str] = &[$($word),*];
+
+            /// As it is written in the configuration.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word, )*
+                }
+            }
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn decode(
+                node: &$crate::node::Node,
+                decoder: &mut $crate::decode::Decoder<'_>,
+            ) -> Option<Self> {
+                match decoder.word(node, Self::WORDS)? {
+                    $( $word => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+
+            fn encode(&self) -> serde_json::Value {
+                self.word().into()
+            }
+
+            fn schema(_: &mut $crate::schema::SchemaBuilder) -> serde_json::Value {
+                serde_json::json!({ "enum": Self::WORDS })
+            }
+        }
+    };
+}
+
+pub(crate) use {keys, words};

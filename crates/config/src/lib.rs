@@ -1,0 +1,49 @@
+//! What the operator wrote: text read into types, with the place of everything kept.
+//!
+//! Owns the keys of the configuration, their defaults, the JSON Schema that editors use, and the
+//! complaints about text that cannot be read. It gives nothing a meaning: whether a route's upstream
+//! exists, or a certificate fits its key, is `compile`'s business. It never sees traffic.
+//!
+//! Text enters by [`load`] (a file or a folder) or [`parse`] (text in hand) and leaves as a [`Loaded`]
+//! or as a [`Report`] with every complaint.
+//!
+//! The public names:
+//!
+//! - [`load`], [`parse`], [`json_schema`], [`Loaded`]: in and out.
+//! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
+//!   write instead. `compile` makes its complaints with the same types.
+//! - [`Config`] and one struct for each section below it: [`Listener`], [`Upstream`], [`Route`], ...
+//!   A field is a key; its type says what may be written; its default stands beside it in the source.
+//! - [`Policy`]: one variant for each kind of policy, each kind in its own file under `policies/`.
+//! - [`Map`], [`Spanned`], [`FilePath`], [`Size`], ...: the shapes values are written in.
+//! - [`Decode`]: one definition gives reading, writing back (`explain`), and the schema.
+//!   [`Decode::encode`] of a [`Config`] is the configuration with every default spelt out.
+
+#![forbid(unsafe_code)]
+
+mod decode;
+mod load;
+mod node;
+mod policies;
+mod report;
+mod schema;
+mod sections;
+mod substitute;
+mod values;
+mod yaml;
+
+pub use decode::{Decode, Decoder};
+pub use load::{Loaded, load, parse};
+pub use node::Node;
+pub use policies::{Headers, HeadersEdit, Policy};
+pub use report::{At, Complaint, Report, Severity, Source, Sources};
+pub use schema::{SchemaBuilder, json_schema};
+pub use sections::{
+    AccessLog, Admin, Balance, Breaker, Certificate, Config, Dns, Health, Listener, ListenerLimits,
+    ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, Pool, Respond, Retry, Route,
+    RouteHost, RouteLimits, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls,
+};
+pub use values::{
+    Address, Between, FilePath, HashBy, Map, Network, OneOrMore, RetryOn, Size, Spanned,
+    StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch,
+};

@@ -1,0 +1,212 @@
+//! A file, a folder of files or text in hand, read into a [`Config`].
+//!
+//! Owns which files are read, and how the files of a folder become one configuration.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::decode::{Decode, Decoder};
+use crate::node::{Entry, Node, Value};
+use crate::report::{At, Report, Source, Sources};
+use crate::sections::Config;
+use crate::substitute::{Substitution, Variables, read_text};
+use crate::yaml;
+
+/// What came of reading a configuration.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What the operator wrote, defaults filled in; nothing if the text has no shape at all. If the report
+    /// has errors it is what could be read, for `compile` to find the other complaints and never to serve.
+    pub config: Option<Config>,
+    /// What could not be read. Its sources are the texts that places point into.
+    pub report: Report,
+    /// Everything it depends on: the files of the configuration, those put in by `${file:PATH}`, and
+    /// those that values name, such as certificates. A change to one of them is a change.
+    pub files: Vec<PathBuf>,
+}
+
+/// The keys of the configuration whose maps several files of a folder may add to. Every other key belongs
+/// to one file.
+const KEYED_BY_NAME: &[&str] = &["listen", "upstreams", "routes"];
+
+/// More files than this in one folder are not a configuration.
+const FILES_MAX: usize = 10_000;
+
+/// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration.
+pub fn load(path: &Path) -> Loaded {
+    let mut reading = Reading::default();
+    match path.is_dir() {
+        true => reading.add_folder(path),
+        false => reading.add_file(path),
+    }
+    reading.finish(&environment())
+}
+
+/// Reads text in hand. Relative paths start at the folder of `name`.
+pub fn parse(text: &str, name: &Path) -> Loaded {
+    parse_with(text, name, &environment())
+}
+
+/// [`parse`] with variables of the caller's.
+pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> Loaded {
+    let mut reading = Reading::default();
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    match bytes > yaml::FILE_BYTES_MAX {
+        true => {
+            reading.unreadable(name, &format!("it is larger than {} bytes", yaml::FILE_BYTES_MAX))
+        }
+        false => reading.texts.push(source(name, text.to_owned())),
+    }
+    reading.finish(variables)
+}
+
+fn environment() -> HashMap<String, String> {
+    // Variables that are not text cannot be meant by a configuration that is.
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn source(path: &Path, text: String) -> Source {
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    Source { name: path.display().to_string(), folder, text }
+}
+
+/// The texts read so far, and what was wrong with reading them.
+#[derive(Default)]
+struct Reading {
+    texts: Vec<Source>,
+    files: Vec<PathBuf>,
+    unreadable: Vec<(At, String)>,
+}
+
+impl Reading {
+    fn add_folder(&mut self, folder: &Path) {
+        self.files.push(folder.to_owned());
+        let listed = std::fs::read_dir(folder)
+            .and_then(|entries| entries.take(FILES_MAX).map(|entry| Ok(entry?.path())).collect());
+        let mut paths: Vec<PathBuf> = match listed {
+            Ok(paths) => paths,
+            Err(error) => return self.unreadable(folder, &error.to_string()),
+        };
+        paths.retain(|path| is_configuration(path));
+        paths.sort();
+        if paths.is_empty() {
+            self.unreadable(folder, "the folder has no file that ends in .yaml or .yml");
+        }
+        for path in paths {
+            self.add_file(&path);
+        }
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        self.files.push(path.to_owned());
+        match read_text(path, yaml::FILE_BYTES_MAX) {
+            Ok(text) => self.texts.push(source(path, text)),
+            Err(reason) => self.unreadable(path, &reason),
+        }
+    }
+
+    fn unreadable(&mut self, path: &Path, reason: &str) {
+        let index = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.texts.push(source(path, String::new()));
+        self.unreadable.push((At::file(index), format!("cannot read this: {reason}")));
+    }
+
+    fn finish(self, variables: Variables<'_>) -> Loaded {
+        let Self { texts, mut files, unreadable } = self;
+        let sources = Sources::new(texts);
+        let mut report = Report::new(sources.clone());
+        let mut unread = HashSet::new();
+        for (at, what) in unreadable {
+            report.error(at, what, "name a readable YAML file, or a folder of them");
+            unread.insert(at.file);
+        }
+
+        let mut trees = Vec::new();
+        for (file, source) in (0..).zip(sources.iter()) {
+            if unread.contains(&file) {
+                continue;
+            }
+            let Some(mut tree) = yaml::read(&source.text, file, &mut report) else { continue };
+            Substitution {
+                variables,
+                folder: &source.folder,
+                files: &mut files,
+                report: &mut report,
+                bytes: 0,
+            }
+            .apply(&mut tree);
+            trees.push(tree);
+        }
+
+        let tree = trees.into_iter().reduce(|all, tree| merge(all, tree, &mut report));
+        let mut decoder = Decoder::new(&mut report);
+        let config = tree.and_then(|tree| Config::decode(&tree, &mut decoder));
+        for file in decoder.into_named() {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        Loaded { config, report, files }
+    }
+}
+
+/// Hidden files are left out: editors and Kubernetes keep their own copies in such.
+fn is_configuration(path: &Path) -> bool {
+    let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+    let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    yaml && !hidden && path.is_file()
+}
+
+/// Two files of a folder as one map. A root that is no map stays for decoding to complain about.
+fn merge(all: Node, tree: Node, report: &mut Report) -> Node {
+    match (all, tree) {
+        (
+            Node { value: Value::Map(mut entries), at, owner },
+            Node { value: Value::Map(more), .. },
+        ) => {
+            for entry in more {
+                add_section(&mut entries, entry, report);
+            }
+            Node { at, owner, value: Value::Map(entries) }
+        }
+        (Node { value: Value::Map(_), .. }, odd) | (odd, _) => odd,
+    }
+}
+
+fn add_section(entries: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
+    let Some(first) = entries.iter_mut().find(|first| first.key == entry.key) else {
+        entries.push(entry);
+        return;
+    };
+    if !KEYED_BY_NAME.contains(&entry.key.as_str()) {
+        return complain_twice(&entry, first.key_at, report);
+    }
+    match (&mut first.node.value, entry.node.value) {
+        (Value::Map(names), Value::Map(more)) => add_names(names, more, report),
+        // One of them is no map: kept where decoding will see it.
+        (Value::Map(_), odd) => first.node = Node { value: odd, ..entry.node },
+        (_, _) => {}
+    }
+}
+
+fn add_names(names: &mut Vec<Entry>, more: Vec<Entry>, report: &mut Report) {
+    let places: HashMap<String, At> =
+        names.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
+    for entry in more {
+        match places.get(&entry.key) {
+            Some(first) => complain_twice(&entry, *first, report),
+            None => names.push(entry),
+        }
+    }
+}
+
+fn complain_twice(entry: &Entry, first: At, report: &mut Report) {
+    let first = report.sources().place(first);
+    report.error(
+        entry.key_at,
+        format!("`{}` is in two files; the other is at {first}", entry.key),
+        "keep one of the two, or give it another name",
+    );
+}

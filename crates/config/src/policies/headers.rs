@@ -1,0 +1,26 @@
+//! `headers`: changes headers on the way in and out. Per side: remove, then set, then add.
+
+use crate::decode::keys;
+use crate::values::{Map, Spanned};
+
+keys! {
+    /// Changes headers of the request and of the reply.
+    pub struct Headers {
+        /// Before the upstream sees the request.
+        request: HeadersEdit,
+        /// Before the client sees the reply.
+        response: HeadersEdit,
+    }
+}
+
+keys! {
+    /// Changes to one side's headers: `remove` first, then `set`, then `add`.
+    pub struct HeadersEdit {
+        /// Headers to replace, or add where missing.
+        set: Map<Spanned<String>> = Map::default(),
+        /// Headers to add beside those of the same name.
+        add: Map<Spanned<String>> = Map::default(),
+        /// Headers to remove.
+        remove: Vec<Spanned<String>> = Vec::new(),
+    }
+}

@@ -1,0 +1,93 @@
+//! The JSON Schema of the configuration, for editors.
+//!
+//! Owns how sections become `$defs`. What each key takes is said by its type's [`Decode::schema`].
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::decode::Decode;
+use crate::sections::Config;
+
+/// The schema of the whole configuration, draft 2020-12.
+pub fn json_schema() -> Json {
+    let mut builder = SchemaBuilder::default();
+    let root = Config::schema(&mut builder);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tidegate configuration",
+        "$ref": root.get("$ref"),
+        "$defs": builder.sections,
+    })
+}
+
+/// Collects the sections seen so far, so that each is written once.
+#[derive(Default)]
+pub struct SchemaBuilder {
+    sections: Map<String, Json>,
+}
+
+/// The keys of one section while they are collected.
+pub(crate) struct SectionSchema<'b> {
+    builder: &'b mut SchemaBuilder,
+    properties: Map<String, Json>,
+    required: Vec<&'static str>,
+}
+
+impl SchemaBuilder {
+    pub(crate) fn section(
+        &mut self,
+        name: &str,
+        doc: &str,
+        keys: impl FnOnce(&mut SectionSchema<'_>),
+    ) -> Json {
+        if !self.sections.contains_key(name) {
+            // Reserves the name, so that a section that contains itself ends.
+            self.sections.insert(name.to_owned(), Json::Null);
+            let mut section =
+                SectionSchema { builder: self, properties: Map::new(), required: Vec::new() };
+            keys(&mut section);
+            let SectionSchema { properties, required, .. } = section;
+            let schema = json!({
+                "type": "object",
+                "description": words(doc),
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            });
+            self.sections.insert(name.to_owned(), schema);
+        }
+        json!({ "$ref": format!("#/$defs/{name}") })
+    }
+}
+
+impl SectionSchema<'_> {
+    pub(crate) fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
+        let mut schema = T::schema(self.builder);
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("description".to_owned(), words(doc).into());
+            let default = absent.as_ref().map_or(Json::Null, Decode::encode);
+            if !default.is_null() {
+                schema.insert("default".to_owned(), default);
+            }
+        }
+        if absent.is_none() {
+            self.required.push(key);
+        }
+        self.properties.insert(key.to_owned(), schema);
+    }
+}
+
+/// A doc comment as one paragraph.
+fn words(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text of a given shape, or one that is substituted.
+pub(crate) fn text_like(pattern: &str) -> Json {
+    json!({ "type": "string", "pattern": format!("{pattern}|\\$\\{{") })
+}
+
+/// A number or a switch, or a text that is substituted.
+pub(crate) fn bare(kind: &str) -> Json {
+    // `pattern` speaks of strings only, so the number's own bounds can stand beside it.
+    json!({ "type": [kind, "string"], "pattern": "\\$\\{" })
+}

@@ -1,0 +1,98 @@
+//! `listen.NAME`: one socket clients connect to.
+
+use std::time::Duration;
+
+use crate::decode::keys;
+use crate::values::{Address, Between, FilePath, Map, Network, Size, Spanned, Timeout, TlsVersion};
+
+keys! {
+    /// One socket clients connect to.
+    pub struct Listener {
+        /// An address of this machine and a port, such as `0.0.0.0:8080`; port 0 takes any free one.
+        address: Spanned<Address>,
+        /// Makes the socket speak TLS; plain without it.
+        tls: Option<ListenerTls>,
+        /// Whether clients may speak HTTP/2: by ALPN with TLS, with prior knowledge without.
+        http2: bool = true,
+        /// Whether each connection starts with a PROXY protocol header, version 1 or 2. One without it is
+        /// closed then.
+        // Believing such a header from anybody would let clients choose their address.
+        proxy_protocol: bool = false,
+        /// The networks whose `X-Forwarded-*` headers are believed.
+        // Nobody is believed unasked.
+        trusted_proxies: Vec<Network> = Vec::new(),
+        /// How much one client may send or hold.
+        limits: ListenerLimits,
+        /// How long one client may take.
+        timeout: ListenerTimeout,
+    }
+}
+
+keys! {
+    /// TLS towards clients.
+    pub struct ListenerTls {
+        /// The PEM file with the certificate and its chain, for clients that name no host or an unknown one.
+        certificate: FilePathAt,
+        /// The PEM file with the certificate's private key.
+        key: FilePathAt,
+        /// More certificates, by the host the client asks for: `api.example.com` or `*.example.com`.
+        sni: Map<Certificate> = Map::default(),
+        /// The TLS versions to offer.
+        // Older ones are broken; 1.2 is what older clients still need.
+        versions: Spanned<Vec<TlsVersion>> =
+            Spanned::unwritten(vec![TlsVersion::V1_2, TlsVersion::V1_3]),
+        /// A PEM file with certificate authorities; clients must show a certificate from one of them.
+        client_ca: Option<FilePathAt>,
+    }
+}
+
+keys! {
+    /// A certificate and its key.
+    pub struct Certificate {
+        /// The PEM file with the certificate and its chain.
+        certificate: FilePathAt,
+        /// The PEM file with the certificate's private key.
+        key: FilePathAt,
+    }
+}
+
+/// A file that `compile` reads and may have to complain about.
+type FilePathAt = Spanned<FilePath>;
+
+keys! {
+    /// How much one client may send or hold.
+    pub struct ListenerLimits {
+        /// The request line and headers together; 431 above.
+        // What HAProxy and Envoy take at most by default (16 to 60 KiB), so no client of theirs breaks.
+        head_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
+        /// The request target alone; 414 above.
+        // Browsers and caches stop at 8 to 16 KiB.
+        target_bytes_max: Spanned<Size> = Spanned::unwritten(Size(16 * 1024)),
+        /// How many headers a request may have; 431 above.
+        // Real requests have under 60; Apache and Envoy stop at 100.
+        headers_max: Between<1, 10_000> = const { Between::new(128) },
+        /// How many connections the socket holds at once, over all workers; more are closed on arrival.
+        // About 0.6 GiB of memory when all are idle.
+        connections_max: Between<1, 1_000_000> = const { Between::new(65_536) },
+        /// How many requests one HTTP/2 connection may have open at once.
+        // RFC 9113 advises no fewer than 100; more only serves floods.
+        streams_max: Between<1, 65_535> = const { Between::new(128) },
+    }
+}
+
+keys! {
+    /// How long one client may take.
+    pub struct ListenerTimeout {
+        /// From a request's first byte to the end of its headers; 408 after.
+        // Ten seconds suffice for a phone in a tunnel and starve a slow-header attack.
+        head: Timeout = Timeout(Duration::from_secs(10)),
+        /// The longest pause within a request body; 408 after.
+        body: Timeout = Timeout(Duration::from_secs(30)),
+        /// How long a connection may wait for its next request; closed silently after.
+        // nginx's 75 s: longer than the 60 s of load balancers in front, so that they close first and no
+        // request meets a closing connection.
+        idle: Timeout = Timeout(Duration::from_secs(75)),
+        /// How long a TLS handshake may take.
+        tls: Timeout = Timeout(Duration::from_secs(10)),
+    }
+}

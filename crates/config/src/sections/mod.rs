@@ -1,0 +1,58 @@
+//! The sections of the configuration, one file each. A field is a key; its default stands beside it, with
+//! the reason in a comment.
+
+mod listen;
+mod routes;
+mod telemetry;
+mod upstreams;
+
+use std::time::Duration;
+
+pub use listen::{Certificate, Listener, ListenerLimits, ListenerTimeout, ListenerTls};
+pub use routes::{Match, Respond, Route, RouteHost, RouteLimits};
+pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
+pub use upstreams::{
+    Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Target, Upstream, UpstreamTimeout,
+    UpstreamTls,
+};
+
+use crate::decode::keys;
+use crate::values::{Address, Between, Map, Spanned};
+
+keys! {
+    /// The configuration of one gateway.
+    pub struct Config {
+        /// The sockets clients connect to, by name, such as `public: { address: "0.0.0.0:8080" }`.
+        // Empty is a complaint of `compile`, so that the rest is looked at first.
+        listen: Map<Listener> = Map::default(),
+        /// The socket operators connect to: metrics, health, the running plan. Without it there is none.
+        admin: Option<Admin>,
+        /// How many workers serve traffic, each on a thread of its own; one for each core if absent.
+        workers: Option<Spanned<Between<1, 256>>>,
+        /// How the gateway stops.
+        shutdown: Shutdown,
+        /// The services that requests are sent to, by name.
+        upstreams: Map<Upstream> = Map::default(),
+        /// What happens to which request, by name. The most specific match wins, not the first.
+        routes: Map<Spanned<Route>> = Map::default(),
+        /// What the gateway says about its traffic.
+        telemetry: Telemetry,
+    }
+}
+
+keys! {
+    /// The socket operators connect to.
+    pub struct Admin {
+        /// An address and a port, best one only this machine can reach, such as `127.0.0.1:9901`.
+        address: Spanned<Address>,
+    }
+}
+
+keys! {
+    /// How the gateway stops.
+    pub struct Shutdown {
+        /// How long exchanges may take to end after the gateway was told to stop.
+        // What Kubernetes grants before it kills.
+        drain: Duration = Duration::from_secs(30),
+    }
+}

@@ -1,0 +1,104 @@
+//! `routes.NAME`: what happens to which request.
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::Node;
+use crate::policies::Policy;
+use crate::schema::SchemaBuilder;
+use crate::values::{Between, Map, OneOrMore, Size, Spanned, ValueMatch};
+
+keys! {
+    /// What happens to the requests it matches. It ends in exactly one of `upstream` and `respond`.
+    pub struct Route {
+        /// Which requests, such as `{ path: "/orders/**", methods: [GET] }`.
+        matches as "match": Spanned<Match>,
+        /// A prefix to cut from the path before the upstream sees it.
+        strip_prefix: Option<Spanned<String>>,
+        /// The path the upstream sees instead: a text with `{NAME}` for parameters of the match and
+        /// `{**}` for its rest.
+        rewrite: Option<Spanned<String>>,
+        /// The Host the upstream sees: `preserve` for the client's, `target` for the target's own, or a name.
+        // Services that make links of it need what the client sees.
+        host: Spanned<RouteHost> = Spanned::unwritten(RouteHost::Preserve),
+        /// How much a client may send.
+        limits: RouteLimits,
+        /// What is done on the way: run top to bottom on the request, bottom to top on the reply.
+        policies: Vec<Spanned<Policy>> = Vec::new(),
+        /// Ends the route at a service: the name of one of the `upstreams`.
+        upstream: Option<Spanned<String>>,
+        /// Ends the route at a fixed reply.
+        respond: Option<Spanned<Respond>>,
+    }
+}
+
+keys! {
+    /// Which requests a route is for; all of it has to hold.
+    pub struct Match {
+        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`.
+        path: Spanned<String> = Spanned::unwritten("/**".to_owned()),
+        /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
+        host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The methods; any if absent.
+        methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// Headers by name: the exact value, or `{ present: true }`.
+        headers: Map<Spanned<ValueMatch>> = Map::default(),
+        /// Query parameters by name: the exact value, or `{ present: true }`.
+        query: Map<Spanned<ValueMatch>> = Map::default(),
+    }
+}
+
+/// The Host the upstream sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteHost {
+    /// The one the client sent.
+    Preserve,
+    /// The target's own host and port.
+    Target,
+    /// This one.
+    Name(String),
+}
+
+keys! {
+    /// How much a client may send.
+    pub struct RouteLimits {
+        /// The largest request body; 413 above, before a byte of it is read where its length is known.
+        /// Without it any length streams through.
+        // Bodies are never held unless a policy asks, so an upload of any length is no harm by itself.
+        body_bytes_max: Option<Size>,
+    }
+}
+
+keys! {
+    /// A fixed reply.
+    pub struct Respond {
+        /// Its status.
+        status: Between<200, 599> = const { Between::new(200) },
+        /// Its body.
+        body: String = String::new(),
+        /// Its headers; the length is added.
+        headers: Map<Spanned<String>> = Map::default(),
+    }
+}
+
+impl Decode for RouteHost {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match String::decode(node, decoder)?.as_str() {
+            "preserve" => Some(Self::Preserve),
+            "target" => Some(Self::Target),
+            name => Some(Self::Name(name.to_owned())),
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Preserve => "preserve".into(),
+            Self::Target => "target".into(),
+            Self::Name(name) => name.as_str().into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "string" })
+    }
+}

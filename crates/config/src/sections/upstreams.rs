@@ -1,0 +1,250 @@
+//! `upstreams.NAME`: one service that requests are sent to.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::{Node, Value};
+use crate::schema::SchemaBuilder;
+use crate::values::{
+    Between, FilePath, HashBy, RetryOn, Size, Spanned, StatusRange, TargetUrl, Timeout,
+};
+
+keys! {
+    /// One service that requests are sent to.
+    pub struct Upstream {
+        /// Where it runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+        targets: Spanned<Vec<Target>>,
+        /// How a target is chosen: `round_robin`, `least_requests`, `hash`, or
+        /// `{ hash: { by: "header:x-user" } }`.
+        balance: Balance = Balance::RoundRobin,
+        /// How long the service may take.
+        timeout: UpstreamTimeout,
+        /// What is tried again.
+        retry: Retry,
+        /// Asks each target regularly whether it is well; without it all are believed to be.
+        health: Option<Health>,
+        /// Leaves out for a while a target whose replies are faults; without it none is left out.
+        outlier: Option<Outlier>,
+        /// How much may be under way at once; 503 above.
+        breaker: Breaker,
+        /// How many connections are kept for the next request.
+        pool: Pool,
+        /// How names of targets are looked up.
+        dns: Dns,
+        /// How `https` targets are checked and shown who we are.
+        tls: UpstreamTls,
+    }
+}
+
+/// One place where an upstream runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Where.
+    pub url: Spanned<TargetUrl>,
+    /// Its share of requests, relative to the others' weights.
+    pub weight: Weight,
+}
+
+/// At most what keeps the sum of all weights a small number.
+type Weight = Between<1, 65_535>;
+
+keys! {
+    /// A target with its weight.
+    pub(crate) struct WeightedTarget {
+        /// Where it listens: `http://HOST:PORT` or `https://HOST:PORT`.
+        url: Spanned<TargetUrl>,
+        /// Its share of requests, relative to the others' weights.
+        weight: Weight = const { Between::new(1) },
+    }
+}
+
+/// How a target is chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Balance {
+    /// One after the other, by weight.
+    RoundRobin,
+    /// The one with the fewest requests under way.
+    LeastRequests,
+    /// The same target for the same key, as far as targets stay.
+    Hash(HashBy),
+}
+
+keys! {
+    /// The map form of `balance`.
+    pub(crate) struct HashBalance {
+        /// A consistent hash.
+        hash: HashKeys,
+    }
+}
+
+keys! {
+    /// What the hash is taken of.
+    pub(crate) struct HashKeys {
+        /// `client`, `path`, `header:NAME` or `cookie:NAME`.
+        by: HashBy = HashBy::Client,
+    }
+}
+
+keys! {
+    /// How long a service may take.
+    pub struct UpstreamTimeout {
+        /// To connect, TLS included.
+        // A service in reach answers in milliseconds; the second covers one lost SYN.
+        connect: Timeout = Timeout(Duration::from_secs(1)),
+        /// Until the reply's headers are there, 504 after; and the longest pause within its body. Not a total:
+        /// streams may last. Raise it for event streams with long silences.
+        // What nginx, Kong and HAProxy users are used to.
+        response: Timeout = Timeout(Duration::from_secs(60)),
+        /// How long a connection that nobody uses is kept.
+        // What nginx does, and shorter than what most servers do, so that we close first.
+        idle: Timeout = Timeout(Duration::from_secs(60)),
+    }
+}
+
+keys! {
+    /// What is tried again.
+    pub struct Retry {
+        /// How many more attempts after the first.
+        // Repeating is only safe where the operator says so. A pooled connection that proves stale is
+        // replaced once regardless.
+        attempts: Between<0, 10> = const { Between::new(0) },
+        /// What is worth another attempt: `connect_failure`, `reset`, `timeout`, or a status from 500.
+        // No byte of the request left the gateway then.
+        on: Vec<RetryOn> = vec![RetryOn::ConnectFailure],
+        /// The largest request body kept for another attempt; larger ones have one attempt.
+        body_bytes_max: Size = Size(64 * 1024),
+    }
+}
+
+keys! {
+    /// Asks each target regularly whether it is well.
+    pub struct Health {
+        /// What to GET; without it a connection that comes about is enough.
+        path: Option<Spanned<String>>,
+        /// The time between two questions.
+        interval: Timeout = Timeout(Duration::from_secs(10)),
+        /// How long an answer may take.
+        timeout: Timeout = Timeout(Duration::from_secs(1)),
+        /// How many bad answers in a row take a target out.
+        // One may be a lost packet.
+        unhealthy_after: Between<1, 100> = const { Between::new(2) },
+        /// How many good answers in a row bring it back.
+        healthy_after: Between<1, 100> = const { Between::new(2) },
+        /// The statuses of good answers.
+        // A redirect to a login page is a sign of life.
+        statuses: Vec<StatusRange> = vec![StatusRange { first: 200, last: 399 }],
+    }
+}
+
+keys! {
+    /// Leaves out for a while a target whose replies are faults.
+    pub struct Outlier {
+        /// How many faults in a row: connections that fail, resets, timeouts and statuses from 500.
+        consecutive_faults: Between<1, 1_000> = const { Between::new(5) },
+        /// For how long.
+        eject: Timeout = Timeout(Duration::from_secs(30)),
+        /// The largest part of the targets left out at once, in percent.
+        // Past half, what is left would fail under the load of all.
+        max_ejected_percent: Between<0, 100> = const { Between::new(50) },
+    }
+}
+
+keys! {
+    /// How much may be under way to one upstream at once, over all workers; 503 above.
+    // A default breaker must never be the reason for a 503 before a healthy service: these only stop
+    // what would exhaust the machine's ports.
+    pub struct Breaker {
+        /// Connections.
+        connections: Between<1, 1_000_000> = const { Between::new(65_536) },
+        /// Requests.
+        requests: Between<1, 1_000_000> = const { Between::new(65_536) },
+        /// Requests that wait for a connection.
+        pending: Between<0, 1_000_000> = const { Between::new(65_536) },
+    }
+}
+
+keys! {
+    /// How many connections are kept for the next request; `timeout` says how long.
+    pub struct Pool {
+        /// How many idle connections each worker keeps to one target.
+        // As many as one worker can have use for; closing and connecting again costs far more than 1 KiB.
+        idle_max: Between<0, 65_536> = const { Between::new(1024) },
+    }
+}
+
+keys! {
+    /// How names of targets are looked up.
+    pub struct Dns {
+        /// The time between two look-ups.
+        // The TTL of most service discovery.
+        refresh: Timeout = Timeout(Duration::from_secs(5)),
+    }
+}
+
+keys! {
+    /// TLS towards `https` targets.
+    pub struct UpstreamTls {
+        /// A PEM file with the certificate authorities to believe, instead of the system's.
+        ca: Option<Spanned<FilePath>>,
+        /// A PEM file with the certificate to show to the target.
+        certificate: Option<Spanned<FilePath>>,
+        /// A PEM file with that certificate's private key.
+        key: Option<Spanned<FilePath>>,
+        /// Whether the target's certificate has to be right.
+        verify: Spanned<bool> = Spanned::unwritten(true),
+        /// The name the target's certificate has to carry, if it is not the target's host.
+        server_name: Option<Spanned<String>>,
+    }
+}
+
+impl Decode for Target {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let WeightedTarget { url, weight } = match &node.value {
+            Value::Map(_) => WeightedTarget::decode(node, decoder)?,
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                let url = Spanned::decode(node, decoder)?;
+                WeightedTarget { url, weight: const { Between::new(1) } }
+            }
+        };
+        Some(Self { url, weight })
+    }
+
+    fn encode(&self) -> Json {
+        WeightedTarget { url: self.url.clone(), weight: self.weight }.encode()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [TargetUrl::schema(schema), WeightedTarget::schema(schema)] })
+    }
+}
+
+impl Balance {
+    const WORDS: &[&str] = &["round_robin", "least_requests", "hash"];
+}
+
+impl Decode for Balance {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if let Value::Map(_) = &node.value {
+            return HashBalance::decode(node, decoder).map(|balance| Self::Hash(balance.hash.by));
+        }
+        match decoder.word(node, Self::WORDS)? {
+            "round_robin" => Some(Self::RoundRobin),
+            "least_requests" => Some(Self::LeastRequests),
+            _ => Some(Self::Hash(HashBy::Client)),
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::RoundRobin => "round_robin".into(),
+            Self::LeastRequests => "least_requests".into(),
+            Self::Hash(by) => HashBalance { hash: HashKeys { by: by.clone() } }.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [{ "enum": Self::WORDS }, HashBalance::schema(schema)] })
+    }
+}

@@ -1,0 +1,233 @@
+//! `${NAME}` and `${file:PATH}` in values.
+//!
+//! Owns the replacing of references by the environment's variables and by the text of files. Keys are
+//! never substituted, and what was put in is never looked at again. `$${` stands for `${`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::decode::did_you_mean;
+use crate::node::{Node, Scalar, Value};
+use crate::report::{At, Report, quote};
+use crate::yaml::TEXT_BYTES_MAX;
+
+/// A referenced file holds a secret or a short text; larger things have keys that name files.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Where variables come from. A test gives its own.
+pub(crate) type Variables<'v> = &'v HashMap<String, String>;
+
+/// Replaces every reference in a tree.
+pub(crate) struct Substitution<'a> {
+    /// The environment.
+    pub(crate) variables: Variables<'a>,
+    /// The folder relative paths start from.
+    pub(crate) folder: &'a Path,
+    /// Every file read, for whoever watches for changes.
+    pub(crate) files: &'a mut Vec<PathBuf>,
+    /// What is wrong.
+    pub(crate) report: &'a mut Report,
+    /// Text put in so far.
+    pub(crate) bytes: usize,
+}
+
+impl Substitution<'_> {
+    /// Replaces every reference in this value and those below it.
+    pub(crate) fn apply(&mut self, node: &mut Node) {
+        let at = node.at;
+        match &mut node.value {
+            Value::Null | Value::Unreadable => {}
+            Value::List(items) => items.iter_mut().for_each(|item| self.apply(item)),
+            Value::Map(entries) => entries.iter_mut().for_each(|entry| self.apply(&mut entry.node)),
+            Value::Scalar(scalar) if scalar.text.contains("${") => {
+                node.value = match self.replace(&scalar.text, at) {
+                    Some(text) => Value::Scalar(Scalar { text, quoted: false }),
+                    None => Value::Unreadable,
+                };
+            }
+            Value::Scalar(_) => {}
+        }
+    }
+
+    /// Nothing if a reference leads nowhere; each that does is complained about.
+    fn replace(&mut self, text: &str, at: At) -> Option<String> {
+        let mut done = String::with_capacity(text.len());
+        let mut whole = true;
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            if let Some(before) = before.strip_suffix('$') {
+                done.push_str(before);
+                done.push_str("${");
+                rest = after;
+                continue;
+            }
+            done.push_str(before);
+            let Some((reference, after)) = after.split_once('}') else {
+                let help = "close it with `}`, or write `$${` for the text `${` itself";
+                self.report.error(at, format!("a `${{` without its `}}` in {}", quote(text)), help);
+                return None;
+            };
+            match self.look_up(reference, at) {
+                Some(value) => done.push_str(&value),
+                None => whole = false,
+            }
+            rest = after;
+        }
+        done.push_str(rest);
+        whole.then_some(done)
+    }
+
+    fn look_up(&mut self, reference: &str, at: At) -> Option<String> {
+        let value = match reference.strip_prefix("file:") {
+            Some(path) => self.file(path, at)?,
+            None => self.variable(reference, at)?,
+        };
+        self.bytes += value.len();
+        if self.bytes > TEXT_BYTES_MAX {
+            let what = format!("more than {TEXT_BYTES_MAX} bytes were substituted up to here");
+            self.report.error(at, what, "refer to smaller files, or fewer times");
+            return None;
+        }
+        Some(value)
+    }
+
+    fn variable(&mut self, name: &str, at: At) -> Option<String> {
+        if let Some(value) = self.variables.get(name) {
+            return Some(value.clone());
+        }
+        let meant = self.report.suggest(name, self.variables.keys().map(String::as_str));
+        self.report.error(
+            at,
+            format!("the environment has no variable {}{}", quote(name), did_you_mean(meant)),
+            format!(
+                "set it before the start, use `${{file:PATH}}` for a file, or write `$${{{name}}}` for that text itself"
+            ),
+        );
+        None
+    }
+
+    fn file(&mut self, path: &str, at: At) -> Option<String> {
+        let path = self.folder.join(path);
+        if !self.files.contains(&path) {
+            self.files.push(path.clone());
+        }
+        let complaint = match read_text(&path, FILE_BYTES_MAX) {
+            Ok(mut text) => {
+                // Editors and `echo` end a file with a line end that is no part of the secret.
+                if text.ends_with('\n') {
+                    text.pop();
+                }
+                if text.ends_with('\r') {
+                    text.pop();
+                }
+                return Some(text);
+            }
+            Err(complaint) => complaint,
+        };
+        self.report.error(
+            at,
+            format!("cannot read `{}`: {complaint}", path.display()),
+            "name a text file that the gateway may read; a relative path starts at this file's folder",
+        );
+        None
+    }
+}
+
+/// Reads a text file of bounded size; the error is the reason in words.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path).map_err(reason)?;
+    if file.metadata().map_err(reason)?.is_dir() {
+        return Err("it is a folder".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(reason)?;
+    if u64::try_from(read).is_ok_and(|read| read > bytes_max) {
+        return Err(format!("it is larger than {bytes_max} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("it is not UTF-8 text on line {line}")
+    })
+}
+
+/// The words of an I/O error, without the number the system gave it.
+fn reason(error: std::io::Error) -> String {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only these two have better words")]
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load::parse_with;
+    use std::collections::HashMap;
+    use std::path::Path;
+
+    use expect_test::{Expect, expect};
+
+    fn check(body: &str, expected: Expect) {
+        let variables = [("HOST", "h.example"), ("EMPTY", ""), ("SIGNS", "${HOST} {**}: #")];
+        let variables: HashMap<String, String> = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let text = format!("routes: {{ r: {{ match: {{}}, respond: {{ body: {body} }} }} }}\n");
+        let loaded = parse_with(&text, Path::new("gate.yaml"), &variables);
+        let route = loaded.config.as_ref().and_then(|config| config.routes.get("r"));
+        let body = route.and_then(|route| Some(&route.value.respond.as_ref()?.value.body));
+        match loaded.report.is_empty() {
+            true => expected.assert_eq(body.unwrap()),
+            false => expected.assert_eq(&loaded.report.to_string()),
+        }
+    }
+
+    #[test]
+    fn references_are_replaced_once() {
+        check(r#""${HOST}""#, expect!["h.example"]);
+        check(r#"'<${HOST}|${EMPTY}|${HOST}>'"#, expect!["<h.example||h.example>"]);
+        check(r#""${SIGNS}""#, expect!["${HOST} {**}: #"]);
+        check(r#""$HOST $ {HOST} $""#, expect!["$HOST $ {HOST} $"]);
+        check(r#""$${HOST} $$${HOST} $$""#, expect!["${HOST} $${HOST} $$"]);
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_said() {
+        check(
+            r#""${HOTS}""#,
+            expect![[r#"
+            gate.yaml:1:44: the environment has no variable `HOTS`; did you mean `HOST`?
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOTS}` for that text itself
+        "#]],
+        );
+        check(
+            r#""${} ${HOST""#,
+            expect![[r#"
+            gate.yaml:1:44: the environment has no variable ``
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${}` for that text itself
+            gate.yaml:1:44: a `${` without its `}` in `${} ${HOST`
+              help: close it with `}`, or write `$${` for the text `${` itself
+        "#]],
+        );
+        check(
+            r#""${HOST:-none}""#,
+            expect![[r#"
+            gate.yaml:1:44: the environment has no variable `HOST:-none`
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOST:-none}` for that text itself
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_may_come_from_a_variable() {
+        let variables = HashMap::from([("N".to_owned(), "3".to_owned())]);
+        let loaded = parse_with("workers: \"${N}\"\n", Path::new("gate.yaml"), &variables);
+        assert_eq!(loaded.config.unwrap().workers.unwrap().value.get(), 3);
+        let loaded = parse_with("workers: \"3\"\n", Path::new("gate.yaml"), &variables);
+        assert!(loaded.report.has_errors());
+    }
+}

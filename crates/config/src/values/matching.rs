@@ -1,0 +1,204 @@
+//! Small values with a grammar of their own: what to hash, when to retry, which status is healthy.
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, words};
+use crate::node::{Node, Value};
+use crate::report::quote;
+use crate::schema::{SchemaBuilder, text_like};
+
+words! {
+    /// A version of TLS.
+    pub enum TlsVersion {
+        /// TLS 1.2.
+        V1_2 = "1.2",
+        /// TLS 1.3.
+        V1_3 = "1.3",
+    }
+}
+
+/// What of a request a consistent hash is taken of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HashBy {
+    /// The client's address.
+    Client,
+    /// The path.
+    Path,
+    /// The value of a header.
+    Header(String),
+    /// The value of a cookie.
+    Cookie(String),
+}
+
+/// What makes a second attempt worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryOn {
+    /// No connection came about.
+    ConnectFailure,
+    /// The connection ended before a reply.
+    Reset,
+    /// The reply's head did not come in time.
+    Timeout,
+    /// A reply with this status, 500 to 599.
+    Status(u16),
+}
+
+/// Statuses from the first to the last, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRange {
+    /// The lowest.
+    pub first: u16,
+    /// The highest.
+    pub last: u16,
+}
+
+/// What a header or a query parameter has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatch {
+    /// Exactly this text.
+    Exact(String),
+    /// There, whatever it says.
+    Present,
+}
+
+impl Decode for HashBy {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `client`, `path`, `header:NAME` or `cookie:NAME`";
+        decoder.parse(node, "what to hash", help, |text| match text.split_once(':') {
+            None if text == "client" => Ok(Self::Client),
+            None if text == "path" => Ok(Self::Path),
+            Some(("header", name)) if is_token(name) => Ok(Self::Header(name.to_ascii_lowercase())),
+            Some(("cookie", name)) if is_token(name) => Ok(Self::Cookie(name.to_owned())),
+            _ => Err(format!("{} is nothing to hash by", quote(text))),
+        })
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Client => "client".into(),
+            Self::Path => "path".into(),
+            Self::Header(name) => format!("header:{name}").into(),
+            Self::Cookie(name) => format!("cookie:{name}").into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        text_like("^(client|path|header:.+|cookie:.+)$")
+    }
+}
+
+impl RetryOn {
+    const WORDS: &[&str] = &["connect_failure", "reset", "timeout"];
+}
+
+impl Decode for RetryOn {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if let Some(status) = node.bare_text().and_then(|text| text.parse::<u16>().ok()) {
+            if (500..=599).contains(&status) {
+                return Some(Self::Status(status));
+            }
+            let help = "only a status from 500 to 599 says that the service failed";
+            decoder.error(node.at, format!("the status `{status}` is nothing to retry on"), help);
+            return None;
+        }
+        match decoder.word(node, Self::WORDS)? {
+            "connect_failure" => Some(Self::ConnectFailure),
+            "reset" => Some(Self::Reset),
+            _ => Some(Self::Timeout),
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::ConnectFailure => "connect_failure".into(),
+            Self::Reset => "reset".into(),
+            Self::Timeout => "timeout".into(),
+            Self::Status(status) => (*status).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [
+            { "enum": ["connect_failure", "reset", "timeout"] },
+            { "type": "integer", "minimum": 500, "maximum": 599 },
+        ] })
+    }
+}
+
+impl Decode for StatusRange {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write a status like `200`, or a range like `200-399`";
+        decoder.parse(node, "a status or a range of them", help, |text| {
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            let status = |text: &str| text.trim().parse().ok().filter(|s| (100..=599).contains(s));
+            match (status(first), status(last)) {
+                (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
+                _ => Err(format!("{} is not a status from 100 to 599, nor a range", quote(text))),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        match self.first == self.last {
+            true => self.first.into(),
+            false => format!("{}-{}", self.first, self.last).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [
+            { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "string", "pattern": "^[1-5][0-9]{2}(-[1-5][0-9]{2})?$" },
+        ] })
+    }
+}
+
+impl Decode for ValueMatch {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write the exact value, or `{ present: true }`";
+        match &node.value {
+            Value::Scalar(scalar) => Some(Self::Exact(scalar.text.clone())),
+            Value::Map(_) => {
+                decoder.section(node, &["present"])?;
+                let present = node.get("present");
+                match present.and_then(Node::bare_text) {
+                    Some("true") => Some(Self::Present),
+                    _ => {
+                        let at = present.unwrap_or(node);
+                        decoder.expected(at, "`present: true`", help);
+                        None
+                    }
+                }
+            }
+            Value::Null | Value::Unreadable | Value::List(_) => {
+                decoder.expected(node, "a value", help);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Exact(value) => value.as_str().into(),
+            Self::Present => json!({ "present": true }),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [
+            String::schema(schema),
+            {
+                "type": "object",
+                "properties": { "present": { "const": true } },
+                "required": ["present"],
+                "additionalProperties": false,
+            },
+        ] })
+    }
+}
+
+/// True for the characters HTTP allows in the name of a header or a cookie.
+fn is_token(name: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(token)
+}

@@ -1,0 +1,342 @@
+//! The shapes values are written in: text, numbers, lists, maps, and values with their place.
+
+mod addresses;
+mod matching;
+mod quantities;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+pub use addresses::{Address, Network, TargetUrl};
+pub use matching::{HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
+pub use quantities::{Size, Timeout};
+
+use crate::decode::{Decode, Decoder};
+use crate::node::{Node, Value};
+use crate::report::{At, quote};
+use crate::schema::{SchemaBuilder, bare};
+
+/// A value and the place where it was written. Equal if the values are, wherever they stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Spanned<T> {
+    /// What was written.
+    pub value: T,
+    /// Where.
+    pub at: At,
+    /// False if something within could not be read: a complaint about what is not there would mislead.
+    pub intact: bool,
+}
+
+/// A map keyed by names the operator chose, in the order written. No name occurs twice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map<T> {
+    entries: Vec<(Spanned<String>, T)>,
+    /// Names whose values could not be read.
+    unreadable: Vec<String>,
+}
+
+/// One value, or a list of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneOrMore<T>(pub Vec<T>);
+
+/// A whole number with its bounds, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between<const MIN: u32, const MAX: u32>(u32);
+
+/// A path, already as seen from the folder of the file that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath(PathBuf);
+
+/// Longer names make unreadable metrics.
+const NAME_CHARS_MAX: usize = 128;
+
+impl<T> Spanned<T> {
+    /// A value that nobody wrote: a default.
+    pub fn unwritten(value: T) -> Self {
+        Self { value, at: At::NOWHERE, intact: true }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T> Map<T> {
+    /// The value of a name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
+    }
+
+    /// Names with their values, in the order written.
+    pub fn iter(&self) -> impl Iterator<Item = (&Spanned<String>, &T)> {
+        self.entries.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Every name that was written, also those whose values could not be read.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let readable = self.entries.iter().map(|(name, _)| name.value.as_str());
+        readable.chain(self.unreadable.iter().map(String::as_str))
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if there is no name.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl<T> Default for Map<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), unreadable: Vec::new() }
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
+    /// The number. Defaults are checked against the bounds when they are compiled.
+    pub const fn new(number: u32) -> Self {
+        assert!(MIN <= number && number <= MAX, "a default within its own bounds");
+        Self(number)
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl FilePath {
+    /// The path.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Decoder<'_> {
+    /// Reads a value out of text; `parse` says what is wrong with the text.
+    pub(crate) fn parse<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        help: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let Some(text) = node.text() else {
+            self.expected(node, what, help);
+            return None;
+        };
+        parse(text).map_err(|why| self.error(node.at, why, help)).ok()
+    }
+}
+
+impl<T: Decode> Decode for Spanned<T> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let faults = decoder.faults();
+        let value = T::decode(node, decoder)?;
+        Some(Self { value, at: node.at, intact: decoder.faults() == faults })
+    }
+
+    // `absent` stays nothing: what has a place was written.
+
+    fn encode(&self) -> Json {
+        self.value.encode()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        T::schema(schema)
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        T::decode(node, decoder).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn encode(&self) -> Json {
+        self.as_ref().map_or(Json::Null, Decode::encode)
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        T::schema(schema)
+    }
+}
+
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Value::List(items) = &node.value else {
+            decoder.expected(node, "a list", "write `[a, b]`, or one `- a` on each line");
+            return None;
+        };
+        // What cannot be read is left out; it was complained about.
+        Some(items.iter().filter_map(|item| T::decode(item, decoder)).collect())
+    }
+
+    fn encode(&self) -> Json {
+        self.iter().map(Decode::encode).collect()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "type": "array", "items": T::schema(schema) })
+    }
+}
+
+impl<T: Decode> Decode for OneOrMore<T> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match node.value {
+            Value::List(_) => Vec::decode(node, decoder).map(Self),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::Map(_) => {
+                T::decode(node, decoder).map(|one| Self(vec![one]))
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self.0.as_slice() {
+            [one] => one.encode(),
+            _ => self.0.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [T::schema(schema), Vec::<T>::schema(schema)] })
+    }
+}
+
+impl<T: Decode> Decode for Map<T> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let entries = decoder.entries(node, "a map from names to values")?;
+        let mut read = Self::default();
+        for entry in entries {
+            let intact = check_name(&entry.key, entry.key_at, decoder);
+            match T::decode(&entry.node, decoder) {
+                Some(value) => {
+                    let name = Spanned { value: entry.key.clone(), at: entry.key_at, intact };
+                    read.entries.push((name, value));
+                }
+                None => read.unreadable.push(entry.key.clone()),
+            }
+        }
+        Some(read)
+    }
+
+    fn encode(&self) -> Json {
+        let entry = |(name, value): &(Spanned<String>, T)| (name.value.clone(), value.encode());
+        Json::Object(self.entries.iter().map(entry).collect())
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "type": "object", "additionalProperties": T::schema(schema) })
+    }
+}
+
+fn check_name(name: &str, at: At, decoder: &mut Decoder<'_>) -> bool {
+    let good = !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.chars().any(char::is_control);
+    if !good {
+        decoder.error(
+            at,
+            format!("{} cannot be a name", quote(name)),
+            format!("write 1 to {NAME_CHARS_MAX} printable characters"),
+        );
+    }
+    good
+}
+
+impl Decode for String {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let text = node.text();
+        if text.is_none() {
+            decoder.expected(node, "text", "write a text; quote it where YAML would misread it");
+        }
+        text.map(str::to_owned)
+    }
+
+    fn encode(&self) -> Json {
+        self.as_str().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        // A header or a version is often written bare: `x-on: true` means the text `true`.
+        json!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl Decode for bool {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match node.bare_text() {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => {
+                decoder.expected(
+                    node,
+                    "`true` or `false`",
+                    "write `true` or `false` without quotes",
+                );
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        (*self).into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        bare("boolean")
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> Decode for Between<MIN, MAX> {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let number = node.bare_text().and_then(|text| text.parse().ok());
+        let within = number.filter(|number| (MIN..=MAX).contains(number));
+        if within.is_none() {
+            let what = format!("a whole number from {MIN} to {MAX}");
+            decoder.expected(node, &what, format!("write {what} without quotes"));
+        }
+        within.map(Self)
+    }
+
+    fn encode(&self) -> Json {
+        self.0.into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        let mut schema = bare("integer");
+        if let Some(keys) = schema.as_object_mut() {
+            keys.insert("minimum".to_owned(), MIN.into());
+            keys.insert("maximum".to_owned(), MAX.into());
+        }
+        schema
+    }
+}
+
+impl Decode for FilePath {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write the path of a file; a relative one starts at this file's folder";
+        let path = decoder.parse(node, "a file's path", help, |text| match text {
+            "" => Err("an empty path names no file".to_owned()),
+            text => Ok(text.to_owned()),
+        })?;
+        Some(Self(decoder.resolve(&path, node.at)))
+    }
+
+    fn encode(&self) -> Json {
+        self.0.to_string_lossy().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "string" })
+    }
+}

@@ -1,0 +1,310 @@
+//! YAML text to a [`Node`] tree, within bounds.
+//!
+//! Owns the limits on what a file may make the gateway hold. Never substitutes and never decides what a
+//! value means. An alias is expanded where it stands and counts as if it had been written out, so an
+//! alias bomb meets the same limits as a huge file.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+
+use crate::node::{Entry, Node, Scalar, Value};
+use crate::report::{At, Report};
+
+/// A file larger than this is not a configuration; 5,000 routes are about 2 MiB.
+pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The deepest key of our own is at depth 8.
+const DEPTH_MAX: usize = 64;
+/// Values and keys, aliases expanded: about forty times what 5,000 routes need.
+const NODES_MAX: usize = 2_000_000;
+/// Text of all values, aliases expanded: an alias to one long text is a bomb with few nodes.
+pub(crate) const TEXT_BYTES_MAX: usize = 4 * 16 * 1024 * 1024;
+
+/// Reads one file. `None` if there is no tree to go on with; every problem is in the report either way.
+pub(crate) fn read(text: &str, file: u32, report: &mut Report) -> Option<Node> {
+    let mut tree = Tree {
+        file,
+        report,
+        stack: Vec::new(),
+        anchors: HashMap::new(),
+        root: None,
+        spent: Cost::default(),
+        kept: Cost::default(),
+    };
+    let mut documents = 0;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = match event {
+            Ok(event) => event,
+            Err(error) => {
+                tree.bad_syntax(&error);
+                return None;
+            }
+        };
+        let at = place(file, span.start);
+        if let Event::DocumentStart(_) = event {
+            documents += 1;
+            if documents == 2 {
+                tree.report.error(
+                    at,
+                    "a second document starts here",
+                    "write one document; remove the `---`, or make a folder with one file each",
+                );
+                return tree.root;
+            }
+        }
+        if tree.take(event, at).is_err() {
+            return None;
+        }
+    }
+    if matches!(tree.root, None | Some(Node { value: Value::Null, .. })) {
+        tree.report.error(
+            At::file(file),
+            "the file is empty",
+            "write at least `listen: { public: { address: \"0.0.0.0:8080\" } }`",
+        );
+        return None;
+    }
+    tree.root
+}
+
+/// A limit was met, and said: reading on would only cost.
+struct Stop;
+
+/// What a tree costs to hold.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    nodes: usize,
+    text_bytes: usize,
+    depth: usize,
+}
+
+/// A collection whose end has not been seen.
+struct Open {
+    at: At,
+    anchor: usize,
+    before: Cost,
+    depth_below: usize,
+    kind: OpenKind,
+}
+
+enum OpenKind {
+    List(Vec<Node>),
+    Map { entries: Vec<Entry>, seen: HashMap<String, At>, key: Option<(Option<String>, At)> },
+}
+
+struct Tree<'r> {
+    file: u32,
+    report: &'r mut Report,
+    stack: Vec<Open>,
+    anchors: HashMap<usize, (Node, Cost)>,
+    root: Option<Node>,
+    /// What the tree costs so far.
+    spent: Cost,
+    /// What the copies kept for aliases cost; nested anchors keep the same text more than once.
+    kept: Cost,
+}
+
+impl Cost {
+    fn add(&mut self, other: Cost) {
+        self.nodes = self.nodes.saturating_add(other.nodes);
+        self.text_bytes = self.text_bytes.saturating_add(other.text_bytes);
+    }
+}
+
+impl Tree<'_> {
+    fn take(&mut self, event: Event<'_>, at: At) -> Result<(), Stop> {
+        match event {
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => Ok(()),
+            Event::Alias(anchor) => self.alias(anchor, at),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.scalar(text, style, anchor, tag.as_deref(), at)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), at);
+                self.open(OpenKind::List(Vec::new()), anchor, at)
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.refuse_tag(tag.as_deref(), at);
+                let kind = OpenKind::Map { entries: Vec::new(), seen: HashMap::new(), key: None };
+                self.open(kind, anchor, at)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<&Tag>,
+        at: At,
+    ) -> Result<(), Stop> {
+        self.refuse_tag(tag, at);
+        let quoted = style != ScalarStyle::Plain;
+        let cost = Cost { nodes: 1, text_bytes: text.len(), depth: 0 };
+        self.spend(cost, at)?;
+        let value = match text.as_ref() {
+            "" | "~" | "null" | "Null" | "NULL" if !quoted => Value::Null,
+            _ => Value::Scalar(Scalar { text: text.into_owned(), quoted }),
+        };
+        let node = Node { at, owner: at, value };
+        self.remember(anchor, &node, cost)?;
+        self.place(node, 0);
+        Ok(())
+    }
+
+    fn alias(&mut self, anchor: usize, at: At) -> Result<(), Stop> {
+        // The parser refuses unknown anchors; one that is still open would contain itself.
+        let Some((_, cost)) = self.anchors.get(&anchor) else {
+            self.report.error(at, "this alias is inside what it stands for", "write the value out");
+            return Err(Stop);
+        };
+        let cost = *cost;
+        self.spend(cost, at)?;
+        if self.stack.len() + cost.depth > DEPTH_MAX {
+            return self.too_deep(at);
+        }
+        // Cloned only after the cost was accepted. Complaints point at the text the alias stands for,
+        // except about the value as a whole.
+        if let Some((node, _)) = self.anchors.get(&anchor) {
+            let node = Node { at, owner: at, value: node.value.clone() };
+            self.place(node, cost.depth);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, kind: OpenKind, anchor: usize, at: At) -> Result<(), Stop> {
+        let before = self.spent;
+        self.spend(Cost { nodes: 1, ..Cost::default() }, at)?;
+        if self.stack.len() >= DEPTH_MAX {
+            return self.too_deep(at);
+        }
+        self.stack.push(Open { at, anchor, before, depth_below: 0, kind });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        let Some(open) = self.stack.pop() else { return Ok(()) };
+        let value = match open.kind {
+            OpenKind::List(items) => Value::List(items),
+            OpenKind::Map { entries, .. } => Value::Map(entries),
+        };
+        let depth = open.depth_below + 1;
+        let cost = Cost {
+            nodes: self.spent.nodes - open.before.nodes,
+            text_bytes: self.spent.text_bytes - open.before.text_bytes,
+            depth,
+        };
+        let node = Node { at: open.at, owner: open.at, value };
+        self.remember(open.anchor, &node, cost)?;
+        self.place(node, depth);
+        Ok(())
+    }
+
+    fn remember(&mut self, anchor: usize, node: &Node, cost: Cost) -> Result<(), Stop> {
+        // The parser numbers anchors from 1; 0 is no anchor.
+        if anchor == 0 {
+            return Ok(());
+        }
+        self.kept.add(cost);
+        self.check(self.kept, node.at)?;
+        self.anchors.insert(anchor, (node.clone(), cost));
+        Ok(())
+    }
+
+    /// Puts a finished value where it belongs: into the open collection, or at the root.
+    fn place(&mut self, node: Node, depth: usize) {
+        let Some(open) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return;
+        };
+        open.depth_below = open.depth_below.max(depth);
+        match &mut open.kind {
+            OpenKind::List(items) => items.push(node),
+            OpenKind::Map { entries, seen, key } => match key.take() {
+                None => *key = Some(accept_key(node, seen, self.report)),
+                Some((Some(name), key_at)) => {
+                    let node = Node { owner: key_at, ..node };
+                    entries.push(Entry { key: name, key_at, node });
+                }
+                Some((None, _)) => {}
+            },
+        }
+    }
+
+    fn spend(&mut self, cost: Cost, at: At) -> Result<(), Stop> {
+        self.spent.add(cost);
+        self.check(self.spent, at)
+    }
+
+    fn check(&mut self, cost: Cost, at: At) -> Result<(), Stop> {
+        if cost.nodes <= NODES_MAX && cost.text_bytes <= TEXT_BYTES_MAX {
+            return Ok(());
+        }
+        self.report.error(
+            at,
+            format!("the file is too large here: more than {NODES_MAX} values or {TEXT_BYTES_MAX} bytes of text with its aliases written out"),
+            "use fewer aliases, or split the configuration into a folder of files",
+        );
+        Err(Stop)
+    }
+
+    fn too_deep(&mut self, at: At) -> Result<(), Stop> {
+        let what = format!("nested deeper than {DEPTH_MAX} levels");
+        self.report.error(at, what, "no key of the configuration is that deep; flatten the value");
+        Err(Stop)
+    }
+
+    fn refuse_tag(&mut self, tag: Option<&Tag>, at: At) {
+        if let Some(tag) = tag {
+            self.report.error(
+                at,
+                format!("the tag `{tag}` has no meaning here"),
+                "write the value without a tag",
+            );
+        }
+    }
+
+    fn bad_syntax(&mut self, error: &ScanError) {
+        let help = "check the indentation, colons and brackets here; write `\"${NAME}\"` in quotes inside `{ }` and `[ ]`";
+        let at = place(self.file, *error.marker());
+        self.report.error(at, format!("this is not YAML: {}", error.info()), help);
+    }
+}
+
+/// The key's text, or `None` if the entry must be dropped; that was said already then.
+fn accept_key(
+    node: Node,
+    seen: &mut HashMap<String, At>,
+    report: &mut Report,
+) -> (Option<String>, At) {
+    let at = node.at;
+    let name = match node.value {
+        Value::Scalar(scalar) => scalar.text,
+        Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => {
+            report.error(at, "a key has to be text", "write a name before the colon");
+            return (None, at);
+        }
+    };
+    if let Some(first) = seen.get(&name) {
+        report.error(
+            at,
+            format!("the key `{name}` is here twice; the first is on line {}", first.line),
+            "remove one of the two, or give it another name",
+        );
+        return (None, at);
+    }
+    seen.insert(name.clone(), at);
+    (Some(name), at)
+}
+
+fn place(file: u32, marker: Marker) -> At {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    At { file, line: number(marker.line()), column: number(marker.col() + 1) }
+}

@@ -1,0 +1,353 @@
+//! What cannot be read, and what is said about it.
+
+use std::path::Path;
+
+use config::Report;
+use expect_test::{Expect, expect};
+
+fn read(text: &str) -> Report {
+    let report = config::parse(text, Path::new("gate.yaml")).report;
+    assert!(report.has_errors(), "this should not be readable");
+    report
+}
+
+fn check(text: &str, expected: Expect) {
+    expected.assert_eq(&read(text).to_string());
+}
+
+#[test]
+fn ten_mistakes_are_ten_complaints() {
+    check(
+        r#"listen:
+  public: { adress: "0.0.0.0:8080" }
+  secure:
+    address: "0.0.0.0"
+    http2: "yes"
+    timeout: { head: 10 }
+    limits: { head_bytes_max: 64kb }
+upstreams:
+  orders:
+    targets: ["http://10.0.0.1:8080/v1", { url: "ftp://10.0.0.2", weight: 0 }]
+    balance: roundrobin
+routes:
+  orders:
+    match: { path: "/orders/**" }
+    policies:
+      - header: {}
+    upstream: orders
+workers: many
+hubs: {}
+"#,
+        expect![[r#"
+            gate.yaml:2:13: unknown key `adress`; did you mean `address`?
+              help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `limits` and `timeout`
+            gate.yaml:4:14: `0.0.0.0` is not an address and a port
+              help: write an address and a port in quotes: "0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"
+            gate.yaml:5:12: expected `true` or `false`, found the text `yes`
+              help: write `true` or `false` without quotes
+            gate.yaml:6:22: the duration `10` has no unit
+              help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+            gate.yaml:7:31: the size `64kb` has the unknown unit `kb`
+              help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
+            gate.yaml:10:15: the target `http://10.0.0.1:8080/v1` has something after its port
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:10:49: the target `ftp://10.0.0.2` is neither http nor https
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:10:75: expected a whole number from 1 to 65535, found `0`
+              help: write a whole number from 1 to 65535 without quotes
+            gate.yaml:11:14: `roundrobin` is not known here; did you mean `round_robin`?
+              help: write `round_robin`, `least_requests` or `hash`
+            gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
+              help: the policies are `headers`
+            gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
+              help: write a whole number from 1 to 256 without quotes
+            gate.yaml:19:1: unknown key `hubs`
+              help: the keys here are `listen`, `admin`, `workers`, `shutdown`, `upstreams`, `routes` and `telemetry`
+        "#]],
+    );
+}
+
+#[test]
+fn the_line_is_quoted_on_request() {
+    let text = "listen:\n  public: { adress: \"0.0.0.0:8080\" }\n";
+    let report = read(text);
+    expect![[r#"
+        gate.yaml:2:13: unknown key `adress`; did you mean `address`?
+            |   public: { adress: "0.0.0.0:8080" }
+            |             ^
+          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `limits` and `timeout`
+    "#]].assert_eq(&format!("{report:#}"));
+}
+
+#[test]
+fn keys_that_are_there_twice() {
+    check(
+        "listen:\n  a: { address: \"[::]:1\" }\n  a: { address: \"[::]:2\" }\nlisten: {}\n",
+        expect![[r#"
+            gate.yaml:3:3: the key `a` is here twice; the first is on line 2
+              help: remove one of the two, or give it another name
+            gate.yaml:4:1: the key `listen` is here twice; the first is on line 1
+              help: remove one of the two, or give it another name
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_where_something_has_to_be() {
+    check(
+        "",
+        expect![[r#"
+        gate.yaml:1:1: the file is empty
+          help: write at least `listen: { public: { address: "0.0.0.0:8080" } }`
+    "#]],
+    );
+    check(
+        "# only a comment\n",
+        expect![[r#"
+        gate.yaml:1:1: the file is empty
+          help: write at least `listen: { public: { address: "0.0.0.0:8080" } }`
+    "#]],
+    );
+    check(
+        "listen:\nroutes:\n  a:\n    match:\n",
+        expect![[r#"
+        gate.yaml:1:1: expected a map from names to values, found nothing
+          help: write it with its keys indented below, `{}` for an empty one, or remove the key
+        gate.yaml:4:5: expected a map, found nothing
+          help: write it with its keys indented below, `{}` for an empty one, or remove the key
+    "#]],
+    );
+    check(
+        "- a\n- b\n",
+        expect![[r#"
+        gate.yaml:1:1: expected a map, found a list
+          help: write `{ key: value }`, or one `key: value` on each line
+    "#]],
+    );
+}
+
+#[test]
+fn not_yaml() {
+    check(
+        "listen: { public: { address: \"a\" }\n",
+        expect![[r#"
+        gate.yaml:2:1: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
+          help: check the indentation, colons and brackets here; write `"${NAME}"` in quotes inside `{ }` and `[ ]`
+    "#]],
+    );
+    check(
+        "listen:\n\tpublic: 1\n",
+        expect![[r#"
+        gate.yaml:2:2: this is not YAML: tabs disallowed within this context (block indentation)
+          help: check the indentation, colons and brackets here; write `"${NAME}"` in quotes inside `{ }` and `[ ]`
+    "#]],
+    );
+    check(
+        "listen: { a: { address: ${HOST} } }\n",
+        expect![[r#"
+        gate.yaml:1:26: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
+          help: check the indentation, colons and brackets here; write `"${NAME}"` in quotes inside `{ }` and `[ ]`
+    "#]],
+    );
+    check(
+        "listen: *nowhere\n",
+        expect![[r#"
+        gate.yaml:1:9: this is not YAML: while parsing node, found unknown anchor
+          help: check the indentation, colons and brackets here; write `"${NAME}"` in quotes inside `{ }` and `[ ]`
+    "#]],
+    );
+    check(
+        "listen: {}\n---\nlisten: {}\n",
+        expect![[r#"
+        gate.yaml:2:1: a second document starts here
+          help: write one document; remove the `---`, or make a folder with one file each
+    "#]],
+    );
+    check(
+        "listen: !private { ? [a] : b }\n",
+        expect![[r#"
+        gate.yaml:1:9: the tag `!private` has no meaning here
+          help: write the value without a tag
+        gate.yaml:1:22: a key has to be text
+          help: write a name before the colon
+    "#]],
+    );
+}
+
+#[test]
+fn values_of_the_wrong_shape() {
+    check(
+        r#"listen: { a: { address: "localhost:http", http2: 1, trusted_proxies: [10.0.0.0/33, x] } }
+admin: "127.0.0.1:9901"
+workers: 0
+shutdown: { drain: soon }
+upstreams:
+  a:
+    targets: [http://u:p@h, "http://[::g]", "h:80", "http://h:0", "http://h_x:99999"]
+    balance: { hash: { by: "head:x" } }
+    timeout: { connect: 0s, response: 99999999999d, idle: [] }
+    retry: { attempts: 11, on: [refused, 404, 503] }
+    health: { statuses: [99, 300-200, 200-399] }
+    tls: { verify: maybe }
+  b: { balance: hash }
+routes:
+  a:
+    match: { path: [/a], headers: { x: { present: false }, y: [1] }, query: { z: } }
+    limits: { body_bytes_max: 10 }
+    policies: [cors, { a: 1, b: 2 }, {}]
+    respond: { status: 100, body: {}, headers: { a: {} } }
+telemetry: { access_log: { format: jsn, path: "" } }
+"#,
+        expect![[r#"
+            gate.yaml:1:25: `localhost:http` is not an address and a port
+              help: write an address and a port in quotes: "0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"
+            gate.yaml:1:50: expected `true` or `false`, found `1`
+              help: write `true` or `false` without quotes
+            gate.yaml:1:71: `10.0.0.0/33` is not a network
+              help: write a network like `10.0.0.0/8` or `fd00::/8`, or one address
+            gate.yaml:1:84: `x` is not a network
+              help: write a network like `10.0.0.0/8` or `fd00::/8`, or one address
+            gate.yaml:2:8: expected a map, found the text `127.0.0.1:9901`
+              help: write `{ key: value }`, or one `key: value` on each line
+            gate.yaml:3:10: expected a whole number from 1 to 256, found `0`
+              help: write a whole number from 1 to 256 without quotes
+            gate.yaml:4:20: `soon` is not a duration
+              help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+            gate.yaml:7:15: the target `http://u:p@h` has a user name or password in it
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:7:29: the target `http://[::g]` has a bad IPv6 address
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:7:45: the target `h:80` has no scheme
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:7:53: the target `http://h:0` has a bad port
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:7:67: the target `http://h_x:99999` has a bad port
+              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+            gate.yaml:8:28: `head:x` is nothing to hash by
+              help: write `client`, `path`, `header:NAME` or `cookie:NAME`
+            gate.yaml:9:25: a wait of zero would refuse everything
+              help: write at least `1ms`; a very long wait is written as such: `10d`
+            gate.yaml:9:39: the duration `99999999999d` is too large
+              help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+            gate.yaml:9:59: expected a duration, found a list
+              help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+            gate.yaml:10:24: expected a whole number from 0 to 10, found `11`
+              help: write a whole number from 0 to 10 without quotes
+            gate.yaml:10:33: `refused` is not known here
+              help: write `connect_failure`, `reset` or `timeout`
+            gate.yaml:10:42: the status `404` is nothing to retry on
+              help: only a status from 500 to 599 says that the service failed
+            gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
+              help: write a status like `200`, or a range like `200-399`
+            gate.yaml:11:30: `300-200` is not a status from 100 to 599, nor a range
+              help: write a status like `200`, or a range like `200-399`
+            gate.yaml:12:20: expected `true` or `false`, found `maybe`
+              help: write `true` or `false` without quotes
+            gate.yaml:13:3: the key `targets` is missing
+              help: add `targets`: Where it runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+            gate.yaml:16:20: expected text, found a list
+              help: write a text; quote it where YAML would misread it
+            gate.yaml:16:51: expected `present: true`, found `false`
+              help: write the exact value, or `{ present: true }`
+            gate.yaml:16:63: expected a value, found a list
+              help: write the exact value, or `{ present: true }`
+            gate.yaml:16:80: expected a value, found nothing
+              help: write the exact value, or `{ present: true }`
+            gate.yaml:17:31: the size `10` has no unit
+              help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
+            gate.yaml:18:16: expected a policy, found `cors`
+              help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
+            gate.yaml:18:30: one item of the list names two policies, `a` and `b`
+              help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
+            gate.yaml:18:38: a policy without a name
+              help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
+            gate.yaml:19:24: expected a whole number from 200 to 599, found `100`
+              help: write a whole number from 200 to 599 without quotes
+            gate.yaml:19:35: expected text, found a map
+              help: write a text; quote it where YAML would misread it
+            gate.yaml:19:53: expected text, found a map
+              help: write a text; quote it where YAML would misread it
+            gate.yaml:20:36: `jsn` is neither `json` nor a template with fields
+              help: write `json`, or a template like "{client} {method} {path} {status}"
+            gate.yaml:20:47: an empty path names no file
+              help: write the path of a file; a relative one starts at this file's folder
+        "#]],
+    );
+}
+
+#[test]
+fn an_alias_bomb_is_a_complaint() {
+    let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+    for (one, before) in ('b'..='j').zip('a'..) {
+        let items = vec![format!("*{before}"); 10].join(", ");
+        text.push_str(&format!("{one}: &{one} [{items}]\n"));
+    }
+    check(
+        &text,
+        expect![[r#"
+        gate.yaml:7:8: the file is too large here: more than 2000000 values or 67108864 bytes of text with its aliases written out
+          help: use fewer aliases, or split the configuration into a folder of files
+    "#]],
+    );
+
+    let long = "x".repeat(1_000_000);
+    let text = format!("a: &a \"{long}\"\nb: [{}]\n", vec!["*a"; 100].join(", "));
+    check(
+        &text,
+        expect![[r#"
+        gate.yaml:2:269: the file is too large here: more than 2000000 values or 67108864 bytes of text with its aliases written out
+          help: use fewer aliases, or split the configuration into a folder of files
+    "#]],
+    );
+}
+
+#[test]
+fn an_alias_within_itself_is_a_complaint() {
+    check(
+        "listen: &a { x: *a }\n",
+        expect![[r#"
+        gate.yaml:1:17: this alias is inside what it stands for
+          help: write the value out
+    "#]],
+    );
+}
+
+#[test]
+fn deep_nesting_is_a_complaint() {
+    let text = format!("listen: {}{}\n", "[".repeat(65), "]".repeat(65));
+    check(
+        &text,
+        expect![[r#"
+        gate.yaml:1:72: nested deeper than 64 levels
+          help: no key of the configuration is that deep; flatten the value
+    "#]],
+    );
+    let text = format!("listen: {}1\n", "{ a: ".repeat(20_000));
+    check(
+        &text,
+        expect![[r#"
+        gate.yaml:1:324: nested deeper than 64 levels
+          help: no key of the configuration is that deep; flatten the value
+    "#]],
+    );
+}
+
+#[test]
+fn a_thousand_complaints_are_enough() {
+    let unknown: String = (0..3_000).map(|n| format!("k{n}: 1\n")).collect();
+    let report = read(&unknown);
+    assert_eq!(report.errors().count(), 1_000);
+    assert!(report.to_string().ends_with("... and 2000 more\n"));
+}
+
+#[test]
+fn a_huge_text_is_a_complaint() {
+    let text = " ".repeat(16 * 1024 * 1024 + 1);
+    check(
+        &text,
+        expect![[r#"
+        gate.yaml:1:1: cannot read this: it is larger than 16777216 bytes
+          help: name a readable YAML file, or a folder of them
+    "#]],
+    );
+}

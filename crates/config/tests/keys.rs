@@ -1,0 +1,678 @@
+//! Every key, what it is when absent, and the schema that tells editors the same.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test ends where it is surprised"
+)]
+
+use std::path::Path;
+
+use config::{Config, Decode};
+use expect_test::{Expect, expect, expect_file};
+use serde_json::Value as Json;
+
+fn read(text: &str) -> Config {
+    let loaded = config::parse(text, Path::new("/etc/tidegate/gate.yaml"));
+    assert!(loaded.report.is_empty(), "should be readable:\n{}", loaded.report);
+    loaded.config.unwrap()
+}
+
+fn check(text: &str, expected: Expect) {
+    let written = serde_json::to_string_pretty(&read(text).encode()).unwrap();
+    expected.assert_eq(&written);
+}
+
+/// Every key with what it takes.
+const FULL: &str = include_str!("full.yaml");
+
+#[test]
+fn every_default() {
+    check(
+        r#"
+listen: { a: { address: "127.0.0.1:0", tls: { certificate: c.pem, key: k.pem } } }
+upstreams: { a: { targets: ["http://h"], health: {}, outlier: {} } }
+routes:
+  a: { match: {}, upstream: a }
+  b: { match: {}, respond: {}, policies: [{ headers: {} }] }
+telemetry: { access_log: {} }
+"#,
+        expect![[r#"
+            {
+              "listen": {
+                "a": {
+                  "address": "127.0.0.1:0",
+                  "tls": {
+                    "certificate": "/etc/tidegate/c.pem",
+                    "key": "/etc/tidegate/k.pem",
+                    "sni": {},
+                    "versions": [
+                      "1.2",
+                      "1.3"
+                    ]
+                  },
+                  "http2": true,
+                  "proxy_protocol": false,
+                  "trusted_proxies": [],
+                  "limits": {
+                    "head_bytes_max": "64KiB",
+                    "target_bytes_max": "16KiB",
+                    "headers_max": 128,
+                    "connections_max": 65536,
+                    "streams_max": 128
+                  },
+                  "timeout": {
+                    "head": "10s",
+                    "body": "30s",
+                    "idle": "75s",
+                    "tls": "10s"
+                  }
+                }
+              },
+              "shutdown": {
+                "drain": "30s"
+              },
+              "upstreams": {
+                "a": {
+                  "targets": [
+                    {
+                      "url": "http://h:80",
+                      "weight": 1
+                    }
+                  ],
+                  "balance": "round_robin",
+                  "timeout": {
+                    "connect": "1s",
+                    "response": "1m",
+                    "idle": "1m"
+                  },
+                  "retry": {
+                    "attempts": 0,
+                    "on": [
+                      "connect_failure"
+                    ],
+                    "body_bytes_max": "64KiB"
+                  },
+                  "health": {
+                    "interval": "10s",
+                    "timeout": "1s",
+                    "unhealthy_after": 2,
+                    "healthy_after": 2,
+                    "statuses": [
+                      "200-399"
+                    ]
+                  },
+                  "outlier": {
+                    "consecutive_faults": 5,
+                    "eject": "30s",
+                    "max_ejected_percent": 50
+                  },
+                  "breaker": {
+                    "connections": 65536,
+                    "requests": 65536,
+                    "pending": 65536
+                  },
+                  "pool": {
+                    "idle_max": 1024
+                  },
+                  "dns": {
+                    "refresh": "5s"
+                  },
+                  "tls": {
+                    "verify": true
+                  }
+                }
+              },
+              "routes": {
+                "a": {
+                  "match": {
+                    "path": "/**",
+                    "host": [],
+                    "methods": [],
+                    "headers": {},
+                    "query": {}
+                  },
+                  "host": "preserve",
+                  "limits": {},
+                  "policies": [],
+                  "upstream": "a"
+                },
+                "b": {
+                  "match": {
+                    "path": "/**",
+                    "host": [],
+                    "methods": [],
+                    "headers": {},
+                    "query": {}
+                  },
+                  "host": "preserve",
+                  "limits": {},
+                  "policies": [
+                    {
+                      "headers": {
+                        "request": {
+                          "set": {},
+                          "add": {},
+                          "remove": []
+                        },
+                        "response": {
+                          "set": {},
+                          "add": {},
+                          "remove": []
+                        }
+                      }
+                    }
+                  ],
+                  "respond": {
+                    "status": 200,
+                    "body": "",
+                    "headers": {}
+                  }
+                }
+              },
+              "telemetry": {
+                "access_log": {
+                  "format": "json",
+                  "path": "stdout"
+                }
+              }
+            }"#]],
+    );
+    check(
+        "listen: {}",
+        expect![[r#"
+        {
+          "listen": {},
+          "shutdown": {
+            "drain": "30s"
+          },
+          "upstreams": {},
+          "routes": {},
+          "telemetry": {}
+        }"#]],
+    );
+}
+
+#[test]
+fn every_key() {
+    check(
+        FULL,
+        expect![[r#"
+            {
+              "listen": {
+                "public": {
+                  "address": "0.0.0.0:8080",
+                  "http2": true,
+                  "proxy_protocol": false,
+                  "trusted_proxies": [],
+                  "limits": {
+                    "head_bytes_max": "64KiB",
+                    "target_bytes_max": "16KiB",
+                    "headers_max": 128,
+                    "connections_max": 65536,
+                    "streams_max": 128
+                  },
+                  "timeout": {
+                    "head": "10s",
+                    "body": "30s",
+                    "idle": "75s",
+                    "tls": "10s"
+                  }
+                },
+                "secure": {
+                  "address": "[::1]:8443",
+                  "tls": {
+                    "certificate": "/etc/tidegate/tls/cert.pem",
+                    "key": "/etc/tidegate/tls/key.pem",
+                    "sni": {
+                      "*.example.com": {
+                        "certificate": "/etc/tidegate/tls/wild.pem",
+                        "key": "/etc/tidegate/tls/wild.key"
+                      }
+                    },
+                    "versions": [
+                      "1.3"
+                    ],
+                    "client_ca": "/etc/tidegate/tls/clients.pem"
+                  },
+                  "http2": false,
+                  "proxy_protocol": true,
+                  "trusted_proxies": [
+                    "10.0.0.0/8",
+                    "fd00::1/128"
+                  ],
+                  "limits": {
+                    "head_bytes_max": "32KiB",
+                    "target_bytes_max": "8KiB",
+                    "headers_max": 64,
+                    "connections_max": 100,
+                    "streams_max": 10
+                  },
+                  "timeout": {
+                    "head": "1s",
+                    "body": "2m",
+                    "idle": "3h",
+                    "tls": "250ms"
+                  }
+                }
+              },
+              "admin": {
+                "address": "127.0.0.1:9901"
+              },
+              "workers": 2,
+              "shutdown": {
+                "drain": "0s"
+              },
+              "upstreams": {
+                "orders": {
+                  "targets": [
+                    {
+                      "url": "http://10.0.0.1:8080",
+                      "weight": 1
+                    },
+                    {
+                      "url": "https://orders.example:443",
+                      "weight": 2
+                    },
+                    {
+                      "url": "http://[::1]:1",
+                      "weight": 1
+                    }
+                  ],
+                  "balance": {
+                    "hash": {
+                      "by": "header:x-user"
+                    }
+                  },
+                  "timeout": {
+                    "connect": "2s",
+                    "response": "20s",
+                    "idle": "1d"
+                  },
+                  "retry": {
+                    "attempts": 2,
+                    "on": [
+                      "connect_failure",
+                      "reset",
+                      "timeout",
+                      502,
+                      503
+                    ],
+                    "body_bytes_max": "1MB"
+                  },
+                  "health": {
+                    "path": "/health",
+                    "interval": "5s",
+                    "timeout": "500ms",
+                    "unhealthy_after": 3,
+                    "healthy_after": 1,
+                    "statuses": [
+                      200,
+                      "204-299"
+                    ]
+                  },
+                  "outlier": {
+                    "consecutive_faults": 3,
+                    "eject": "10s",
+                    "max_ejected_percent": 100
+                  },
+                  "breaker": {
+                    "connections": 10,
+                    "requests": 20,
+                    "pending": 0
+                  },
+                  "pool": {
+                    "idle_max": 0
+                  },
+                  "dns": {
+                    "refresh": "30s"
+                  },
+                  "tls": {
+                    "ca": "/etc/tidegate/ca.pem",
+                    "certificate": "/etc/tidegate/client.pem",
+                    "key": "/etc/tidegate/client.key",
+                    "verify": false,
+                    "server_name": "orders.example"
+                  }
+                },
+                "least": {
+                  "targets": [
+                    {
+                      "url": "http://h:1",
+                      "weight": 1
+                    }
+                  ],
+                  "balance": "least_requests",
+                  "timeout": {
+                    "connect": "1s",
+                    "response": "1m",
+                    "idle": "1m"
+                  },
+                  "retry": {
+                    "attempts": 0,
+                    "on": [
+                      "connect_failure"
+                    ],
+                    "body_bytes_max": "64KiB"
+                  },
+                  "breaker": {
+                    "connections": 65536,
+                    "requests": 65536,
+                    "pending": 65536
+                  },
+                  "pool": {
+                    "idle_max": 1024
+                  },
+                  "dns": {
+                    "refresh": "5s"
+                  },
+                  "tls": {
+                    "verify": true
+                  }
+                },
+                "hashed": {
+                  "targets": [
+                    {
+                      "url": "http://h:1",
+                      "weight": 1
+                    }
+                  ],
+                  "balance": {
+                    "hash": {
+                      "by": "client"
+                    }
+                  },
+                  "timeout": {
+                    "connect": "1s",
+                    "response": "1m",
+                    "idle": "1m"
+                  },
+                  "retry": {
+                    "attempts": 0,
+                    "on": [
+                      "connect_failure"
+                    ],
+                    "body_bytes_max": "64KiB"
+                  },
+                  "breaker": {
+                    "connections": 65536,
+                    "requests": 65536,
+                    "pending": 65536
+                  },
+                  "pool": {
+                    "idle_max": 1024
+                  },
+                  "dns": {
+                    "refresh": "5s"
+                  },
+                  "tls": {
+                    "verify": true
+                  }
+                }
+              },
+              "routes": {
+                "orders": {
+                  "match": {
+                    "path": "/orders/{id}/**",
+                    "host": [
+                      "api.example.com",
+                      "*.example.org"
+                    ],
+                    "methods": [
+                      "GET",
+                      "POST"
+                    ],
+                    "headers": {
+                      "x-tier": "gold",
+                      "x-any": {
+                        "present": true
+                      }
+                    },
+                    "query": {
+                      "v": "2",
+                      "debug": {
+                        "present": true
+                      }
+                    }
+                  },
+                  "strip_prefix": "/orders",
+                  "rewrite": "/v2/{id}/{**}",
+                  "host": "orders.internal",
+                  "limits": {
+                    "body_bytes_max": "10MiB"
+                  },
+                  "policies": [
+                    {
+                      "headers": {
+                        "request": {
+                          "set": {
+                            "x-a": "b",
+                            "x-on": "true"
+                          },
+                          "add": {
+                            "x-n": "5"
+                          },
+                          "remove": [
+                            "x-c"
+                          ]
+                        },
+                        "response": {
+                          "set": {
+                            "x-s": ""
+                          },
+                          "add": {
+                            "x-d": "e"
+                          },
+                          "remove": [
+                            "server"
+                          ]
+                        }
+                      }
+                    }
+                  ],
+                  "upstream": "orders"
+                },
+                "hello": {
+                  "match": {
+                    "path": "/hello",
+                    "host": "one.example",
+                    "methods": "GET",
+                    "headers": {},
+                    "query": {}
+                  },
+                  "host": "target",
+                  "limits": {},
+                  "policies": [],
+                  "respond": {
+                    "status": 201,
+                    "body": "hello\n",
+                    "headers": {
+                      "content-type": "text/plain"
+                    }
+                  }
+                }
+              },
+              "telemetry": {
+                "access_log": {
+                  "format": "{client} {method}",
+                  "path": "stderr"
+                }
+              }
+            }"#]],
+    );
+}
+
+#[test]
+fn what_is_written_back_reads_the_same() {
+    let first = read(FULL);
+    let second = read(&first.encode().to_string());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn places_are_those_of_the_values() {
+    let config = read(
+        "listen:\n  a: { address: \"[::]:0\" }\nroutes:\n  r:\n    match: {}\n    upstream: x\n",
+    );
+    let (name, listener) = config.listen.iter().next().unwrap();
+    assert_eq!((name.at.line, name.at.column), (2, 3));
+    assert_eq!((listener.address.at.line, listener.address.at.column), (2, 17));
+    let route = config.routes.get("r").unwrap();
+    let upstream = route.value.upstream.as_ref().unwrap();
+    assert_eq!((upstream.at.line, upstream.at.column), (6, 15));
+}
+
+#[test]
+fn the_schema_is_as_committed() {
+    let schema = serde_json::to_string_pretty(&config::json_schema()).unwrap() + "\n";
+    expect_file!["schema.json"].assert_eq(&schema);
+}
+
+#[test]
+fn the_schema_accepts_what_is_written_back() {
+    validate(&read(FULL).encode()).unwrap();
+}
+
+/// JSON is YAML, so both can be asked about the same text.
+#[test]
+fn the_schema_and_the_reader_agree() {
+    let listener = r#""listen": { "a": { "address": "127.0.0.1:0" } }"#;
+    let upstream = |keys: &str| {
+        format!(
+            r#"{{ "listen": {{}}, "upstreams": {{ "a": {{ "targets": ["http://h"], {keys} }} }} }}"#
+        )
+    };
+    let route = |keys: &str| format!(r#"{{ "listen": {{}}, "routes": {{ "a": {{ {keys} }} }} }}"#);
+    for (text, good) in [
+        (format!("{{ {listener} }}"), true),
+        (r#"{ "listen": [] }"#.to_owned(), false),
+        (r#"{ "workers": 1 }"#.to_owned(), true),
+        (format!(r#"{{ {listener}, "workers": 257 }}"#), false),
+        (format!(r#"{{ {listener}, "workers": "2" }}"#), false),
+        (format!(r#"{{ {listener}, "worker": 2 }}"#), false),
+        (format!(r#"{{ {listener}, "shutdown": {{ "drain": 30 }} }}"#), false),
+        (format!(r#"{{ {listener}, "shutdown": {{ "drain": "30s" }} }}"#), true),
+        (upstream(r#""balance": "hash""#), true),
+        (upstream(r#""balance": { "hash": {} }"#), true),
+        (upstream(r#""balance": { "hash": { "by": "path" } }"#), true),
+        (upstream(r#""balance": { "hash": { "by": "weather" } }"#), false),
+        (upstream(r#""balance": "random""#), false),
+        (upstream(r#""retry": { "on": ["reset", 503] }"#), true),
+        (upstream(r#""retry": { "on": [404] }"#), false),
+        (upstream(r#""health": { "statuses": [200, "300-399"] }"#), true),
+        (upstream(r#""health": { "statuses": ["x"] }"#), false),
+        (upstream(r#""tls": { "verify": "no" }"#), false),
+        (route(r#""match": {}"#), true),
+        (route(r#""upstream": "x""#), false),
+        (route(r#""match": { "methods": "GET", "host": ["a", "b"] }"#), true),
+        (route(r#""match": { "headers": { "a": "b", "c": { "present": true } } }"#), true),
+        (route(r#""match": { "headers": { "c": { "present": false } } }"#), false),
+        (route(r#""match": {}, "policies": [{ "headers": {} }]"#), true),
+        (route(r#""match": {}, "policies": [{ "header": {} }]"#), false),
+        (route(r#""match": {}, "policies": [{}]"#), false),
+        (route(r#""match": {}, "flow": "x""#), false),
+        (route(r#""match": {}, "limits": { "body_bytes_max": "10MiB" }"#), true),
+        (route(r#""match": {}, "limits": { "body_bytes_max": 10 }"#), false),
+    ] {
+        let report = config::parse(&text, Path::new("gate.yaml")).report;
+        assert_eq!(report.is_empty(), good, "reader: {text}: {report}");
+        let valid = validate(&serde_json::from_str(&text).unwrap());
+        assert_eq!(valid.is_ok(), good, "schema: {text}: {valid:?}");
+    }
+}
+
+#[test]
+fn every_section_is_closed_and_every_key_described() {
+    let schema = config::json_schema();
+    for (name, section) in schema["$defs"].as_object().unwrap() {
+        assert_eq!(section["additionalProperties"], Json::Bool(false), "{name}");
+        for (key, schema) in section["properties"].as_object().unwrap() {
+            assert!(schema["description"].as_str().is_some_and(|d| d.len() > 3), "{name}.{key}");
+        }
+    }
+}
+
+/// The keys several files may add to are exactly the top-level maps by name.
+#[test]
+fn maps_by_name_are_merged_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = config::json_schema();
+    let properties = schema["$defs"]["Config"]["properties"].as_object().unwrap();
+    for (key, schema) in properties {
+        std::fs::write(folder.path().join("a.yaml"), format!("{key}: {{}}\n")).unwrap();
+        std::fs::write(folder.path().join("b.yaml"), format!("{key}: {{}}\n")).unwrap();
+        let report = config::load(folder.path()).report;
+        let twice = report.to_string().contains("is in two files");
+        assert_eq!(twice, !schema["additionalProperties"].is_object(), "{key}");
+    }
+}
+
+/// As much of JSON Schema as our own schema uses.
+fn validate(value: &Json) -> Result<(), String> {
+    let schema = config::json_schema();
+    valid(&schema, &schema, value)
+}
+
+fn valid(root: &Json, schema: &Json, value: &Json) -> Result<(), String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.strip_prefix("#/$defs/").unwrap();
+        valid(root, &root["$defs"][name], value)?;
+    }
+    let complain = |what: &str| Err(format!("{what}: {value} against {schema}"));
+    if let Some(options) = schema["anyOf"].as_array()
+        && !options.iter().any(|option| valid(root, option, value).is_ok())
+    {
+        return complain("none of several");
+    }
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return complain("not among the words");
+    }
+    if schema.get("const").is_some_and(|word| word != value) {
+        return complain("not the constant");
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Json::String(one) => vec![one],
+        Json::Array(many) => many.iter().filter_map(Json::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let kind = match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(number) if number.is_u64() => "integer",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    };
+    let fits = |name: &&str| *name == kind || *name == "number" && kind == "integer";
+    if !types.is_empty() && !types.iter().any(fits) {
+        return complain("another type");
+    }
+    if let (Some(number), least, most) = (value.as_u64(), &schema["minimum"], &schema["maximum"])
+        && (least.as_u64().is_some_and(|least| number < least)
+            || most.as_u64().is_some_and(|most| number > most))
+    {
+        return complain("out of bounds");
+    }
+    if let (Some(text), Some(pattern)) = (value.as_str(), schema["pattern"].as_str())
+        && !regex_lite::Regex::new(pattern).unwrap().is_match(text)
+    {
+        return complain("another shape");
+    }
+    for item in value.as_array().into_iter().flatten() {
+        valid(root, &schema["items"], item)?;
+    }
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        match (schema["properties"].get(key), schema.get("additionalProperties")) {
+            (Some(known), _) => valid(root, known, inner)?,
+            (None, Some(Json::Bool(false))) => return complain(&format!("unknown key {key}")),
+            (None, Some(others)) => valid(root, others, inner)?,
+            (None, None) => {}
+        }
+    }
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    match required.into_iter().find(|key| value.is_object() && value.get(key).is_none()) {
+        Some(key) => complain(&format!("{key} is missing")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,113 @@
+//! From files or a text to a plan that could serve, with what it was made from. It reads and compiles and changes nothing; all of
+//! it blocks, so it runs beside the runtime.
+
+use crate::Report;
+use crate::file::Draft;
+use crate::watched::Contents;
+use compile::Compiled;
+use config::{Loaded, Sources};
+use plan::Plan;
+use std::io;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use telemetry::Telemetry;
+
+/// Where a configuration comes from.
+pub(crate) enum Input {
+    /// A file or a folder.
+    Path(PathBuf),
+    /// A text that will stand at that place.
+    Text(String, PathBuf),
+}
+
+/// A plan that could serve.
+pub(crate) struct Built {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) warnings: Report,
+    pub(crate) sources: Sources,
+    pub(crate) contents: Option<Contents>,
+}
+
+/// What came of a try, and which files it depends on whatever came of it.
+pub(crate) struct Tried {
+    pub(crate) result: Result<Built, Report>,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// The first plan, with the metrics for its number of workers.
+pub(crate) fn first(path: &Path) -> Result<(Built, Vec<PathBuf>, Arc<Telemetry>), Report> {
+    let input = Input::Path(path.to_owned());
+    let guess = Telemetry::new(thread::available_parallelism().map_or(1, NonZero::get));
+    let tried = attempt(&input, None, &guess, &Contents::default());
+    let workers = tried.result.as_ref().map_or(guess.workers(), |built| built.plan.workers);
+    if workers == guess.workers() {
+        return Ok((tried.result?, tried.files, guess));
+    }
+    // Metrics have as many shards as there are workers, and only the plan says how many those are.
+    let telemetry = Telemetry::new(workers);
+    let tried = attempt(&input, None, &telemetry, &Contents::default());
+    Ok((tried.result?, tried.files, telemetry))
+}
+
+/// The plan after `previous`, which takes over from it what did not change.
+pub(crate) fn attempt(
+    input: &Input,
+    previous: Option<&Plan>,
+    telemetry: &Telemetry,
+    known: &Contents,
+) -> Tried {
+    let mut before = known.again();
+    let loaded = input.load();
+    let compiled = compile::compile(&loaded, previous, telemetry);
+    let files = input.files(&loaded);
+    let mut after = Contents::read(&files);
+    if let Input::Text(text, place) = input {
+        before.put(place, text);
+        after.put(place, text);
+    }
+    // A file that changed meanwhile may have been read as it was or as it is.
+    let contents = after.agrees(&before).then_some(after);
+    let sources = loaded.report.sources().clone();
+    let result = compiled.map(|Compiled { plan, warnings }| Built {
+        plan: Arc::new(plan),
+        warnings,
+        sources,
+        contents,
+    });
+    Tried { result, files }
+}
+
+/// Everything there is to say about a configuration. Its metrics are nobody's.
+pub(crate) fn check(input: &Input) -> Report {
+    match compile::compile(&input.load(), None, &Telemetry::new(1)) {
+        Ok(compiled) => compiled.warnings,
+        Err(report) => report,
+    }
+}
+
+impl Input {
+    fn load(&self) -> Loaded {
+        match self {
+            Input::Path(path) => config::load(path),
+            Input::Text(text, place) => config::parse(text, place),
+        }
+    }
+
+    /// A text beside the file whose place it will take. Files are where they belong already.
+    pub(crate) fn draft(&self) -> io::Result<Option<Draft>> {
+        match self {
+            Input::Path(_) => Ok(None),
+            Input::Text(text, place) => Draft::write(place, text).map(Some),
+        }
+    }
+
+    /// Everything the configuration depends on, itself included.
+    fn files(&self, loaded: &Loaded) -> Vec<PathBuf> {
+        let (Input::Path(path) | Input::Text(_, path)) = self;
+        let mut files = vec![path.clone()];
+        files.extend(loaded.files.iter().filter(|file| *file != path).cloned());
+        files
+    }
+}

@@ -1,0 +1,93 @@
+//! Writing the configuration file so that at every moment the old one or the new one is there, whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A new content beside the file it will replace. Dropped without [`Draft::replace`], it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    draft: PathBuf,
+    file: PathBuf,
+    placed: bool,
+}
+
+impl Draft {
+    /// Writes the content beside the file, with the file's permissions. A link is followed, so that what it leads to is replaced.
+    pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
+        let file = fs::canonicalize(file)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        // Hidden, so that it is no part of a folder of configuration files.
+        let draft = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
+        let draft = Draft { draft, file, placed: false };
+        let mut new =
+            OpenOptions::new().write(true).create(true).truncate(true).open(&draft.draft)?;
+        new.set_permissions(fs::metadata(&draft.file)?.permissions())?;
+        new.write_all(text.as_bytes())?;
+        new.sync_all()?;
+        Ok(draft)
+    }
+
+    /// Puts the content in the file's place.
+    pub(crate) fn replace(mut self) -> io::Result<()> {
+        fs::rename(&self.draft, &self.file)?;
+        self.placed = true;
+        // The rename itself survives a power cut only once the folder is on the disk. It is in effect either way.
+        match self.file.parent().map(File::open) {
+            Some(Ok(folder)) => folder.sync_all(),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.placed
+            && let Err(error) = fs::remove_file(&self.draft)
+        {
+            tracing::warn!(%error, file = %self.draft.display(), "a draft of the configuration is left behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn replaces_what_a_link_leads_to_and_keeps_its_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("a.yaml"), folder.path().join("link.yaml"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        let draft = Draft::write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+        draft.replace().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(folder.path()), ["a.yaml", "link.yaml"]);
+    }
+
+    #[test]
+    fn a_draft_that_is_not_used_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        fs::write(&file, "old").unwrap();
+        drop(Draft::write(&file, "new").unwrap());
+        assert_eq!(
+            (names(folder.path()), fs::read_to_string(&file).unwrap()),
+            (vec!["a.yaml".to_owned()], "old".to_owned())
+        );
+        assert!(Draft::write(&folder.path().join("missing.yaml"), "new").is_err());
+    }
+}

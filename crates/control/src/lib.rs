@@ -1,0 +1,308 @@
+//! Which configuration serves. Owns the way of a change: it is compiled aside, published as one swap, and becomes the current one,
+//! or it is refused with every complaint and the last good plan goes on serving.
+//!
+//! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]) or from the admin API
+//! ([`Control::apply_text`]). One is looked at at a time. Nothing here sees a request.
+#![forbid(unsafe_code)]
+
+mod build;
+mod file;
+mod status;
+pub mod view;
+mod watch;
+mod watched;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::Report;
+pub use plan::Plan;
+pub use status::{Failed, Status};
+pub use watch::POLL_EVERY;
+
+use build::{Built, Input};
+use config::Sources;
+use file::Draft;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use telemetry::Telemetry;
+use watched::{Contents, Stamps};
+
+/// Brings a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges take
+/// the new plan. On an error it leaves the old plan in service and says why.
+pub type Publish = Box<dyn Fn(Arc<Plan>) -> Publishing + Send + Sync>;
+
+/// The work of a [`Publish`].
+pub type Publishing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// The one who knows which configuration serves.
+pub struct Control {
+    /// The file or folder the configuration was started from.
+    path: PathBuf,
+    telemetry: Arc<Telemetry>,
+    publish: Publish,
+    current: Mutex<Arc<Current>>,
+    /// The files whose change is a reason to look, as they were when last looked at.
+    watched: Mutex<Stamps>,
+    last_failed: Mutex<Option<Arc<Failed>>>,
+    /// One change at a time; those who come meanwhile wait their turn.
+    turn: tokio::sync::Mutex<()>,
+    draining: AtomicBool,
+}
+
+/// What serves, and what it was made from.
+struct Current {
+    plan: Arc<Plan>,
+    sources: Sources,
+    warnings: Report,
+    /// `None` if a file changed while it was read: then nobody knows which content the plan has, and the next look compiles again.
+    contents: Option<Contents>,
+    hash: String,
+    /// Since the Unix epoch.
+    since: Duration,
+}
+
+/// What came of a change that was not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The plan of this generation serves now.
+    Serving(u64),
+    /// The content is that of the plan that serves, whose generation this is. Nothing was done.
+    Unchanged(u64),
+}
+
+/// Why a change was refused. The plan that served goes on serving.
+#[derive(Debug)]
+pub enum Failure {
+    /// The configuration is wrong.
+    Complaints(Report),
+    /// The configuration file cannot be written.
+    Unwritable(String),
+    /// The plan could not be brought into service, for instance because an address is taken.
+    Unpublished(String),
+    /// A defect of ours.
+    Internal(String),
+}
+
+impl Control {
+    /// Compiles the first plan, which [`Control::plan`] then gives. It is for the caller to bring it into service; `publish` is for
+    /// those after it.
+    pub fn start(path: &Path, publish: Publish) -> Result<Arc<Control>, Report> {
+        let (built, files, telemetry) = build::first(path)?;
+        let current = Current::new(built);
+        current.announce(&telemetry);
+        Ok(Arc::new(Control {
+            path: path.to_owned(),
+            telemetry,
+            publish,
+            current: Mutex::new(Arc::new(current)),
+            watched: Mutex::new(Stamps::take(&files)),
+            last_failed: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            draining: AtomicBool::new(false),
+        }))
+    }
+
+    /// The plan that serves.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.current().plan.clone()
+    }
+
+    /// The metrics of the process.
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.telemetry
+    }
+
+    /// The configuration that serves as it was written: references to secrets are references. The files of a folder come one after
+    /// the other, each below a comment with its name.
+    pub fn config_text(&self) -> String {
+        let sources = self.current().sources.clone();
+        if !self.path.is_dir() {
+            return sources.iter().map(|source| source.text.as_str()).collect();
+        }
+        sources.iter().map(|source| format!("# {}\n{}\n", source.name, source.text)).collect()
+    }
+
+    /// What serves, since when, and what was refused last.
+    pub fn status(&self) -> Status {
+        let current = self.current();
+        Status {
+            generation: current.plan.generation,
+            hash: current.hash.clone(),
+            since: current.since,
+            warnings: current.warnings.clone(),
+            last_failed: lock(&self.last_failed).clone(),
+        }
+    }
+
+    /// Why the gateway should get no new clients, if it should not.
+    pub fn not_ready(&self) -> Option<&'static str> {
+        self.draining.load(Relaxed).then_some("draining")
+    }
+
+    /// The gateway is going away.
+    pub fn set_draining(&self) {
+        self.draining.store(true, Relaxed);
+    }
+
+    /// Looks at the files again and brings what they say into service.
+    pub async fn reload(&self) -> Result<Outcome, Failure> {
+        let _turn = self.turn.lock().await;
+        let result = match self.is_unchanged().await {
+            Ok(true) => Ok(Outcome::Unchanged(self.plan().generation)),
+            Ok(false) => self.change(Input::Path(self.path.clone())).await,
+            Err(failure) => Err(failure),
+        };
+        self.note(&result);
+        result
+    }
+
+    /// Brings a text into service, and writes it to the file the program was started from, so that it survives a restart.
+    pub async fn apply_text(&self, text: &str) -> Result<Outcome, Failure> {
+        let _turn = self.turn.lock().await;
+        let result = self.apply(text).await;
+        self.note(&result);
+        result
+    }
+
+    /// Everything there is to say about a text, without bringing it into service.
+    pub async fn check_text(&self, text: &str) -> Result<Report, Failure> {
+        let input = Input::Text(text.to_owned(), self.path.clone());
+        blocking(move || build::check(&input)).await
+    }
+
+    async fn apply(&self, text: &str) -> Result<Outcome, Failure> {
+        if self.path.is_dir() {
+            let why = format!("{} is a folder: change the files in it", self.path.display());
+            return Err(Failure::Unwritable(why));
+        }
+        if self.config_text() == text && self.is_unchanged().await? {
+            return Ok(Outcome::Unchanged(self.plan().generation));
+        }
+        self.change(Input::Text(text.to_owned(), self.path.clone())).await
+    }
+
+    /// Whether the files hold what the current plan was made from.
+    async fn is_unchanged(&self) -> Result<bool, Failure> {
+        let Some(known) = self.current().contents.clone() else { return Ok(false) };
+        blocking(move || known.again() == known).await
+    }
+
+    /// Compiles aside, publishes, and makes it the current one. A text is written beside the file just before and put in its place
+    /// just after, so that a disk that is full or read-only refuses it while nothing has happened yet.
+    async fn change(&self, input: Input) -> Result<Outcome, Failure> {
+        let input = Arc::new(input);
+        let built = self.compile(input.clone()).await?;
+        let draft = blocking(move || input.draft()).await?.map_err(unwritable)?;
+        (self.publish)(built.plan.clone()).await.map_err(Failure::Unpublished)?;
+        let current = Arc::new(Current::new(built));
+        current.announce(&self.telemetry);
+        let generation = current.plan.generation;
+        *lock(&self.current) = current;
+        blocking(move || draft.map_or(Ok(()), Draft::replace)).await?.map_err(|error| {
+            Failure::Unwritable(format!(
+                "it serves, but it is not in the file and a restart loses it: {error}"
+            ))
+        })?;
+        Ok(Outcome::Serving(generation))
+    }
+
+    async fn compile(&self, input: Arc<Input>) -> Result<Built, Failure> {
+        let (current, telemetry) = (self.current(), self.telemetry.clone());
+        // From before anything is read: what changes from now on is seen as a change.
+        let stamps = lock(&self.watched).again();
+        let known = current.contents.clone().unwrap_or_default();
+        let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);
+        let tried = blocking(work).await?;
+        // What serves is watched beside what was refused: taking a mistake back is a change too.
+        let mut files = tried.files;
+        let current = self.current();
+        files.extend(current.contents.iter().flat_map(Contents::files).cloned());
+        files.sort();
+        files.dedup();
+        *lock(&self.watched) = stamps.extended(&files);
+        tried.result.map_err(Failure::Complaints)
+    }
+
+    /// Writes down how a change went: in the log, the metrics and the status.
+    fn note(&self, result: &Result<Outcome, Failure>) {
+        let generation = self.plan().generation;
+        let failed = match result {
+            Ok(Outcome::Serving(_)) => None,
+            Ok(Outcome::Unchanged(_)) => {
+                tracing::info!(generation, "the configuration is unchanged");
+                None
+            }
+            Err(failure) => {
+                self.telemetry.reload().failed();
+                tracing::error!(
+                    generation,
+                    "the new configuration is refused, the old one serves:\n{failure}"
+                );
+                Some(Arc::new(Failed { at: kit::clock::wall(), why: failure.to_string() }))
+            }
+        };
+        *lock(&self.last_failed) = failed;
+    }
+
+    fn current(&self) -> Arc<Current> {
+        lock(&self.current).clone()
+    }
+}
+
+impl Current {
+    fn new(built: Built) -> Current {
+        let Built { plan, warnings, sources, contents } = built;
+        let hash = contents.as_ref().map(Contents::name).unwrap_or_default();
+        Current { plan, sources, warnings, contents, hash, since: kit::clock::wall() }
+    }
+
+    fn announce(&self, telemetry: &Telemetry) {
+        let generation = self.plan.generation;
+        telemetry.reload().succeeded(generation, &self.hash);
+        tracing::info!(generation, hash = self.hash, "the configuration serves");
+        if !self.warnings.is_empty() {
+            tracing::warn!(
+                generation,
+                "the configuration may not be what was meant:\n{}",
+                self.warnings
+            );
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Complaints(report) => write!(f, "{report}"),
+            Failure::Unwritable(why) => write!(f, "the configuration cannot be written: {why}"),
+            Failure::Unpublished(why) => {
+                write!(f, "the configuration cannot be brought into service: {why}")
+            }
+            Failure::Internal(why) => write!(f, "a defect of the gateway: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn unwritable(error: io::Error) -> Failure {
+    Failure::Unwritable(error.to_string())
+}
+
+/// Runs what blocks beside the runtime: it also serves `/healthz`.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Internal(error.to_string()))
+}
+
+/// Every change to what these guard is one assignment, so it is whole whatever happened to a thread that held it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,252 @@
+//! Plans, reports and states as JSON, for the admin API. It shows what was compiled, so that defaults are spelt out, and no secret:
+//! values that a policy or a fixed reply carries are left out.
+
+use crate::Status;
+use config::{Complaint, Report, Severity};
+use plan::telemetry::access::{Format, Sink};
+use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
+use plan::{
+    AccessLogSettings, Destination, Listener, Matcher, PathSent, Piece, Plan, Policy, Route, Want,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The whole plan.
+pub fn plan(plan: &Plan) -> Value {
+    json!({
+        "generation": plan.generation,
+        "workers": plan.workers,
+        "drain_ms": millis(plan.drain),
+        "admin": plan.admin.map(|address| address.to_string()),
+        "access_log": plan.access_log.as_ref().map(access_log),
+        "listeners": plan.listeners.iter().map(|listener| self::listener(listener)).collect::<Vec<_>>(),
+        "upstreams": upstreams(plan),
+        "routes": routes(plan),
+    })
+}
+
+/// The routes, in the order they are written.
+pub fn routes(plan: &Plan) -> Value {
+    plan.table.routes().map(|(matcher, route)| self::route(matcher, route)).collect()
+}
+
+/// The upstreams with the live state of their targets.
+pub fn upstreams(plan: &Plan) -> Value {
+    plan.upstreams.iter().map(|upstream| self::upstream(upstream)).collect()
+}
+
+/// Complaints, errors before warnings.
+pub fn complaints(report: &Report) -> Value {
+    report
+        .errors()
+        .chain(report.warnings())
+        .map(|complaint| self::complaint(report, complaint))
+        .collect()
+}
+
+/// How the configuration is doing.
+pub fn status(status: &Status) -> Value {
+    let failed = status.last_failed.as_ref();
+    json!({
+        "generation": status.generation,
+        "hash": status.hash,
+        "since_unix_ms": millis(status.since),
+        "warnings": complaints(&status.warnings),
+        "last_failed": failed.map(|failed| json!({ "at_unix_ms": millis(failed.at), "why": failed.why })),
+    })
+}
+
+fn complaint(report: &Report, complaint: &Complaint) -> Value {
+    let Complaint { at, severity, what, help } = complaint;
+    json!({
+        "file": report.sources().of(*at).map(|source| source.name.as_str()),
+        // A complaint about a file as a whole stands at its beginning.
+        "line": at.line.max(1),
+        "column": at.column.max(1),
+        "severity": match severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        "message": what,
+        "help": help,
+    })
+}
+
+fn listener(listener: &Listener) -> Value {
+    let Listener { name, address, tls, http2, proxy_protocol, trusted_proxies, limits, timeout } =
+        listener;
+    json!({
+        "name": name,
+        "address": address.to_string(),
+        "tls": tls.is_some(),
+        "http2": http2,
+        "proxy_protocol": proxy_protocol,
+        "trusted_proxies": trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "limits": {
+            "head_bytes_max": limits.head_bytes_max,
+            "target_bytes_max": limits.target_bytes_max,
+            "headers_max": limits.headers_max,
+            "connections_max": limits.connections_max,
+            "streams_max": limits.streams_max,
+        },
+        "timeout": {
+            "head_ms": millis(timeout.head),
+            "body_ms": millis(timeout.body),
+            "idle_ms": millis(timeout.idle),
+            "tls_ms": millis(timeout.tls),
+        },
+    })
+}
+
+fn route(matcher: &Matcher, route: &Route) -> Value {
+    json!({
+        "name": route.name,
+        "match": {
+            "host": matcher.host.as_ref().map(ToString::to_string),
+            "path": matcher.path.to_string(),
+            "methods": matcher.methods,
+            "headers": wants(&matcher.headers),
+            "query": wants(&matcher.query),
+        },
+        "body_bytes_max": route.body_bytes_max,
+        "policies": route.policies.iter().map(policy).collect::<Vec<_>>(),
+        "destination": destination(&route.destination),
+    })
+}
+
+fn wants(wants: &[(String, Want)]) -> Value {
+    let want = |(name, want): &(String, Want)| match want {
+        Want::Present => json!({ "name": name, "present": true }),
+        Want::Equals(value) => json!({ "name": name, "equals": String::from_utf8_lossy(value) }),
+    };
+    wants.iter().map(want).collect()
+}
+
+fn policy(policy: &Policy) -> Value {
+    json!({
+        "name": policy.name,
+        "request": policy.request.as_ref().map(|step| step.cost()),
+        "response": policy.response.as_ref().map(|step| step.cost()),
+    })
+}
+
+fn destination(destination: &Destination) -> Value {
+    match destination {
+        Destination::Upstream(forward) => json!({
+            "upstream": forward.upstream.settings().name,
+            "path": path(&forward.path),
+            "host": match &forward.host {
+                HostSent::AsItCame => "preserve",
+                HostSent::Target => "target",
+                HostSent::Named(name) => name,
+            },
+        }),
+        Destination::Respond(reply) => json!({
+            "respond": { "status": reply.status, "body_bytes": reply.body.len() },
+        }),
+    }
+}
+
+fn path(path: &PathSent) -> Value {
+    match path {
+        PathSent::AsItCame => json!("preserve"),
+        PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
+        PathSent::Made(pieces) => {
+            let piece = |piece: &Piece| match piece {
+                Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                Piece::Parameter(index) => format!("{{{index}}}"),
+                Piece::Rest => "{**}".to_owned(),
+            };
+            json!({ "rewrite": pieces.iter().map(piece).collect::<String>() })
+        }
+    }
+}
+
+fn upstream(upstream: &Upstream) -> Value {
+    let settings = upstream.settings();
+    let targets = upstream.targets().iter().map(|target| {
+        json!({
+            "url": &**target.url(),
+            "weight": target.settings().weight,
+            "addresses": target.addresses().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "healthy": target.is_healthy(),
+            "ejected": target.is_ejected(),
+            "requests_active": target.active(),
+        })
+    });
+    let mut view = self::settings(settings);
+    if let Some(view) = view.as_object_mut() {
+        view.insert("targets".to_owned(), targets.collect());
+    }
+    view
+}
+
+fn settings(settings: &Settings) -> Value {
+    let (timeout, retry, breaker) = (&settings.timeout, &settings.retry, &settings.breaker);
+    json!({
+        "name": settings.name,
+        "balance": balance(&settings.balance),
+        "timeout": {
+            "connect_ms": millis(timeout.connect),
+            "response_ms": millis(timeout.response),
+            "idle_ms": millis(timeout.idle),
+        },
+        "retry": {
+            "attempts": retry.attempts,
+            "connect_failure": retry.on.connect_failure,
+            "reset": retry.on.reset,
+            "timeout": retry.on.timeout,
+            "statuses": retry.on.statuses,
+            "body_bytes_max": retry.body_bytes_max,
+        },
+        "health": settings.health.as_ref().map(|health| json!({
+            "path": health.path,
+            "interval_ms": millis(health.interval),
+            "timeout_ms": millis(health.timeout),
+            "unhealthy_after": health.unhealthy_after,
+            "healthy_after": health.healthy_after,
+            "statuses": health.statuses,
+        })),
+        "outlier": settings.outlier.as_ref().map(|outlier| json!({
+            "consecutive_faults": outlier.consecutive_faults,
+            "eject_ms": millis(outlier.eject),
+            "max_ejected_percent": outlier.max_ejected_percent,
+        })),
+        "breaker": {
+            "connections": breaker.connections,
+            "requests": breaker.requests,
+            "pending": breaker.pending,
+        },
+        "idle_max": settings.idle_max,
+        "dns_refresh_ms": millis(settings.dns_refresh),
+    })
+}
+
+fn balance(balance: &Balance) -> String {
+    match balance {
+        Balance::RoundRobin => "round_robin".to_owned(),
+        Balance::LeastRequests => "least_requests".to_owned(),
+        Balance::Hash(HashKey::Client) => "hash by client".to_owned(),
+        Balance::Hash(HashKey::Path) => "hash by path".to_owned(),
+        Balance::Hash(HashKey::Header(name)) => format!("hash by header {name}"),
+        Balance::Hash(HashKey::Cookie(name)) => format!("hash by cookie {name}"),
+    }
+}
+
+fn access_log(settings: &AccessLogSettings) -> Value {
+    json!({
+        "format": match settings.format {
+            Format::Json => "json",
+            Format::Template(_) => "template",
+        },
+        "path": match &settings.sink {
+            Sink::Stdout => "stdout".to_owned(),
+            Sink::Stderr => "stderr".to_owned(),
+            Sink::File(path) => path.display().to_string(),
+        },
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,50 @@
+//! Looking whether files changed, for as long as the program runs.
+
+use crate::watched::Stamps;
+use crate::{Control, blocking, lock};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the files are looked at. A change has to be in effect within 2 s: one pause until it is seen, one until it is quiet,
+/// and a second to compile the largest configuration.
+pub const POLL_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a change that goes on and on is waited for to end. Somebody who writes all the time gets what is there.
+const UNQUIET_MAX: u32 = 4;
+
+impl Control {
+    /// Brings changed files into service, until it is dropped.
+    pub async fn watch(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(POLL_EVERY).await;
+            if self.has_settled().await {
+                // What came of it is in the log, the metrics and the status.
+                drop(self.reload().await);
+            }
+        }
+    }
+
+    /// Whether files changed and then stayed as they are: a file that is being written is not read half.
+    async fn has_settled(&self) -> bool {
+        let known = lock(&self.watched).clone();
+        let Some(mut last) = look_again(&known).await.filter(|now| *now != known) else {
+            return false;
+        };
+        for _ in 0..UNQUIET_MAX {
+            tokio::time::sleep(POLL_EVERY).await;
+            match look_again(&last).await {
+                Some(now) if now != last => last = now,
+                _ => break,
+            }
+        }
+        // Noted here for a reload that finds the content unchanged and so does not look at stamps.
+        *lock(&self.watched) = last;
+        true
+    }
+}
+
+/// Nothing if the look itself went wrong, which the next one may not.
+async fn look_again(stamps: &Stamps) -> Option<Stamps> {
+    let stamps = stamps.clone();
+    blocking(move || stamps.again()).await.ok()
+}

@@ -1,0 +1,201 @@
+//! Whether files changed. Owns the two ways to tell: stamps, which are cheap and looked at all the time, and contents, which
+//! decide.
+//!
+//! A stamp follows links, so that renaming a file over another and turning a link (as Kubernetes does with a ConfigMap) both show.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the system says of some files at one time. A file that is not there has none, and is noticed when it comes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
+
+/// Where a file lies and when it changed. The change time is set by the system alone, so that an editor that sets the
+/// modification time back is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// What is in some files at one time, as a hash of each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Contents(Vec<(PathBuf, Option<u128>)>);
+
+impl Stamps {
+    pub(crate) fn take(files: &[PathBuf]) -> Stamps {
+        Stamps(files.iter().map(|file| (file.clone(), Stamp::take(file).ok())).collect())
+    }
+
+    /// The same files, looked at again.
+    pub(crate) fn again(&self) -> Stamps {
+        Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::take(file).ok())).collect())
+    }
+
+    /// Stamps of these files: those that are known as they were, the others as they are.
+    pub(crate) fn extended(&self, files: &[PathBuf]) -> Stamps {
+        let known = |file: &PathBuf| self.0.iter().find(|(known, _)| known == file);
+        let stamp = |file: &PathBuf| {
+            known(file).map_or_else(|| Stamp::take(file).ok(), |(_, stamp)| *stamp)
+        };
+        Stamps(files.iter().map(|file| (file.clone(), stamp(file))).collect())
+    }
+}
+
+impl Stamp {
+    fn take(file: &Path) -> io::Result<Stamp> {
+        let meta = fs::metadata(file)?;
+        Ok(Stamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            bytes: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+}
+
+impl Contents {
+    pub(crate) fn read(files: &[PathBuf]) -> Contents {
+        Contents(files.iter().map(|file| (file.clone(), hash_of(file).ok())).collect())
+    }
+
+    /// The same files, read again.
+    pub(crate) fn again(&self) -> Contents {
+        Contents(self.0.iter().map(|(file, _)| (file.clone(), hash_of(file).ok())).collect())
+    }
+
+    /// The content of one file, which is about to be written there, instead of what is there.
+    pub(crate) fn put(&mut self, file: &Path, text: &str) {
+        let mut hash = Fnv::default();
+        hash.add(text.as_bytes());
+        match self.0.iter_mut().find(|(known, _)| known == file) {
+            Some((_, known)) => *known = Some(hash.0),
+            None => self.0.push((file.to_owned(), Some(hash.0))),
+        }
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.iter().map(|(file, _)| file)
+    }
+
+    /// Whether the files that are in both have the same content in both.
+    pub(crate) fn agrees(&self, other: &Contents) -> bool {
+        let same = |(file, hash): &(PathBuf, Option<u128>)| {
+            other.0.iter().find(|(known, _)| known == file).is_none_or(|(_, known)| known == hash)
+        };
+        self.0.iter().all(same)
+    }
+
+    /// One short name for all of it, the same on every machine with the same content.
+    pub(crate) fn name(&self) -> String {
+        let mut all = Fnv::default();
+        for (_, hash) in &self.0 {
+            all.add(&hash.unwrap_or_default().to_le_bytes());
+        }
+        format!("{:016x}", all.0 >> 64)
+    }
+}
+
+/// The hash of a file's content; of a folder, that of the names in it.
+fn hash_of(path: &Path) -> io::Result<u128> {
+    let mut hash = Fnv::default();
+    if path.is_dir() {
+        let mut names: Vec<_> =
+            fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        names.sort();
+        for name in names {
+            hash.add(name.as_encoded_bytes());
+            hash.add(b"/");
+        }
+    } else {
+        hash.add(&fs::read(path)?);
+    }
+    Ok(hash.0)
+}
+
+/// FNV-1a with 128 bits. Who writes the configuration may do as he likes anyway, so it need not withstand an attack; it has to
+/// be the same in every build, which the standard library's is not.
+struct Fnv(u128);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        let mut hash = Fnv::default();
+        assert_eq!(hash.0, 0x6c62272e07bb014262b821756295c58d);
+        hash.add(b"foobar");
+        assert_eq!(hash.0, 0x343e1662793c64bf6f0d3597ba446f18);
+    }
+
+    #[test]
+    fn every_way_to_change_a_file_shows_in_its_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("one"), "1").unwrap();
+        fs::write(at("two"), "2").unwrap();
+        symlink(at("one"), at("link")).unwrap();
+        let files = [at("one"), at("link"), at("missing")];
+
+        let check = |what: &str, change: &dyn Fn()| {
+            let (stamps, contents) = (Stamps::take(&files), Contents::read(&files));
+            assert_eq!((stamps.again(), contents.again()), (stamps.clone(), contents.clone()));
+            change();
+            assert_ne!(stamps.again(), stamps, "{what}");
+            assert_ne!(contents.again(), contents, "{what}");
+            assert!(!contents.again().agrees(&contents), "{what}");
+        };
+        check("written", &|| fs::write(at("one"), "one").unwrap());
+        check("renamed over", &|| {
+            fs::write(at("new"), "new").unwrap();
+            fs::rename(at("new"), at("one")).unwrap();
+        });
+        check("link turned", &|| {
+            symlink(at("two"), at("turned")).unwrap();
+            fs::rename(at("turned"), at("link")).unwrap();
+        });
+        check("made", &|| fs::write(at("missing"), "").unwrap());
+        check("removed", &|| fs::remove_file(at("one")).unwrap());
+    }
+
+    #[test]
+    fn a_folder_is_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [folder.path().to_owned()];
+        let before = Contents::read(&files);
+        fs::write(folder.path().join("a.yaml"), "").unwrap();
+        let after = Contents::read(&files);
+        assert_ne!(before, after);
+        assert_ne!(before.name(), after.name());
+    }
+
+    #[test]
+    fn files_that_only_one_knows_are_no_disagreement() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        let contents = Contents::read(&[a.clone()]);
+        assert!(contents.agrees(&Contents::read(&[a, b])));
+    }
+}

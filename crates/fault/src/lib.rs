@@ -1,0 +1,184 @@
+//! What can go wrong with an exchange, as a value.
+//!
+//! Owns the kinds of fault and the one table that gives each its status, its log level and its label. It never knows
+//! how a fault is written to a client: that is `pipeline`'s business. What the client reads (`Kind::title`) and what the
+//! log says (`Fault::cause`) are separate, so that nothing internal leaks.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// A fault with the detail that goes to the log and never to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: Kind,
+    /// For the operator: what happened, with addresses and causes.
+    pub cause: Box<str>,
+    /// For the client: one safe sentence, where the kind's title does not say enough.
+    pub detail: Option<Box<str>>,
+}
+
+/// Who has to change something so that it goes well next time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Client,
+    Gateway,
+    Upstream,
+}
+
+/// How loud the log is about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal;)*) => {
+        /// Every kind of fault. A new one does not compile until its row in the table is filled in.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind { $($(#[$doc])* $name),* }
+
+        impl Kind {
+            /// All kinds, in the order of their index.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name),*];
+
+            /// The labels of all kinds, by index: the values of the metric label `reason`.
+            pub const LABELS: &'static [&'static str] = &[$($label),*];
+
+            /// The HTTP status a client gets.
+            pub const fn status(self) -> u16 { match self { $(Kind::$name => $status),* } }
+
+            pub const fn side(self) -> Side { match self { $(Kind::$name => Side::$side),* } }
+
+            pub const fn level(self) -> Level { match self { $(Kind::$name => Level::$level),* } }
+
+            /// The value of the metric label and of the log field `fault`; never changes.
+            pub const fn label(self) -> &'static str { match self { $(Kind::$name => $label),* } }
+
+            /// What the client reads: true for every fault of this kind, and harmless.
+            pub const fn title(self) -> &'static str { match self { $(Kind::$name => $title),* } }
+        }
+    };
+}
+
+kinds! {
+    /// The bytes are not HTTP, or HTTP that two parsers could read differently.
+    Malformed => 400, Client, Info, "malformed", "The request is not well-formed HTTP.";
+    /// The request line's version is not one that is spoken here.
+    VersionUnsupported => 505, Client, Info, "version_unsupported", "This HTTP version is not supported.";
+    /// A method, transfer coding or upgrade that a gateway does not implement.
+    NotImplemented => 501, Client, Info, "not_implemented", "This is not implemented here.";
+    /// CONNECT and TRACE, which a gateway does not serve.
+    MethodRefused => 405, Client, Info, "method_refused", "This method is not served here.";
+    /// An `Expect` other than `100-continue`.
+    ExpectationFailed => 417, Client, Info, "expectation_failed", "The expectation cannot be met.";
+    /// An upgrade to a version of a protocol that is not spoken (RFC 6455, 4.4).
+    UpgradeRequired => 426, Client, Info, "upgrade_required", "Another version of the protocol is required.";
+    /// A name in `Host` that this connection may not ask for (RFC 9110, 7.4).
+    Misdirected => 421, Client, Info, "misdirected", "This connection does not serve that host.";
+    /// The header lines together, or their number, pass the listener's limit.
+    HeadTooLarge => 431, Client, Info, "head_too_large", "The request's header fields are too large.";
+    /// The request target passes the listener's limit.
+    TargetTooLong => 414, Client, Info, "target_too_long", "The request target is too long.";
+    /// The body passes the route's limit.
+    BodyTooLarge => 413, Client, Info, "body_too_large", "The request body is too large.";
+    /// The client took too long to send the head or to go on with the body.
+    RequestTimeout => 408, Client, Info, "request_timeout", "The request took too long to arrive.";
+    /// The client went away before it had its reply. No status reaches it; 499 is what the log shows.
+    ClientGone => 499, Client, Debug, "client_gone", "The client closed the connection.";
+    /// No route matches.
+    NoRoute => 404, Client, Info, "no_route", "No route matches this request.";
+    /// The path leaves the route's prefix by dot segments.
+    PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
+    /// A policy refused the request.
+    Refused => 403, Client, Info, "refused", "The request is refused.";
+    /// Every target of the upstream is unhealthy, ejected or missing.
+    NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.";
+    /// The upstream's circuit breaker is at its limit.
+    BreakerOpen => 503, Upstream, Warn, "breaker_open", "The upstream is at its limit.";
+    /// The connection to the upstream could not be made.
+    ConnectFailure => 502, Upstream, Warn, "connect_failure", "The upstream cannot be reached.";
+    /// The connection to the upstream took longer than allowed.
+    ConnectTimeout => 504, Upstream, Warn, "connect_timeout", "The upstream cannot be reached in time.";
+    /// TLS to the upstream failed: name, certificate or protocol.
+    UpstreamTls => 502, Upstream, Warn, "upstream_tls", "The upstream cannot be reached securely.";
+    /// The upstream closed or reset before its reply was complete.
+    UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
+    /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
+    UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
+    /// The upstream's reply is larger than a step may gather.
+    ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.";
+    /// A step gathers, and the upstream answers with an endless stream.
+    ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
+    /// The upstream's reply did not begin, or did not go on, in time.
+    UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
+    /// The gateway is going away and takes no new exchange.
+    Draining => 503, Gateway, Info, "draining", "The gateway is shutting down.";
+    /// A defect of ours: a panic, or a state that cannot be.
+    Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
+}
+
+impl Kind {
+    /// Position in [`Kind::ALL`] and [`Kind::LABELS`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// After such a fault of a request, the connection's bytes mean nothing any more.
+    pub const fn ends_connection(self) -> bool {
+        matches!(
+            self,
+            Kind::Malformed
+                | Kind::VersionUnsupported
+                | Kind::NotImplemented
+                | Kind::MethodRefused
+                | Kind::ExpectationFailed
+                | Kind::HeadTooLarge
+                | Kind::TargetTooLong
+                | Kind::BodyTooLarge
+                | Kind::RequestTimeout
+                | Kind::ClientGone
+                | Kind::Internal
+        )
+    }
+}
+
+impl Fault {
+    /// A fault whose cause only the log sees.
+    pub fn new(kind: Kind, cause: impl Into<Box<str>>) -> Fault {
+        Fault { kind, cause: cause.into(), detail: None }
+    }
+
+    /// A fault that also tells the client one safe sentence.
+    pub fn with_detail(kind: Kind, cause: impl Into<Box<str>>, detail: &str) -> Fault {
+        Fault { kind, cause: cause.into(), detail: Some(detail.into()) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.label(), self.cause)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_own_label_and_a_fitting_status() {
+        for (i, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(kind.index(), i);
+            assert_eq!(Kind::LABELS[i], kind.label());
+            assert_eq!(Kind::LABELS.iter().filter(|l| **l == kind.label()).count(), 1);
+            match kind.side() {
+                Side::Client => assert!((400..500).contains(&kind.status()) || kind.status() > 500),
+                Side::Gateway | Side::Upstream => assert!(kind.status() >= 500),
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Bodies: where one ends, and its payload without the framing.
+
+use crate::chunk::{ChunkLine, EXTENSION_BYTES_MAX};
+use crate::lines::parse_lines;
+use crate::token::is_token_byte;
+use crate::{Error, Framing, Limits};
+
+/// All trailer lines of a body. Checksums, signatures and status fields need a few hundred.
+pub const TRAILER_BYTES_MAX: usize = 8 << 10;
+
+/// Trailer lines of a body.
+const TRAILERS_MAX: usize = 32;
+
+/// Reads one body, in pieces of any size.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    stage: Stage,
+    chunked: bool,
+    /// Extension bytes the body may still spend; each payload byte earns one.
+    extension_bytes: u64,
+    trailers: Vec<u8>,
+}
+
+/// What the next byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not of this body.
+    Done,
+    /// Payload, this many bytes in all.
+    Length(u64),
+    /// Payload to the end.
+    UntilClose,
+    /// Of a chunk line.
+    Line(ChunkLine),
+    /// Payload of a chunk that has this many bytes left.
+    Data(u64),
+    /// The CR behind a chunk's payload, and its LF.
+    DataReturn,
+    DataFeed,
+    /// The first byte of a trailer line or of the last, empty line.
+    Trailer,
+    /// Within a trailer line.
+    TrailerLine,
+    /// The LF of the empty line.
+    LastFeed,
+    /// Of a body that is broken for good.
+    Failed(Error),
+}
+
+impl Decoder {
+    /// For a body of this framing.
+    pub fn new(framing: Framing) -> Self {
+        let stage = match framing {
+            Framing::None | Framing::Length(0) => Stage::Done,
+            Framing::Length(length) => Stage::Length(length),
+            Framing::Chunked => Stage::Line(ChunkLine::default()),
+            Framing::UntilClose => Stage::UntilClose,
+        };
+        Self {
+            stage,
+            chunked: framing == Framing::Chunked,
+            extension_bytes: EXTENSION_BYTES_MAX,
+            trailers: Vec::new(),
+        }
+    }
+
+    /// Takes bytes of the body from `input` and appends the payload to `out`. Returns how many
+    /// belonged to this body; fewer than all only where it ends. An error is final.
+    pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
+        let mut rest = input;
+        while !rest.is_empty() && self.stage != Stage::Done {
+            match self.step(rest, out) {
+                Ok(after) => rest = after,
+                Err(error) => {
+                    self.stage = Stage::Failed(error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(input.len() - rest.len())
+    }
+
+    /// Counts `n` payload bytes that were read straight into place, of a body that is not
+    /// chunked. They must not be more than [`Self::remaining`].
+    pub fn advance(&mut self, n: usize) {
+        debug_assert!(!self.chunked, "a chunked body has to be decoded");
+        if let Stage::Length(left) = self.stage {
+            debug_assert!(n as u64 <= left, "{n} bytes of a body that has {left} left");
+            self.stage = length_left(left.saturating_sub(n as u64));
+        }
+    }
+
+    /// Whether the body is complete.
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Payload bytes still to come, where that is known: not in chunks, not until close.
+    pub fn remaining(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Done => Some(0),
+            Stage::Length(left) => Some(left),
+            Stage::UntilClose
+            | Stage::Line(_)
+            | Stage::Data(_)
+            | Stage::DataReturn
+            | Stage::DataFeed
+            | Stage::Trailer
+            | Stage::TrailerLine
+            | Stage::LastFeed
+            | Stage::Failed(_) => None,
+        }
+    }
+
+    /// Whether the body comes in chunks.
+    pub fn is_chunked(&self) -> bool {
+        self.chunked
+    }
+
+    /// Tells that the peer closed: the proper end of a body until close, too early for others.
+    pub fn end_of_input(&mut self) -> Result<(), Error> {
+        let error = match self.stage {
+            Stage::Done | Stage::UntilClose => {
+                self.stage = Stage::Done;
+                return Ok(());
+            }
+            Stage::Failed(error) => error,
+            Stage::Length(_)
+            | Stage::Line(_)
+            | Stage::Data(_)
+            | Stage::DataReturn
+            | Stage::DataFeed
+            | Stage::Trailer
+            | Stage::TrailerLine
+            | Stage::LastFeed => Error::Truncated,
+        };
+        self.stage = Stage::Failed(error);
+        Err(error)
+    }
+
+    /// The trailer lines of a body that is done, checked like headers, without those that may not
+    /// be trailers. Empty before, and where there are none.
+    pub fn trailers(&self) -> &[u8] {
+        match self.is_done() {
+            true => &self.trailers,
+            false => &[],
+        }
+    }
+
+    /// Takes one byte or one run of payload from `input`, which is not empty, and returns the rest.
+    fn step<'i>(&mut self, input: &'i [u8], out: &mut Vec<u8>) -> Result<&'i [u8], Error> {
+        match self.stage {
+            Stage::Length(left) => {
+                let (payload, rest) = split(input, left);
+                out.extend_from_slice(payload);
+                self.stage = length_left(left - payload.len() as u64);
+                Ok(rest)
+            }
+            Stage::UntilClose => {
+                out.extend_from_slice(input);
+                Ok(&[])
+            }
+            Stage::Data(left) => {
+                let (payload, rest) = split(input, left);
+                out.extend_from_slice(payload);
+                self.stage = match left - payload.len() as u64 {
+                    0 => Stage::DataReturn,
+                    left => Stage::Data(left),
+                };
+                Ok(rest)
+            }
+            Stage::TrailerLine => self.trailer_line(input),
+            Stage::Done => Ok(input),
+            Stage::Failed(error) => Err(error),
+            Stage::Line(_)
+            | Stage::DataReturn
+            | Stage::DataFeed
+            | Stage::Trailer
+            | Stage::LastFeed => {
+                let (&byte, rest) = input.split_first().ok_or(Error::Truncated)?;
+                self.stage = self.after(byte)?;
+                Ok(rest)
+            }
+        }
+    }
+
+    /// The stage after a byte of the framing.
+    fn after(&mut self, byte: u8) -> Result<Stage, Error> {
+        match (self.stage, byte) {
+            (Stage::Line(mut line), _) => match line.push(byte)? {
+                None => Ok(Stage::Line(line)),
+                Some(chunk) => {
+                    self.extension_bytes = self
+                        .extension_bytes
+                        .checked_sub(chunk.extension_bytes)
+                        .ok_or(Error::ChunkLineTooLong)?
+                        .saturating_add(chunk.size);
+                    Ok(if chunk.size == 0 { Stage::Trailer } else { Stage::Data(chunk.size) })
+                }
+            },
+            (Stage::DataReturn, b'\r') => Ok(Stage::DataFeed),
+            (Stage::DataFeed, b'\n') => Ok(Stage::Line(ChunkLine::default())),
+            (Stage::DataReturn | Stage::DataFeed, _) => Err(Error::ChunkDataEnd),
+            (Stage::Trailer, b'\r') => Ok(Stage::LastFeed),
+            (Stage::LastFeed, b'\n') => {
+                self.keep_trailers()?;
+                Ok(Stage::Done)
+            }
+            (Stage::Trailer, _) if is_token_byte(byte) => {
+                self.push_trailer(&[byte])?;
+                Ok(Stage::TrailerLine)
+            }
+            _ => Err(Error::Trailer),
+        }
+    }
+
+    fn trailer_line<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], Error> {
+        let end = memchr::memchr(b'\n', input).map(|at| at + 1);
+        let (line, rest) = split(input, end.unwrap_or(input.len()) as u64);
+        self.push_trailer(line)?;
+        if end.is_some() {
+            self.stage = Stage::Trailer;
+        }
+        Ok(rest)
+    }
+
+    fn push_trailer(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.trailers.len() + bytes.len() > TRAILER_BYTES_MAX {
+            return Err(Error::TrailerTooLarge);
+        }
+        self.trailers.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Checks the trailer lines and drops those that may not be trailers.
+    fn keep_trailers(&mut self) -> Result<(), Error> {
+        if self.trailers.is_empty() {
+            return Ok(());
+        }
+        let limits = Limits {
+            head_bytes_max: TRAILER_BYTES_MAX,
+            target_bytes_max: 0,
+            headers_max: TRAILERS_MAX,
+        };
+        let mut lines = Vec::new();
+        let all = std::mem::take(&mut self.trailers);
+        parse_lines(&all, &limits, &mut lines).map_err(|error| {
+            if error == Error::TooManyHeaders { Error::TrailerTooLarge } else { Error::Trailer }
+        })?;
+        for line in lines.iter().filter(|line| may_trail(line.name.of(&all))) {
+            self.trailers.extend_from_slice(line.line.of(&all));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a field may stand behind a body. Not those that frame, route, authenticate, modify the
+/// request, steer the response or say how the content is to be read: RFC 9110 section 6.5.1.
+fn may_trail(name: &[u8]) -> bool {
+    const NEVER: &str = "age authentication-info authorization cache-control connection \
+        content-disposition content-encoding content-language content-length content-location \
+        content-range content-type cookie date expect expires forwarded from host http2-settings \
+        if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive location \
+        max-forwards origin pragma proxy-authenticate proxy-authentication-info \
+        proxy-authorization proxy-connection range referer retry-after set-cookie te trailer \
+        transfer-encoding upgrade vary via warning www-authenticate";
+    let same = |&byte: &u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let named = |field: &str| name.iter().map(same).eq(field.bytes());
+    !NEVER.split(' ').any(named) && !is_forwarding(name)
+}
+
+/// What proxies say about the client is believed by what stands behind them.
+fn is_forwarding(name: &[u8]) -> bool {
+    name.get(..11).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded"))
+}
+
+fn length_left(left: u64) -> Stage {
+    if left == 0 { Stage::Done } else { Stage::Length(left) }
+}
+
+/// The first `n` bytes, or all there are, and the rest.
+fn split(input: &[u8], n: u64) -> (&[u8], &[u8]) {
+    let n = usize::try_from(n).unwrap_or(usize::MAX);
+    input.split_at_checked(n).unwrap_or((input, &[]))
+}

@@ -1,0 +1,182 @@
+//! The few headers that frame a message or steer a connection, read in one pass over the lines.
+
+use crate::target::is_host;
+use crate::token::{is_token, list_has, members};
+use crate::{BODY_BYTES_MAX, Error, Framing, Line, Span, Version};
+
+/// What the lines of one head say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) host: Option<Span>,
+    pub(crate) expect_continue: bool,
+    length: Option<u64>,
+    coding: Option<Coding>,
+    content_type: bool,
+    close: bool,
+    keep_alive: bool,
+    upgrade_option: bool,
+    upgrade_field: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Chunked,
+    /// Well-formed, chunked last, and not spoken here: `gzip, chunked`.
+    Foreign,
+}
+
+impl Fields {
+    /// Takes in a line of a request.
+    #[inline]
+    pub(crate) fn note_request(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
+        let (name, value) = (line.name.of(bytes), line.value.of(bytes));
+        match name.len() {
+            4 if is(name, b"host") => self.note_host(line.value, value),
+            6 if is(name, b"expect") => self.note_expectation(value),
+            12 if is(name, b"content-type") => self.note_content_type(),
+            14 if is(name, b"content-length") => {
+                // Padding and leading zeros are legal or nearly so, and each is read differently
+                // by somebody. No client of today writes them.
+                let zeros = value.len() > 1 && value.first() == Some(&b'0');
+                if zeros || !is_plain(bytes, line) {
+                    return Err(Error::ContentLength);
+                }
+                self.note_length(value)
+            }
+            17 if is(name, b"transfer-encoding") => match is_plain(bytes, line) {
+                true => self.note_coding(value),
+                false => Err(Error::TransferEncoding),
+            },
+            14 if is(name, b"content_length") => Err(Error::FramingAlias),
+            17 if is(name, b"transfer_encoding") => Err(Error::FramingAlias),
+            _ => self.note_connection(name, value),
+        }
+    }
+
+    /// Takes in a line of a response.
+    #[inline]
+    pub(crate) fn note_response(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
+        let (name, value) = (line.name.of(bytes), line.value.of(bytes));
+        match name.len() {
+            14 if is(name, b"content-length") => self.note_length(value),
+            17 if is(name, b"transfer-encoding") => self.note_coding(value),
+            _ => self.note_connection(name, value),
+        }
+    }
+
+    /// How long the body is by its own headers: RFC 9112 section 6.3, rules 3 to 6. None: they do
+    /// not say.
+    pub(crate) fn framing(&self, version: Version) -> Result<Option<Framing>, Error> {
+        match (self.coding, self.length) {
+            (Some(_), Some(_)) => Err(Error::LengthAndCoding),
+            (Some(_), None) if version == Version::Http10 => Err(Error::TransferEncodingVersion),
+            (Some(Coding::Foreign), None) => Err(Error::TransferCoding),
+            (Some(Coding::Chunked), None) => Ok(Some(Framing::Chunked)),
+            (None, Some(0)) => Ok(Some(Framing::None)),
+            (None, Some(length)) => Ok(Some(Framing::Length(length))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Whether the connection may carry another message: RFC 9112 section 9.3.
+    pub(crate) fn keeps_alive(&self, version: Version) -> bool {
+        match version {
+            Version::Http11 => !self.close,
+            Version::Http10 => self.keep_alive && !self.close,
+        }
+    }
+
+    /// Whether an upgrade is asked for. A 1.0 message cannot: RFC 9110 section 7.8.
+    pub(crate) fn upgrades(&self, version: Version) -> bool {
+        version == Version::Http11 && self.upgrade_option && self.upgrade_field
+    }
+
+    fn note_connection(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        match name.len() {
+            7 if is(name, b"upgrade") => self.upgrade_field = true,
+            10 if is(name, b"connection") => {
+                self.close |= list_has(value, "close");
+                self.keep_alive |= list_has(value, "keep-alive");
+                self.upgrade_option |= list_has(value, "upgrade");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn note_host(&mut self, span: Span, value: &[u8]) -> Result<(), Error> {
+        if self.host.replace(span).is_some() {
+            return Err(Error::HostRepeated);
+        }
+        if is_host(value) { Ok(()) } else { Err(Error::Host) }
+    }
+
+    fn note_expectation(&mut self, value: &[u8]) -> Result<(), Error> {
+        self.expect_continue = true;
+        if is(value, b"100-continue") { Ok(()) } else { Err(Error::Expectation) }
+    }
+
+    /// Two types would let a body pass a check as one and be read as the other.
+    fn note_content_type(&mut self) -> Result<(), Error> {
+        let seen = std::mem::replace(&mut self.content_type, true);
+        if seen { Err(Error::ContentTypeRepeated) } else { Ok(()) }
+    }
+
+    fn note_length(&mut self, value: &[u8]) -> Result<(), Error> {
+        let length = length(value).ok_or(Error::ContentLength)?;
+        match self.length.replace(length) {
+            Some(_) => Err(Error::ContentLengthRepeated),
+            None => Ok(()),
+        }
+    }
+
+    fn note_coding(&mut self, value: &[u8]) -> Result<(), Error> {
+        let coding = coding(value).ok_or(Error::TransferEncoding)?;
+        match self.coding.replace(coding) {
+            Some(_) => Err(Error::TransferEncodingRepeated),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Digits and nothing else, up to [`BODY_BYTES_MAX`].
+fn length(value: &[u8]) -> Option<u64> {
+    // 19 digits cannot overflow 64 bits.
+    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = value.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    (length <= BODY_BYTES_MAX).then_some(length)
+}
+
+/// `chunked` alone, or behind registered codings. Anything else cannot be framed.
+fn coding(value: &[u8]) -> Option<Coding> {
+    if is(value, b"chunked") {
+        return Some(Coding::Chunked);
+    }
+    let (mut foreign, mut chunked) = (0, false);
+    for member in members(value) {
+        let known = [&b"gzip"[..], b"x-gzip", b"deflate", b"compress", b"x-compress"];
+        if chunked || !is_token(member) {
+            return None;
+        }
+        chunked = is(member, b"chunked");
+        foreign += usize::from(!chunked);
+        if !chunked && !known.iter().any(|coding| is(member, coding)) {
+            return None;
+        }
+    }
+    (chunked && foreign > 0).then_some(Coding::Foreign)
+}
+
+/// Whether a value stands behind its colon and at most one space, with nothing after it.
+fn is_plain(bytes: &[u8], line: &Line) -> bool {
+    let before = Span { start: line.name.end, end: line.value.start };
+    let after = Span { start: line.value.end, end: line.line.end };
+    matches!(before.of(bytes), b":" | b": ") && after.len() == 2
+}
+
+#[inline]
+fn is(bytes: &[u8], lower: &[u8]) -> bool {
+    bytes.eq_ignore_ascii_case(lower)
+}

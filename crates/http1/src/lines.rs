@@ -1,0 +1,103 @@
+//! Header lines: from what httparse found to offsets, with the line ends checked.
+//!
+//! httparse finds names and values fast and refuses what is no token and no text. It lets a bare
+//! LF end a line; that is refused here, by looking at the bytes behind each value.
+
+use std::mem::MaybeUninit;
+
+use httparse::Header;
+
+use crate::{Error, Limits, Line, Span};
+
+/// Header slots kept on the stack: the default limit. A larger limit allocates.
+pub(crate) const SLOTS: usize = 128;
+
+/// A place for one header, as httparse wants it.
+pub(crate) type Slot<'b> = MaybeUninit<Header<'b>>;
+
+/// Parses a block of header lines that has no blank line at its end, such as trailers.
+pub fn parse_lines(bytes: &[u8], limits: &Limits, lines: &mut Vec<Line>) -> Result<(), Error> {
+    lines.clear();
+    if bytes.len() > limits.head_bytes_max {
+        return Err(Error::HeadTooLarge);
+    }
+    // httparse wants a blank line. Blocks are rare, so one copy is cheaper than a second parser.
+    let mut block = Vec::with_capacity(bytes.len() + 2);
+    block.extend_from_slice(bytes);
+    block.extend_from_slice(b"\r\n");
+    let mut headers = vec![httparse::EMPTY_HEADER; limits.headers_max];
+    match httparse::parse_headers(&block, &mut headers).map_err(header_error)? {
+        httparse::Status::Complete((end, headers)) if end == block.len() => {
+            collect(&block, headers, 0, lines)?;
+            Ok(())
+        }
+        // A blank line within, or a last line without its end.
+        httparse::Status::Complete(_) | httparse::Status::Partial => Err(Error::LineEnd),
+    }
+}
+
+/// Fills `lines` from parsed headers, the first of which starts at `start`. Checks that each line
+/// and the head itself end in CR LF. Returns where the head ends.
+#[inline]
+pub(crate) fn collect(
+    bytes: &[u8],
+    headers: &[Header<'_>],
+    start: usize,
+    lines: &mut Vec<Line>,
+) -> Result<usize, Error> {
+    let mut at = start;
+    lines.reserve(headers.len());
+    for header in headers {
+        let name = offset(bytes, header.name.as_bytes());
+        let value = offset(bytes, header.value);
+        let value_end = value + header.value.len();
+        let end = line_end(bytes, value_end).ok_or(Error::LineEnd)?;
+        lines.push(Line {
+            line: Span::new(at, end),
+            name: Span::new(name, name + header.name.len()),
+            value: Span::new(value, value_end),
+        });
+        at = end;
+    }
+    line_end(bytes, at).ok_or(Error::LineEnd)
+}
+
+/// The header slots to parse into: the near ones, unless the limit asks for more.
+pub(crate) fn slots<'s, 'b>(
+    near: &'s mut [Slot<'b>],
+    far: &'s mut Vec<Slot<'b>>,
+    headers_max: usize,
+) -> &'s mut [Slot<'b>] {
+    if headers_max <= near.len() {
+        return near.get_mut(..headers_max).unwrap_or_default();
+    }
+    far.resize_with(headers_max, Slot::uninit);
+    far
+}
+
+/// Where the line ends whose content ends at `at`: past optional white space and exactly CR LF.
+#[inline]
+pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    let blank = rest.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+    rest.get(blank..)?.starts_with(b"\r\n").then_some(at + blank + 2)
+}
+
+/// Where `part`, a slice of `bytes`, begins in it.
+#[inline]
+pub(crate) fn offset(bytes: &[u8], part: &[u8]) -> usize {
+    part.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr())
+}
+
+/// What an error means that arose in the header lines.
+pub(crate) fn header_error(error: httparse::Error) -> Error {
+    match error {
+        httparse::Error::HeaderName => Error::HeaderName,
+        httparse::Error::HeaderValue => Error::HeaderValue,
+        httparse::Error::TooManyHeaders => Error::TooManyHeaders,
+        httparse::Error::NewLine
+        | httparse::Error::Status
+        | httparse::Error::Token
+        | httparse::Error::Version => Error::LineEnd,
+    }
+}

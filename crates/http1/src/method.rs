@@ -1,0 +1,29 @@
+//! The methods that are registered.
+
+/// Whether this is a method of the IANA registry. Methods are case-sensitive: `get` is none.
+pub fn is_registered_method(method: &[u8]) -> bool {
+    // Those of nearly all requests, before the long list.
+    if matches!(method, b"GET" | b"POST" | b"PUT" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"PATCH") {
+        return true;
+    }
+    const OTHERS: &str = "ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY LABEL LINK LOCK \
+        MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND \
+        PROPPATCH QUERY REBIND REPORT SEARCH TRACE UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE \
+        UPDATEREDIRECTREF VERSION-CONTROL";
+    OTHERS.split(' ').any(|other| other.as_bytes() == method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods() {
+        for method in ["GET", "PATCH", "TRACE", "PROPFIND", "ACL", "VERSION-CONTROL"] {
+            assert!(is_registered_method(method.as_bytes()), "{method}");
+        }
+        for method in ["", "get", "GETX", "FOOBAR", "ACL BIND", "PURGE"] {
+            assert!(!is_registered_method(method.as_bytes()), "{method}");
+        }
+    }
+}

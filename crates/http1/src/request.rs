@@ -1,0 +1,192 @@
+//! Request heads.
+
+use httparse::Status;
+
+use crate::fields::Fields;
+use crate::lines::{SLOTS, Slot, collect, header_error, line_end, offset, slots};
+use crate::target::{self, Form, Target};
+use crate::token::is_token;
+use crate::{Error, Framing, Limits, Line, Span, Version};
+
+/// The longest registered method has 17 bytes; nothing that needs more is one.
+pub const METHOD_BYTES_MAX: usize = 32;
+
+/// A request head. Its spans point into the bytes it was parsed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// Where the body begins: all of the head, its blank line and an empty line before it.
+    pub head_len: usize,
+    /// The method, as sent: methods are case-sensitive.
+    pub method: Span,
+    /// The target, as sent.
+    pub target: Span,
+    /// Which form the target has.
+    pub form: Form,
+    /// Path and query of the target: all of the origin form; empty in `*`, of CONNECT, and where
+    /// an absolute target ends with its authority (which means `/`).
+    pub path: Span,
+    /// The version.
+    pub version: Version,
+    /// How long the body is. Never [`Framing::UntilClose`].
+    pub framing: Framing,
+    /// Whether the client will take another exchange on this connection.
+    pub keep_alive: bool,
+    /// Whether it asks to upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    pub upgrade: bool,
+    /// Whether it waits for a 100 before it sends the body there is.
+    pub expect_continue: bool,
+    /// `host[:port]`: the Host header, or in HTTP/1.0 without one the authority of the target.
+    pub host: Option<Span>,
+}
+
+/// Parses as much of a request head as is there. None: more bytes are needed. `lines` is cleared
+/// and filled.
+///
+/// The answer to a prefix is None or the answer to the whole, so it does not matter how the bytes
+/// arrive.
+pub fn parse_request(
+    bytes: &[u8],
+    limits: &Limits,
+    lines: &mut Vec<Line>,
+) -> Result<Option<RequestHead>, Error> {
+    lines.clear();
+    let Some(skipped) = skip_empty_line(bytes)? else { return Ok(None) };
+    let window = bytes.get(skipped..).unwrap_or_default();
+    let window = window.get(..limits.head_bytes_max).unwrap_or(window);
+    let mut near = [const { Slot::uninit() }; SLOTS];
+    let mut far = Vec::new();
+    let slots = slots(&mut near, &mut far, limits.headers_max);
+    let mut found = httparse::Request::new(&mut []);
+    let parsed = found.parse_with_uninit_headers(window, slots);
+    let (Ok(Status::Complete(len)), Some(method), Some(target), Some(version)) =
+        (parsed, found.method, found.path, found.version)
+    else {
+        return incomplete(parsed.err(), window, limits);
+    };
+    let (method, target) = (method.as_bytes(), target.as_bytes());
+    let version = if version == 0 { Version::Http10 } else { Version::Http11 };
+    within_limits(method.len(), target.len(), limits)?;
+    // Method, space, target, space, version.
+    let line = skipped + method.len() + 1 + target.len() + 1 + "HTTP/1.1".len();
+    // White space behind the version never gets here: httparse wants a line end there.
+    let start = line_end(bytes, line).ok_or(Error::LineEnd)?;
+    let end = collect(bytes, found.headers, start, lines)?;
+    debug_assert_eq!(end, skipped + len);
+    let target_start = offset(bytes, target);
+    let parts = target::read(method, target)?;
+    let fields = read_fields(bytes, lines)?;
+    let framing = fields.framing(version)?.unwrap_or(Framing::None);
+    Ok(Some(RequestHead {
+        head_len: end,
+        method: Span::new(skipped, skipped + method.len()),
+        target: Span::new(target_start, target_start + target.len()),
+        form: parts.form,
+        path: within(parts.path, target_start),
+        version,
+        framing,
+        keep_alive: fields.keeps_alive(version),
+        upgrade: fields.upgrades(version),
+        expect_continue: fields.expect_continue
+            && version == Version::Http11
+            && framing != Framing::None,
+        host: host(bytes, target_start, &parts, &fields, version)?,
+    }))
+}
+
+/// How many bytes stand before the request line. RFC 9112 section 2.2 has servers ignore one
+/// empty line, which old clients send behind a body; more of them is no client.
+fn skip_empty_line(bytes: &[u8]) -> Result<Option<usize>, Error> {
+    match bytes {
+        [b'\r', b'\n', rest @ ..] => match rest.first() {
+            None => Ok(None),
+            Some(b'\r' | b'\n') => Err(Error::EmptyLines),
+            Some(_) => Ok(Some(2)),
+        },
+        [] | [b'\r'] => Ok(None),
+        [b'\r' | b'\n', ..] => Err(Error::EmptyLines),
+        _ => Ok(Some(0)),
+    }
+}
+
+/// Why there is no head yet, or never will be. The limits come first, so that a head that grows
+/// past one says the same however far it was read.
+#[cold]
+fn incomplete(
+    error: Option<httparse::Error>,
+    window: &[u8],
+    limits: &Limits,
+) -> Result<Option<RequestHead>, Error> {
+    let (method, rest) = word(window);
+    let spaced = is_token(method) && rest.starts_with(b" ");
+    if !rest.is_empty() && !spaced {
+        return Err(Error::Method);
+    }
+    let (target, version) = word(rest.get(1..).unwrap_or_default());
+    within_limits(method.len(), target.len(), limits)?;
+    match error {
+        None if window.len() >= limits.head_bytes_max => Err(Error::HeadTooLarge),
+        None => Ok(None),
+        Some(httparse::Error::Version) => Err(version_error(version.get(1..).unwrap_or_default())),
+        Some(httparse::Error::Token) if rest.is_empty() => Err(Error::Method),
+        Some(httparse::Error::Token) => Err(Error::Target),
+        Some(other) => Err(header_error(other)),
+    }
+}
+
+/// The bytes up to the first that is white space or a control character, and the rest.
+fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let end = bytes.iter().position(|&byte| byte <= b' ' || byte == 0x7f).unwrap_or(bytes.len());
+    bytes.split_at_checked(end).unwrap_or_default()
+}
+
+fn within_limits(method_len: usize, target_len: usize, limits: &Limits) -> Result<(), Error> {
+    match () {
+        () if method_len > METHOD_BYTES_MAX => Err(Error::Method),
+        () if target_len > limits.target_bytes_max => Err(Error::TargetTooLong),
+        () => Ok(()),
+    }
+}
+
+/// Tells a version that exists or may one day from what is no version. Looks no further than
+/// httparse did, so that a prefix gives the same answer.
+fn version_error(bytes: &[u8]) -> Error {
+    match bytes {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', ..] => Error::Version,
+        [b'H', b'T', b'T', b'P', b'/', b'0' | b'2'..=b'9', ..] => Error::Version,
+        _ => Error::RequestLine,
+    }
+}
+
+fn read_fields(bytes: &[u8], lines: &[Line]) -> Result<Fields, Error> {
+    let mut fields = Fields::default();
+    for line in lines {
+        fields.note_request(bytes, line)?;
+    }
+    Ok(fields)
+}
+
+/// Whom the request is for. RFC 9112 section 3.2.2 has the target win over Host; the two must
+/// then agree, or what stands behind us may take the other one.
+fn host(
+    bytes: &[u8],
+    target_start: usize,
+    parts: &Target,
+    fields: &Fields,
+    version: Version,
+) -> Result<Option<Span>, Error> {
+    let authority = parts.authority.map(|span| within(span, target_start));
+    match (fields.host, authority) {
+        (None, _) if version == Version::Http11 => Err(Error::HostMissing),
+        (Some(host), Some(authority))
+            if !target::same_host(host.of(bytes), authority.of(bytes), parts.port) =>
+        {
+            Err(Error::HostMismatch)
+        }
+        (host, authority) => Ok(host.or(authority)),
+    }
+}
+
+/// A span of the target as a span of the head.
+fn within(span: Span, start: usize) -> Span {
+    Span::new(start + span.start as usize, start + span.end as usize)
+}

@@ -1,0 +1,268 @@
+//! Request targets and hosts: the four forms of RFC 9112 section 3.2, and what a Host may be.
+
+use std::net::Ipv6Addr;
+
+use crate::{Error, Span};
+
+/// Which of the four forms a target has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `/path?query`
+    Origin,
+    /// `http://host/path?query`
+    Absolute,
+    /// `host:port`, of CONNECT
+    Authority,
+    /// `*`, of OPTIONS
+    Asterisk,
+}
+
+/// A target taken apart, as offsets into itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) form: Form,
+    /// `host[:port]` of the absolute and the authority form.
+    pub(crate) authority: Option<Span>,
+    /// Path and query; empty where there is none.
+    pub(crate) path: Span,
+    /// The port its scheme implies.
+    pub(crate) port: &'static str,
+}
+
+/// A DNS name is at most 253 bytes; one more for the dot of the root.
+const NAME_BYTES_MAX: usize = 254;
+
+/// Reads a target that is known to have no white space and no control characters.
+pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
+    let nothing = Span::new(target.len(), target.len());
+    if method == b"CONNECT" {
+        // The port may not be left out: a tunnel has no scheme to take it from.
+        let whole = Span::new(0, target.len());
+        if !is_host(target) || port_of(target).is_none() {
+            return Err(Error::Target);
+        }
+        return Ok(Target {
+            form: Form::Authority,
+            authority: Some(whole),
+            path: nothing,
+            port: "",
+        });
+    }
+    if target.first() == Some(&b'/') {
+        check_path(target)?;
+        let path = Span::new(0, target.len());
+        return Ok(Target { form: Form::Origin, authority: None, path, port: "" });
+    }
+    if target == b"*" && method == b"OPTIONS" {
+        return Ok(Target { form: Form::Asterisk, authority: None, path: nothing, port: "" });
+    }
+    absolute(target)
+}
+
+/// Whether this is a `host` or `host:port` as a Host header has it: a DNS-like name, an IPv4
+/// address or an IPv6 address in brackets. Narrower than RFC 3986, which allows commas, quotes
+/// and escapes that no resolver takes and that confuse whoever reads the value next.
+pub fn is_host(bytes: &[u8]) -> bool {
+    let name = match port_of(bytes) {
+        Some(port) if !is_port(port) => return false,
+        Some(port) => bytes.get(..bytes.len() - port.len() - 1).unwrap_or_default(),
+        None => bytes,
+    };
+    match name {
+        [b'[', address @ .., b']'] => {
+            std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+        }
+        _ => {
+            !name.is_empty()
+                && name.len() <= NAME_BYTES_MAX
+                && name.iter().all(|&byte| is_name_byte(byte))
+        }
+    }
+}
+
+/// Whether two hosts are the same, case and the scheme's own port aside.
+pub(crate) fn same_host(left: &[u8], right: &[u8], port: &str) -> bool {
+    without_port(left, port).eq_ignore_ascii_case(without_port(right, port))
+}
+
+fn absolute(target: &[u8]) -> Result<Target, Error> {
+    let (start, port) = match () {
+        () if starts_with(target, b"http://") => (7, "80"),
+        () if starts_with(target, b"https://") => (8, "443"),
+        () => return Err(Error::Target),
+    };
+    let rest = target.get(start..).unwrap_or_default();
+    let length = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(length).ok_or(Error::Target)?;
+    if !is_host(authority) {
+        return Err(Error::Target);
+    }
+    check_path(path)?;
+    Ok(Target {
+        form: Form::Absolute,
+        authority: Some(Span::new(start, start + length)),
+        path: Span::new(start + length, target.len()),
+        port,
+    })
+}
+
+/// Checks the path, and hands the query on. In a path a backslash is a slash to some servers, an
+/// escaped NUL ends it for others, escaped line ends split their logs and replies, and an escape
+/// that is none is read in as many ways as there are readers.
+fn check_path(path: &[u8]) -> Result<(), Error> {
+    let mut rest = path;
+    while let Some(at) = rest.iter().position(|&byte| !is_path_byte(byte)) {
+        let (&byte, after) = rest.get(at..).and_then(<[u8]>::split_first).ok_or(Error::Target)?;
+        rest = after;
+        match byte {
+            b'?' => return check_query(after),
+            b'%' => match after {
+                [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                    if matches!([*high, *low | 0x20], [b'0', b'0' | b'a' | b'd']) {
+                        return Err(Error::Target);
+                    }
+                }
+                _ => return Err(Error::Target),
+            },
+            _ => return Err(Error::Target),
+        }
+    }
+    Ok(())
+}
+
+/// A query may hold what clients send unescaped (`{`, `|`, `"`), but no fragment and only ASCII.
+fn check_query(query: &[u8]) -> Result<(), Error> {
+    // Without a way out early, so that it compiles to vector instructions.
+    let good = query
+        .iter()
+        .fold(true, |good, &byte| good & (byte > b' ') & (byte < 0x7f) & (byte != b'#'));
+    if good { Ok(()) } else { Err(Error::Target) }
+}
+
+/// Bytes of a path that need no second look.
+fn is_path_byte(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~') && !matches!(byte, b'#' | b'%' | b'?' | b'\\')
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
+}
+
+/// What stands behind the last colon that is not inside brackets.
+fn port_of(host: &[u8]) -> Option<&[u8]> {
+    let at = host.iter().rposition(|&byte| byte == b':')?;
+    let port = host.get(at + 1..)?;
+    (!port.contains(&b']')).then_some(port)
+}
+
+fn is_port(port: &[u8]) -> bool {
+    let digits = port.len() <= 5 && !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    digits && port.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')) <= 65535
+}
+
+fn without_port<'h>(host: &'h [u8], port: &str) -> &'h [u8] {
+    host.strip_suffix(port.as_bytes()).and_then(|rest| rest.strip_suffix(b":")).unwrap_or(host)
+}
+
+fn starts_with(bytes: &[u8], start: &[u8]) -> bool {
+    bytes.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for good in [
+            "a",
+            "localhost:8080",
+            "api.example.com",
+            "a.b.",
+            "my_service:80",
+            "127.0.0.1:1",
+            "[::1]",
+            "[::1]:8080",
+            "x:65535",
+            "[::ffff:1.2.3.4]:80",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "", ":", ":80", "a:", "a:b", "a:65536", "a:123456", "a:+1", "a,b", "a b", "u@a", "a/b",
+            "a?b", "a#b", "a\\b", "[::1", "::1", "[]", "[::1]x", "[a]:80", "a%00", "é", "a:80:80",
+            "http://a", "a;b", "\"a\"", "[::1]:",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+        assert!(!is_host(&[b'a'; 255]));
+    }
+
+    #[track_caller]
+    fn check(method: &str, target: &str, expected: Option<(Form, &str, &str)>) {
+        let found = read(method.as_bytes(), target.as_bytes()).ok();
+        let text = |span: Span| std::str::from_utf8(span.of(target.as_bytes())).unwrap();
+        let found = found.map(|t| (t.form, t.authority.map_or("", text), text(t.path)));
+        assert_eq!(found, expected, "{method} {target}");
+    }
+
+    #[test]
+    fn forms() {
+        use Form::*;
+        check("GET", "/", Some((Origin, "", "/")));
+        check("GET", "/a%20b?c={\"d\":1}|\\", Some((Origin, "", "/a%20b?c={\"d\":1}|\\")));
+        check("GET", "/a?b%00%0a%zz", Some((Origin, "", "/a?b%00%0a%zz")));
+        check("GET", "//a//b", Some((Origin, "", "//a//b")));
+        check("GET", "http://a:80/b?c", Some((Absolute, "a:80", "/b?c")));
+        check("GET", "HTTPS://a", Some((Absolute, "a", "")));
+        check("GET", "http://[::1]:1?x", Some((Absolute, "[::1]:1", "?x")));
+        check("OPTIONS", "*", Some((Asterisk, "", "")));
+        check("CONNECT", "a:443", Some((Authority, "a:443", "")));
+    }
+
+    #[test]
+    fn refused() {
+        for target in [
+            "*",
+            "a",
+            "a:80",
+            "/a#b",
+            "/a?b#c",
+            "/a\\b",
+            "/a%00",
+            "/a%0A",
+            "/a%0d",
+            "/a%",
+            "/a%2",
+            "/a%zz",
+            "/é",
+            "/a?é",
+            "ftp://a/",
+            "http://",
+            "http:///a",
+            "http://u@a/",
+            "http:/a/b",
+            "http://a:b/",
+            "http://a/\\",
+            "https:a",
+            "",
+        ] {
+            check("GET", target, None);
+        }
+        for target in ["/", "a", "http://a/", "*", ":443", "a:443/", "u@a:443", "a:"] {
+            check("CONNECT", target, None);
+        }
+        check("OPTIONS", "**", None);
+        check("options", "*", None);
+    }
+
+    #[test]
+    fn hosts_agree() {
+        for (left, right) in [("a", "A"), ("a:80", "a"), ("a", "a:80"), ("a:8080", "a:8080")] {
+            assert!(same_host(left.as_bytes(), right.as_bytes(), "80"), "{left} {right}");
+        }
+        for (left, right) in [("a", "b"), ("a:8080", "a"), ("a:443", "a"), ("a80", "a")] {
+            assert!(!same_host(left.as_bytes(), right.as_bytes(), "80"), "{left} {right}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The small words of the grammar: tokens, header values, comma separated lists.
+
+/// Whether this is a token of RFC 9110 section 5.6.2: a method, a header name.
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// Whether these bytes may stand as a header value: no control characters but HTAB. Bytes above
+/// ASCII pass, RFC 9110 section 5.5 keeps them as opaque (`obs-text`).
+pub fn is_header_value(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| is_text_byte(byte))
+}
+
+/// Whether a comma separated value has this member, case aside.
+pub fn list_has(value: &[u8], token: &str) -> bool {
+    members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
+}
+
+/// The members of a comma separated value, white space around them cut, empty ones included.
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+}
+
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    matches!(byte,
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*'
+        | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+}
+
+/// HTAB, SP, VCHAR and obs-text.
+pub(crate) fn is_text_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens() {
+        for good in ["GET", "x-a", "a_b", "!#$%&'*+-.^_`|~09"] {
+            assert!(is_token(good.as_bytes()), "{good}");
+        }
+        for bad in ["", " ", "a b", "a:", "a\t", "Bad[", "é", "a\r", "a\0", "(a)"] {
+            assert!(!is_token(bad.as_bytes()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn values() {
+        for good in ["", "a b", "a\tb", "é", "\"q\""] {
+            assert!(is_header_value(good.as_bytes()), "{good}");
+        }
+        for bad in ["a\r", "a\n", "\0", "\x0b", "\x7f", "\x1b[0m"] {
+            assert!(!is_header_value(bad.as_bytes()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn lists() {
+        let has = |value: &str| list_has(value.as_bytes(), "close");
+        assert!(
+            has("close") && has("Close") && has("a, close") && has("close\t,b") && has(",close,")
+        );
+        assert!(!has("") && !has("closed") && !has("a close") && !has("clo,se"));
+    }
+}

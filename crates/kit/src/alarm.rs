@@ -1,0 +1,117 @@
+//! A deadline that is cheap to move.
+//!
+//! Every exchange moves several deadlines and almost none is ever reached. Registering a timer with the runtime costs
+//! far more than remembering an instant, so an `Alarm` leaves its one registered timer where it is as long as that
+//! fires no later than the deadline, and looks again when it does.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use crate::clock;
+
+/// One movable deadline. Unset, it never rings.
+#[derive(Default)]
+pub struct Alarm {
+    deadline: Option<Instant>,
+    timer: Option<Timer>,
+}
+
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    rings: Instant,
+    waker: Option<Waker>,
+}
+
+impl Alarm {
+    /// Rings `after` from `now` on.
+    pub fn set(&mut self, now: Instant, after: Duration) {
+        self.deadline = now.checked_add(after);
+    }
+
+    /// Will ring at some time.
+    pub fn is_set(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    /// Never rings, until it is set again.
+    pub fn clear(&mut self) {
+        self.deadline = None;
+    }
+
+    /// Ready once the deadline has passed; otherwise the task is woken when it does.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.deadline else { return Poll::Pending };
+        let timer = match &mut self.timer {
+            Some(timer) => timer,
+            none => none.insert(Timer {
+                sleep: Box::pin(tokio::time::sleep_until(deadline)),
+                rings: deadline,
+                waker: None,
+            }),
+        };
+        timer.poll(cx, deadline)
+    }
+}
+
+impl Timer {
+    fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        let elapsed = self.sleep.is_elapsed();
+        if elapsed && clock::now() >= deadline {
+            return Poll::Ready(());
+        }
+        let moved = elapsed || self.rings > deadline;
+        if moved {
+            self.sleep.as_mut().reset(deadline);
+            self.rings = deadline;
+        }
+        let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if known && !moved {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
+        self.sleep.as_mut().poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn rings_at_the_latest_deadline_set() {
+        let mut alarm = Alarm::default();
+        let start = clock::now();
+        alarm.set(start, Duration::from_secs(5));
+        assert!(std::future::poll_fn(|cx| Poll::Ready(alarm.poll(cx))).await.is_pending());
+        alarm.set(start, Duration::from_secs(9));
+        std::future::poll_fn(|cx| alarm.poll(cx)).await;
+        assert_eq!(start.elapsed().as_secs(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_earlier_deadline_moves_the_timer() {
+        let mut alarm = Alarm::default();
+        let start = clock::now();
+        alarm.set(start, Duration::from_secs(60));
+        assert!(std::future::poll_fn(|cx| Poll::Ready(alarm.poll(cx))).await.is_pending());
+        alarm.set(start, Duration::from_secs(2));
+        std::future::poll_fn(|cx| alarm.poll(cx)).await;
+        assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cleared_it_never_rings() {
+        let mut alarm = Alarm::default();
+        alarm.set(clock::now(), Duration::from_secs(1));
+        alarm.clear();
+        let rung = tokio::time::timeout(
+            Duration::from_secs(100),
+            std::future::poll_fn(|cx| alarm.poll(cx)),
+        );
+        assert!(rung.await.is_err());
+    }
+}

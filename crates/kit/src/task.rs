@@ -1,0 +1,35 @@
+//! Spawning. Tasks of a worker stay on the worker's thread.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+/// Starts a task on this thread's local set. It ends with the worker's runtime at the latest.
+#[allow(clippy::disallowed_methods, reason = "this is the one place")]
+pub fn spawn<F>(future: F) -> tokio::task::JoinHandle<F::Output>
+where
+    F: Future + 'static,
+{
+    tokio::task::spawn_local(future)
+}
+
+/// Runs a future and turns a panic inside it into an error that says what the panic said.
+///
+/// What the future owned is dropped by the unwinding; nothing of it is used afterwards, so no broken state is seen.
+pub async fn contain<F: Future>(future: F) -> Result<F::Output, String> {
+    let mut future = pin!(future);
+    std::future::poll_fn(move |cx| {
+        match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(&mut future).poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(said(&*panic))),
+        }
+    })
+    .await
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}

@@ -1,0 +1,120 @@
+//! One byte stream to a peer, plain or wrapped, and the reads and writes the proxy loop is made of.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Bytes both ways: TLS over a socket, an in-memory pipe in tests.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// A stream to a peer. The plain case is spelled out, so that it costs no indirect call.
+pub enum Wire {
+    Plain(TcpStream),
+    Wrapped(Box<dyn Duplex>),
+}
+
+impl Wire {
+    /// Reads once, appending at most `room` bytes to `out`. Zero bytes: the peer has closed its side.
+    pub fn poll_read_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        out.reserve(room);
+        let start = out.len();
+        let spare = out.spare_capacity_mut();
+        let spare_len = spare.len().min(room);
+        let Some(spare) = spare.get_mut(..spare_len) else { return Poll::Ready(Ok(0)) };
+        let mut buffer = ReadBuf::uninit(spare);
+        ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
+        let read = buffer.filled().len();
+        // SAFETY: `buffer` says that the first `read` bytes of the spare capacity are initialised, and `read` is at
+        // most its length, so the new length is within the capacity.
+        #[allow(unsafe_code)]
+        unsafe {
+            out.set_len(start + read);
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    /// Writes what the peer takes of `bytes` from `*sent` on; ready when all of it is sent and flushed.
+    pub fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        while let Some(rest) = bytes.get(*sent..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut *self).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => *sent += n,
+            }
+        }
+        Pin::new(self).poll_flush(cx)
+    }
+
+    /// Whether an idle connection is still usable: nothing to read and not closed. Costs no system call as long as the
+    /// runtime has seen no event for it.
+    pub fn is_quiet(&mut self) -> bool {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut byte = [0u8; 1];
+        match self {
+            Wire::Plain(stream) => {
+                stream.poll_read_ready(&mut cx).is_pending() || would_block(stream.try_read(&mut byte))
+            }
+            Wire::Wrapped(stream) => {
+                Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+            }
+        }
+    }
+}
+
+fn would_block(read: io::Result<usize>) -> bool {
+    read.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Wire::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Wire::Wrapped(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Wire::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Wire::Wrapped(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Wire::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Wire::Wrapped(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Wire::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Wire::Wrapped(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The client's side of an HTTP/1 connection: what has been read and not used yet, the body being read, the deadline.
+//! Shared between the connection's loop and the body of its current request, which reads from the same stream.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use http1::Decoder;
+use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{Alarm, Wire, clock};
+use message::{Fill, Outlet, Source, Trailers};
+
+/// A connection's state, shared within its task.
+pub(crate) type Shared = Rc<RefCell<Client>>;
+
+pub(crate) struct Client {
+    pub(crate) wire: Wire,
+    /// Bytes read and not used: the beginning of a head, or what came behind a request.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) alarm: Alarm,
+    /// The current request's body.
+    pub(crate) decoder: Decoder,
+    /// What is left to write of `100 Continue`, which is owed before the body is read.
+    owed: &'static [u8],
+    /// Payload of the current request, read so far.
+    pub(crate) body_bytes: u64,
+    /// The client has closed its side.
+    pub(crate) half_closed: bool,
+    /// Allowed between two pieces of a body.
+    body_timeout: Duration,
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What may wait behind the request that is being answered. A client that pipelines more is read later.
+const PIPELINED_BYTES_MAX: usize = 64 * 1024;
+
+impl Client {
+    pub(crate) fn new(wire: Wire, body_timeout: Duration) -> Client {
+        Client {
+            wire,
+            buffer: Vec::new(),
+            alarm: Alarm::default(),
+            decoder: Decoder::new(http1::Framing::None),
+            owed: &[],
+            body_bytes: 0,
+            half_closed: false,
+            body_timeout,
+        }
+    }
+
+    /// Begins a request's body. `expected`: the client waits for a 100 before it sends it.
+    pub(crate) fn begin_body(&mut self, framing: http1::Framing, expected: bool) {
+        self.decoder = Decoder::new(framing);
+        self.body_bytes = 0;
+        self.owed = if expected && self.buffer.is_empty() { CONTINUE } else { &[] };
+    }
+
+    /// The client still waits for leave to send its body.
+    pub(crate) fn is_waiting_for_leave(&self) -> bool {
+        self.owed.len() == CONTINUE.len()
+    }
+
+    /// Appends the next bytes of the body to `out`.
+    pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let before = out.len();
+        let read = self.poll_body_inner(cx, out);
+        self.body_bytes += u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
+        match read {
+            Poll::Pending => self.poll_alarm(cx),
+            Poll::Ready(read) => {
+                self.alarm.clear();
+                Poll::Ready(read.map(|()| if self.decoder.is_done() { Fill::End } else { Fill::More }))
+            }
+        }
+    }
+
+    fn poll_body_inner(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
+        if self.decoder.is_done() {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.buffer.is_empty() {
+            let taken = self.decoder.decode(&self.buffer, out).map_err(malformed)?;
+            self.buffer.drain(..taken.min(self.buffer.len()));
+            if self.buffer.is_empty() {
+                self.buffer = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        while !self.owed.is_empty() {
+            let mut sent = 0;
+            let written = self.wire.poll_send(cx, self.owed, &mut sent);
+            self.owed = self.owed.get(sent..).unwrap_or_default();
+            ready!(written).map_err(gone)?;
+        }
+        let read = match self.decoder.remaining() {
+            Some(n) => {
+                let room = usize::try_from(n).unwrap_or(SCRATCH_BYTES).min(SCRATCH_BYTES);
+                let read = ready!(self.wire.poll_read_into(cx, out, room)).map_err(gone)?;
+                self.decoder.advance(read);
+                read
+            }
+            None => {
+                let mut input = scratch::lend();
+                let read = ready!(self.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES)).map_err(gone)?;
+                let taken = self.decoder.decode(&input, out).map_err(malformed)?;
+                self.buffer.extend_from_slice(input.get(taken..).unwrap_or_default());
+                read
+            }
+        };
+        match read {
+            0 => Poll::Ready(Err(Fault::new(Kind::ClientGone, "the client closed within its request's body"))),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
+        if !self.alarm.is_set() {
+            self.alarm.set(clock::now(), self.body_timeout);
+        }
+        ready!(self.alarm.poll(cx));
+        let why = format!("the request's body paused for {:?}", self.body_timeout);
+        Poll::Ready(Err(Fault::new(Kind::RequestTimeout, why)))
+    }
+
+    /// Ready when the client has gone while its reply is being made. Keeps what it pipelines meanwhile.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX {
+            match ready!(self.wire.poll_read_into(cx, &mut self.buffer, PIPELINED_BYTES_MAX)) {
+                Ok(0) => self.half_closed = true,
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(()),
+            }
+        }
+        if self.half_closed { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+fn malformed(error: http1::Error) -> Fault {
+    Fault::new(Kind::Malformed, format!("body: {error}"))
+}
+
+fn gone(error: io::Error) -> Fault {
+    Fault::new(Kind::ClientGone, format!("reading the request's body: {error}"))
+}
+
+/// The current request's body as a source.
+pub(crate) struct ClientBody(pub(crate) Shared);
+
+impl Source for ClientBody {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        self.0.borrow_mut().poll_body(cx, out)
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.0.borrow().decoder.remaining()
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        self.0.borrow().decoder.trailers().to_vec()
+    }
+}
+
+/// The way out to the client. Borrowed only while it writes, so that the body in between may read.
+pub(crate) struct ClientOutlet<'a>(pub(crate) &'a Shared);
+
+impl Outlet for ClientOutlet<'_> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], sent: &mut usize) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().wire.poll_send(cx, bytes, sent)
+    }
+}

@@ -1,0 +1,376 @@
+//! One HTTP/1 connection: a request after another, each read, answered and written before the next.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use http1::{Form, Framing, Version};
+use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{Wire, clock};
+use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
+use pipeline::Account;
+use policy::Exchange;
+use tokio::io::AsyncWrite;
+
+use crate::accept::Connection;
+use crate::client::{Client, ClientBody, Shared};
+use crate::reply::{self, Asked};
+use crate::sockets::reset_on_close;
+use crate::{h2, tunnel};
+
+/// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
+const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
+
+/// A connection that ends while its client still sends is read on for this long, so that the reply is not lost to a reset.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+
+/// And for at most this much.
+const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+struct H1 {
+    client: Shared,
+    connection: Connection,
+    listener: std::sync::Arc<plan::Listener>,
+    first: bool,
+}
+
+/// What came next on a connection.
+enum Next {
+    Request(Arrival),
+    /// The bytes are no request. Answer and close.
+    Refused(Fault),
+    /// HTTP/2 by prior knowledge.
+    Http2,
+    Close,
+}
+
+struct Arrival {
+    request: Request,
+    keep_alive: bool,
+}
+
+/// Whether a connection goes on.
+enum After {
+    Next,
+    /// Nothing is left to read: close at once.
+    Close,
+    /// The client may still be sending.
+    Linger,
+}
+
+/// Serves a connection to its end, or hands it back if it turns out to speak HTTP/2.
+pub(crate) async fn serve(wire: Wire, connection: Connection) -> Option<(Wire, Connection)> {
+    let listener = connection.place.door.listener();
+    let client = Rc::new(RefCell::new(Client::new(wire, listener.timeout.body)));
+    let mut h1 = H1 { client, connection, listener, first: true };
+    loop {
+        let after = match h1.next().await {
+            Next::Request(arrival) => Box::pin(h1.exchange(arrival)).await,
+            Next::Refused(fault) => h1.refuse(fault).await,
+            Next::Http2 => return h1.into_http2(),
+            Next::Close => After::Close,
+        };
+        match after {
+            After::Next => h1.first = false,
+            After::Close => {
+                h1.shutdown().await;
+                return None;
+            }
+            After::Linger => {
+                h1.linger().await;
+                return None;
+            }
+        }
+    }
+}
+
+impl H1 {
+    /// Waits for the next head.
+    async fn next(&mut self) -> Next {
+        self.listener = self.connection.place.door.listener();
+        let timeout = &self.listener.timeout;
+        let wait = if self.first { timeout.head } else { timeout.idle };
+        self.client.borrow_mut().alarm.set(clock::now(), wait);
+        let mut head_begun = false;
+        poll_fn(|cx| self.poll_next(cx, &mut head_begun)).await
+    }
+
+    fn poll_next(&self, cx: &mut Context<'_>, head_begun: &mut bool) -> Poll<Next> {
+        let mut client = self.client.borrow_mut();
+        let mut input = scratch::lend();
+        input.append(&mut client.buffer);
+        loop {
+            if !input.is_empty()
+                && let Some(next) = self.parse(&mut client, &input)
+            {
+                return Poll::Ready(next);
+            }
+            if input.is_empty() && self.connection.place.is_closing(cx.waker()) {
+                return Poll::Ready(Next::Close);
+            }
+            match client.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Next::Close),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => {
+                    client.buffer = if input.is_empty() { Vec::new() } else { input.to_vec() };
+                    return self.poll_head_alarm(cx, &mut client, head_begun);
+                }
+            }
+        }
+    }
+
+    /// The deadline for a head is a total: it starts with the head's first byte and does not move.
+    fn poll_head_alarm(&self, cx: &mut Context<'_>, client: &mut Client, head_begun: &mut bool) -> Poll<Next> {
+        let begun = !client.buffer.is_empty();
+        let timeout = &self.listener.timeout;
+        if begun && !*head_begun {
+            *head_begun = true;
+            client.alarm.set(clock::now(), timeout.head);
+        }
+        ready!(client.alarm.poll(cx));
+        Poll::Ready(match begun {
+            true => Next::Refused(Fault::new(Kind::RequestTimeout, format!("no whole head within {:?}", timeout.head))),
+            false => Next::Close,
+        })
+    }
+
+    /// Makes a request of the input, if its head is complete. What follows the head goes to the client's buffer.
+    fn parse(&self, client: &mut Client, input: &[u8]) -> Option<Next> {
+        if self.first && self.listener.http2 && self.connection.tls.is_none() && h2::may_be_preface(input) {
+            if !h2::is_preface(input) {
+                return None;
+            }
+            client.buffer = input.to_vec();
+            return Some(Next::Http2);
+        }
+        let limits = http1::Limits {
+            head_bytes_max: self.listener.limits.head_bytes_max,
+            target_bytes_max: self.listener.limits.target_bytes_max,
+            headers_max: self.listener.limits.headers_max,
+        };
+        let parsed = message::with_lines(|lines| {
+            let parsed = http1::parse_request(input, &limits, lines)?;
+            Ok(parsed.map(|parsed| {
+                let bytes = input.get(..parsed.head_len).unwrap_or(input);
+                (parsed, Headers::copied(bytes, lines))
+            }))
+        });
+        match parsed {
+            Ok(None) => None,
+            Ok(Some((parsed, headers))) => {
+                let rest = input.get(parsed.head_len..).unwrap_or_default();
+                Some(self.arrival(client, &parsed, headers, rest))
+            }
+            Err(error) => Some(Next::Refused(refusal(&error))),
+        }
+    }
+
+    fn arrival(&self, client: &mut Client, parsed: &http1::RequestHead, headers: Headers, rest: &[u8]) -> Next {
+        let head = request_head(parsed, headers);
+        client.alarm.clear();
+        client.begin_body(parsed.framing, parsed.expect_continue && rest.is_empty());
+        let whole = match parsed.framing {
+            Framing::Length(n) => usize::try_from(n).ok().and_then(|n| rest.split_at_checked(n)),
+            Framing::None => Some((&[][..], rest)),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        let body = match whole {
+            Some((body, behind)) => {
+                client.decoder.advance(body.len());
+                client.body_bytes = u64::try_from(body.len()).unwrap_or(u64::MAX);
+                client.buffer = behind.to_vec();
+                Body::whole(Bytes::copy_from_slice(body))
+            }
+            None => {
+                client.buffer = rest.to_vec();
+                Body::Stream(Box::new(ClientBody(self.client.clone())))
+            }
+        };
+        Next::Request(Arrival { request: Request { head, body }, keep_alive: parsed.keep_alive })
+    }
+
+    /// One exchange, from its head to the end of its reply.
+    async fn exchange(&mut self, arrival: Arrival) -> After {
+        let current = self.connection.worker.current();
+        let mut account = self.account(current.books);
+        account.asked_for(&arrival.request.head);
+        let asked = Asked {
+            protocol: arrival.request.head.protocol,
+            head: arrival.request.head.method() == b"HEAD",
+            keep_alive: arrival.keep_alive,
+        };
+        let reply = match refused_method(arrival.request.head.method()) {
+            Some(fault) => pipeline::refuse(&mut account, fault),
+            None => pipeline::serve(&current.plan, &self.listener, &mut account, arrival.request).await,
+        };
+        self.answer(account, asked, reply).await
+    }
+
+    async fn refuse(&mut self, fault: Fault) -> After {
+        let mut account = self.account(self.connection.worker.current().books);
+        let reply = pipeline::refuse(&mut account, fault);
+        let asked = Asked { protocol: Protocol::Http11, head: false, keep_alive: false };
+        self.answer(account, asked, reply).await;
+        After::Linger
+    }
+
+    fn account(&self, books: Rc<pipeline::Books>) -> Account {
+        let connection = &self.connection;
+        let ex = Exchange::new(connection.peer, connection.local, connection.scheme, connection.worker.index);
+        let mut account = Account::open(ex, books);
+        account.tls = connection.tls;
+        account
+    }
+
+    async fn answer(&mut self, mut account: Account, asked: Asked, mut reply: Reply) -> After {
+        let tunnel = reply.tunnel.take();
+        let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
+        // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
+        let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
+        let keep_alive = asked.keep_alive && !ends && !stuck && !self.connection.place.door.is_closing();
+        let tunnelled = tunnel.is_some();
+        let (outgoing, keep_alive) = reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
+        let written = reply::write(&self.client, outgoing, &mut account, self.listener.timeout.body).await;
+        let written = match (written, tunnel) {
+            (Ok(()), Some(tunnel)) => {
+                self.tunnel(tunnel, &mut account).await;
+                return After::Close;
+            }
+            (written, _) => written,
+        };
+        account.request_bytes = self.client.borrow().body_bytes;
+        if let Err(fault) = written {
+            account.broke(fault);
+            self.reset();
+            return After::Close;
+        }
+        drop(account);
+        match keep_alive {
+            true => self.discard().await,
+            false if self.client.borrow().decoder.is_done() && self.client.borrow().buffer.is_empty() => After::Close,
+            false => After::Linger,
+        }
+    }
+
+    /// Whether what is left of the request's body is little enough to read past.
+    fn can_discard(&self) -> bool {
+        let client = self.client.borrow();
+        let little = client.decoder.remaining().is_none_or(|n| n <= DISCARDED_BYTES_MAX);
+        client.decoder.is_done() || (little && !client.is_waiting_for_leave())
+    }
+
+    /// Reads past what is left of the request's body.
+    async fn discard(&mut self) -> After {
+        if self.client.borrow().decoder.is_done() {
+            return After::Next;
+        }
+        if !self.can_discard() {
+            return After::Linger;
+        }
+        let mut discarded = scratch::lend();
+        let mut total = 0;
+        loop {
+            discarded.clear();
+            let read = poll_fn(|cx| self.client.borrow_mut().poll_body(cx, &mut discarded)).await;
+            total += u64::try_from(discarded.len()).unwrap_or(u64::MAX);
+            match read {
+                Ok(message::Fill::End) => return After::Next,
+                Ok(message::Fill::More) if total <= DISCARDED_BYTES_MAX => {}
+                Ok(message::Fill::More) | Err(_) => return After::Linger,
+            }
+        }
+    }
+
+    async fn tunnel(&self, tunnel: Tunnel, account: &mut Account) {
+        let (wire, early) = self.take_wire();
+        let place = &self.connection.place;
+        let closing = |cx: &Context<'_>| place.is_closing(cx.waker()) && place.door.is_cutting();
+        let (passed, ended) = tunnel::join((wire, early), (tunnel.wire, tunnel.early), closing).await;
+        account.request_bytes = passed.up;
+        account.reply_bytes = passed.down;
+        if let Err(e) = ended {
+            tracing::debug!("tunnel: {e}");
+        }
+    }
+
+    /// Takes the stream and what was read of it; the connection is of no further use.
+    fn take_wire(&self) -> (Wire, Vec<u8>) {
+        let mut client = self.client.borrow_mut();
+        let gone = Wire::Wrapped(Box::new(tokio::io::empty()));
+        (std::mem::replace(&mut client.wire, gone), std::mem::take(&mut client.buffer))
+    }
+
+    fn into_http2(self) -> Option<(Wire, Connection)> {
+        let (wire, early) = self.take_wire();
+        Some((h2::rewound(early, wire), self.connection))
+    }
+
+    /// A reply that breaks off must not look complete, even to a client that reads until the connection closes.
+    fn reset(&self) {
+        if let Wire::Plain(socket) = &self.client.borrow().wire {
+            reset_on_close(socket);
+        }
+    }
+
+    async fn shutdown(&self) {
+        let shut = poll_fn(|cx| Pin::new(&mut self.client.borrow_mut().wire).poll_shutdown(cx));
+        // Whether the goodbye reaches the peer changes nothing.
+        let _late = tokio::time::timeout(LINGER_MAX, shut).await;
+    }
+
+    /// Says goodbye, and reads on for a moment.
+    async fn linger(&self) {
+        let lingering = async {
+            self.shutdown().await;
+            let mut total = 0;
+            while total < LINGER_BYTES_MAX {
+                let mut bytes = scratch::lend();
+                let read = poll_fn(|cx| self.client.borrow_mut().wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES));
+                match read.await {
+                    Ok(0) | Err(_) => return,
+                    Ok(n) => total += n,
+                }
+            }
+        };
+        let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
+    }
+}
+
+/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2).
+fn request_head(parsed: &http1::RequestHead, headers: Headers) -> RequestHead {
+    let protocol = match parsed.version {
+        Version::Http10 => Protocol::Http10,
+        Version::Http11 => Protocol::Http11,
+    };
+    let target = if parsed.form == Form::Absolute { parsed.path } else { parsed.target };
+    let mut head = RequestHead::parsed(headers, protocol, parsed.method, target);
+    if parsed.form == Form::Absolute && head.path().is_empty() {
+        head.set_path(b"/");
+    }
+    head
+}
+
+/// Methods that are not a gateway's to serve: CONNECT would make it a proxy for anything, TRACE shows clients what other
+/// machines added to their requests.
+fn refused_method(method: &[u8]) -> Option<Fault> {
+    let refused = matches!(method, b"CONNECT" | b"TRACE");
+    refused.then(|| Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)))
+}
+
+fn refusal(error: &http1::Error) -> Fault {
+    let kind = match error.status() {
+        414 => Kind::TargetTooLong,
+        417 => Kind::ExpectationFailed,
+        431 => Kind::HeadTooLarge,
+        501 => Kind::NotImplemented,
+        505 => Kind::VersionUnsupported,
+        _ => Kind::Malformed,
+    };
+    let detail = error.to_string();
+    Fault::with_detail(kind, detail.as_str(), &detail)
+}

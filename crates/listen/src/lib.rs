@@ -1,0 +1,20 @@
+//! Sockets, TLS, HTTP/1 and HTTP/2: from bytes to "here is a request", and from a reply back to bytes.
+//!
+//! Owns the workers (one runtime and one listening socket per core), connections with their limits and deadlines, and the
+//! swap of plans. It never looks at a route or a policy: a request goes to `pipeline::serve` and comes back as a reply.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod client;
+mod connections;
+mod date;
+mod gateway;
+mod h1;
+mod h2;
+mod proxy_protocol;
+mod reply;
+mod sockets;
+mod tunnel;
+mod worker;
+
+pub use gateway::Gateway;

@@ -1,0 +1,151 @@
+//! A reply on its way to an HTTP/1 client: how it is framed, and writing it at the client's pace.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use kit::clock::{self, Instant};
+use kit::scratch;
+use message::{Body, Broken, Outgoing, Protocol, Reply};
+use pipeline::Account;
+
+use crate::client::{ClientOutlet, Shared};
+use crate::date;
+
+/// What the request says about its reply.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) protocol: Protocol,
+    pub(crate) head: bool,
+    /// The connection shall go on afterwards.
+    pub(crate) keep_alive: bool,
+}
+
+/// How a reply ends.
+enum Framing {
+    /// No body, and nothing said about one.
+    None,
+    /// As the head says already, or of this length.
+    Length(Option<u64>),
+    Chunked,
+    Close,
+}
+
+/// Readies a reply for the wire. Gives what to write, and whether the connection can go on after it.
+pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outgoing, bool) {
+    let framing = framing(&mut reply, asked);
+    let keep_alive = asked.keep_alive && !matches!(framing, Framing::Close);
+    let mut head = scratch::lend();
+    reply.head.write_to(&mut head);
+    if !reply.head.headers.contains("date") {
+        date::write_to(&mut head);
+    }
+    match framing {
+        Framing::Length(Some(n)) => head.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes()),
+        Framing::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Framing::None | Framing::Length(None) | Framing::Close => {}
+    }
+    match (keep_alive, asked.protocol) {
+        (true, Protocol::Http10) => head.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (false, Protocol::Http11 | Protocol::Http2) if !tunnelled => {
+            head.extend_from_slice(b"Connection: close\r\n");
+        }
+        _ => {}
+    }
+    head.extend_from_slice(b"\r\n");
+    (Outgoing::new(head, reply.body, matches!(framing, Framing::Chunked)), keep_alive)
+}
+
+/// RFC 9112, 6.3, from the sender's side. Drops a body that may not be sent.
+fn framing(reply: &mut Reply, asked: Asked) -> Framing {
+    let status = reply.head.status;
+    let announced = reply.head.headers.contains("content-length");
+    if status < 200 || status == 204 {
+        reply.head.headers.remove("content-length");
+        reply.body = Body::Empty;
+        return Framing::None;
+    }
+    let remaining = reply.body.remaining();
+    if status == 304 || asked.head {
+        // What a GET would have got: as the upstream said, or as long as the body made here.
+        let made = remaining.filter(|n| !announced && *n > 0);
+        reply.body = Body::Empty;
+        return if made.is_some() { Framing::Length(made) } else { Framing::None };
+    }
+    match remaining {
+        Some(_) if announced => Framing::Length(None),
+        Some(n) => Framing::Length(Some(n)),
+        None if asked.protocol == Protocol::Http10 => Framing::Close,
+        None => Framing::Chunked,
+    }
+}
+
+/// Writes a reply as fast as it is made and taken. What it waits for is put down to whoever it waited for.
+pub(crate) async fn write(
+    client: &Shared,
+    mut outgoing: Outgoing,
+    account: &mut Account,
+    timeout: Duration,
+) -> Result<(), Fault> {
+    let endless = outgoing.is_endless();
+    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0 };
+    let written = poll_fn(|cx| writing.poll(cx, client, &mut outgoing, account)).await;
+    account.reply_bytes = outgoing.payload_bytes();
+    written
+}
+
+struct Writing {
+    timeout: Duration,
+    endless: bool,
+    /// Since when, and whether for the client.
+    waiting: Option<(Instant, bool)>,
+    sent_before: u64,
+}
+
+impl Writing {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &Shared,
+        outgoing: &mut Outgoing,
+        account: &mut Account,
+    ) -> Poll<Result<(), Fault>> {
+        if let Some((since, for_client)) = self.waiting.take() {
+            let waited = clock::now().duration_since(since);
+            *(if for_client { &mut account.client_wait } else { &mut account.ex.upstream_wait }) += waited;
+        }
+        match outgoing.poll(cx, &mut ClientOutlet(client)) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(Broken::Source(fault))) => Poll::Ready(Err(fault)),
+            Poll::Ready(Err(Broken::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
+            Poll::Pending => self.poll_waiting(cx, client, outgoing),
+        }
+    }
+
+    fn poll_waiting(&mut self, cx: &mut Context<'_>, client: &Shared, outgoing: &Outgoing) -> Poll<Result<(), Fault>> {
+        let now = clock::now();
+        self.waiting = Some((now, outgoing.is_blocked()));
+        let mut client = client.borrow_mut();
+        if outgoing.is_blocked() {
+            // The deadline moves with every piece the client takes.
+            if outgoing.sent_bytes() != self.sent_before || !client.alarm.is_set() {
+                self.sent_before = outgoing.sent_bytes();
+                client.alarm.set(now, self.timeout);
+            }
+            return match client.alarm.poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(gone("it takes nothing of its reply"))),
+                Poll::Pending => Poll::Pending,
+            };
+        }
+        // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
+        match self.endless && client.poll_gone(cx).is_ready() {
+            true => Poll::Ready(Err(gone("closed"))),
+            false => Poll::Pending,
+        }
+    }
+}
+
+fn gone(why: &str) -> Fault {
+    Fault::new(Kind::ClientGone, format!("the client, while it was answered: {why}"))
+}

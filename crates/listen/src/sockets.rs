@@ -1,0 +1,104 @@
+//! Listening sockets: one per worker and address, shared by SO_REUSEPORT, kept across plans.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use plan::Listener;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+/// The addresses that are bound, by the address the operator wrote.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    bound: HashMap<SocketAddr, Bound>,
+}
+
+#[derive(Clone)]
+struct Bound {
+    name: String,
+    actual: SocketAddr,
+    open: Arc<AtomicUsize>,
+}
+
+/// What a worker gets for one listener.
+pub(crate) struct Opened {
+    pub(crate) listener: Arc<Listener>,
+    /// Connections open over all workers.
+    pub(crate) open: Arc<AtomicUsize>,
+    /// The socket, where the worker does not have it yet.
+    pub(crate) socket: Option<TcpListener>,
+}
+
+/// Connections the kernel queues while a worker is busy. More than the usual 4,096 so that a burst of reconnecting
+/// clients is not refused; the kernel's own limit may be lower.
+const BACKLOG: i32 = 16_384;
+
+/// A silent peer is probed after this, so that tunnels and streams to dead machines end.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+impl Sockets {
+    /// Binds what is new and forgets what is gone. Gives each worker its list. Nothing changes if one address fails.
+    pub(crate) fn bind(
+        &mut self,
+        listeners: &[Arc<Listener>],
+        workers: usize,
+    ) -> Result<Vec<Vec<Opened>>, String> {
+        let mut bound = HashMap::new();
+        let mut lists: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
+        for listener in listeners {
+            let failed = |e: io::Error| format!("listen.{}: {} cannot be bound: {e}", listener.name, listener.address);
+            let (known, sockets) = match self.bound.get(&listener.address) {
+                Some(known) => (known.clone(), Vec::new()),
+                None => open(listener, workers).map_err(failed)?,
+            };
+            let mut sockets = sockets.into_iter();
+            for list in &mut lists {
+                let (listener, open) = (listener.clone(), known.open.clone());
+                list.push(Opened { listener, open, socket: sockets.next() });
+            }
+            bound.insert(listener.address, Bound { name: listener.name.clone(), ..known });
+        }
+        self.bound = bound;
+        Ok(lists)
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<(String, SocketAddr)> {
+        let mut list: Vec<_> = self.bound.values().map(|b| (b.name.clone(), b.actual)).collect();
+        list.sort();
+        list
+    }
+}
+
+/// One socket per worker, all on the port the first one got.
+fn open(listener: &Listener, workers: usize) -> io::Result<(Bound, Vec<TcpListener>)> {
+    let first = socket(listener.address)?;
+    let actual = first.local_addr()?;
+    let others = (1..workers).map(|_| socket(actual));
+    let sockets = std::iter::once(Ok(first)).chain(others).collect::<io::Result<Vec<_>>>()?;
+    Ok((Bound { name: listener.name.clone(), actual, open: Arc::default() }, sockets))
+}
+
+/// Options are set on the listening socket: accepted ones inherit them, which saves calls per connection.
+fn socket(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Closes with a reset instead of waiting: for a peer that would otherwise hold the socket.
+pub(crate) fn reset_on_close(socket: &tokio::net::TcpStream) {
+    // Without the option the socket just closes the slow way.
+    let _slower = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+}

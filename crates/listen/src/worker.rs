@@ -1,0 +1,161 @@
+//! One worker: a thread with a runtime of its own, its sockets, its pools. Workers share the plan and nothing else that
+//! changes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::clock;
+use pipeline::Books;
+use plan::Plan;
+use telemetry::Telemetry;
+use telemetry::access::AccessLog;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+use crate::accept;
+use crate::connections::Door;
+use crate::sockets::Opened;
+
+/// What the gateway tells a worker.
+pub(crate) enum Order {
+    /// Serve this from now on. Exchanges that began with another plan end with it.
+    Adopt { serving: Serving, sockets: Vec<Opened>, done: oneshot::Sender<()> },
+    /// Accept no more and end; true if every exchange ended in time.
+    Drain { limit: Duration, done: oneshot::Sender<bool> },
+}
+
+/// A plan with what belongs to it.
+pub(crate) struct Serving {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) access_log: Option<Arc<AccessLog>>,
+}
+
+/// What every connection of a worker shares.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    current: RefCell<Current>,
+}
+
+/// What a request takes when it arrives and keeps until it ends.
+#[derive(Clone)]
+pub(crate) struct Current {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) books: Rc<Books>,
+}
+
+/// How often idle upstream connections are looked at. They are also checked when they are used, so this only bounds how
+/// long closed ones keep their descriptors.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a draining worker looks whether it is done.
+const DRAIN_EVERY: Duration = Duration::from_millis(10);
+
+/// Runs a worker until it is told to drain, or the gateway is dropped.
+pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => LocalSet::new().block_on(&runtime, serve(index, orders, telemetry)),
+        Err(e) => tracing::error!("worker {index} cannot start: {e}"),
+    }
+}
+
+async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
+    let mut doors = Doors { index, worker: None, telemetry, open: HashMap::new(), leaving: Vec::new() };
+    kit::spawn(sweep());
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Adopt { serving, sockets, done } => {
+                doors.adopt(serving, sockets);
+                // Nobody waits any more if the gateway gave up.
+                let _heard = done.send(());
+            }
+            Order::Drain { limit, done } => {
+                let _heard = done.send(doors.drain(limit).await);
+                return;
+            }
+        }
+    }
+}
+
+async fn sweep() {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        upstream::sweep();
+    }
+}
+
+/// The doors of a worker.
+struct Doors {
+    index: usize,
+    telemetry: Arc<Telemetry>,
+    /// Made with the first plan.
+    worker: Option<Rc<Worker>>,
+    open: HashMap<SocketAddr, Rc<Door>>,
+    /// Closed, but with connections that still end.
+    leaving: Vec<Rc<Door>>,
+}
+
+impl Doors {
+    fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
+        let worker = self.publish(serving);
+        let mut before = std::mem::take(&mut self.open);
+        for opened in sockets {
+            let address = opened.listener.address;
+            let door = match before.remove(&address) {
+                Some(door) => door,
+                None => Door::new(opened.listener.clone(), self.telemetry.listener(&opened.listener.name), opened.open),
+            };
+            door.set_listener(opened.listener);
+            if let Some(socket) = opened.socket {
+                kit::spawn(accept::run(worker.clone(), door.clone(), socket));
+            }
+            self.open.insert(address, door);
+        }
+        self.leaving.retain(|door| door.open_here() > 0);
+        for door in before.into_values() {
+            door.close();
+            self.leaving.push(door);
+        }
+    }
+
+    fn publish(&mut self, serving: Serving) -> Rc<Worker> {
+        let books = Rc::new(Books { telemetry: self.telemetry.clone(), access_log: serving.access_log });
+        let current = Current { plan: serving.plan, books };
+        match &self.worker {
+            Some(worker) => {
+                worker.current.replace(current);
+                worker.clone()
+            }
+            None => {
+                let current = RefCell::new(current);
+                let worker = Rc::new(Worker { index: self.index, current });
+                self.worker.insert(worker).clone()
+            }
+        }
+    }
+
+    async fn drain(&mut self, limit: Duration) -> bool {
+        let began = clock::now();
+        let doors = || self.open.values().chain(&self.leaving);
+        doors().for_each(|door| door.close());
+        while doors().any(|door| door.open_here() > 0) {
+            if began.elapsed() >= limit {
+                doors().for_each(|door| door.cut());
+                tokio::task::yield_now().await;
+                return false;
+            }
+            tokio::time::sleep(DRAIN_EVERY).await;
+        }
+        true
+    }
+}
+
+impl Worker {
+    pub(crate) fn current(&self) -> Current {
+        self.current.borrow().clone()
+    }
+}

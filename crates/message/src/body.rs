@@ -1,0 +1,134 @@
+//! Bodies are pulled: whoever sends one asks for its next bytes once it has room for them. That is all the
+//! backpressure there is.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+
+/// Trailer lines, raw and validated: `Name: value\r\n...`. Empty where there are none.
+pub type Trailers = Vec<u8>;
+
+/// The payload of a request or reply, without its framing.
+#[derive(Default)]
+pub enum Body {
+    /// Nothing, and nothing will come.
+    #[default]
+    Empty,
+    /// All of it, at hand.
+    Whole(Bytes),
+    /// Still arriving.
+    Stream(Box<dyn Source>),
+}
+
+/// Where the bytes of a streaming body come from.
+pub trait Source {
+    /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. May append and say `End` at once.
+    /// After `End` or a fault it is not called again.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>>;
+
+    /// Bytes still to come, where the sender announced them.
+    fn remaining(&self) -> Option<u64>;
+
+    /// The trailer lines, after the end.
+    fn trailers(&mut self) -> Trailers {
+        Trailers::new()
+    }
+}
+
+/// What a call of [`Source::poll_fill`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    More,
+    End,
+}
+
+impl Body {
+    /// A body at hand; empty bytes are an empty body.
+    pub fn whole(bytes: Bytes) -> Body {
+        if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) }
+    }
+
+    /// Bytes still to come, where that is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match self {
+            Body::Empty => Some(0),
+            Body::Whole(bytes) => u64::try_from(bytes.len()).ok(),
+            Body::Stream(source) => source.remaining(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Body::Empty)
+    }
+
+    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body at its end is `Empty` and says `End`.
+    pub fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<Fill, Fault>> {
+        match self {
+            Body::Empty => Poll::Ready(Ok(Fill::End)),
+            Body::Whole(bytes) => {
+                out.extend_from_slice(bytes);
+                *self = Body::Empty;
+                Poll::Ready(Ok(Fill::End))
+            }
+            Body::Stream(source) => source.poll_fill(cx, out),
+        }
+    }
+
+    /// The trailer lines, after the end.
+    pub fn trailers(&mut self) -> Trailers {
+        match self {
+            Body::Empty | Body::Whole(_) => Trailers::new(),
+            Body::Stream(source) => source.trailers(),
+        }
+    }
+
+    /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a
+    /// gathered body gets a length.
+    pub async fn gather(self, bytes_max: usize, too_large: Kind) -> Result<Bytes, Fault> {
+        let over = || Fault::new(too_large, format!("the body is over {bytes_max} bytes"));
+        if self.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
+            return Err(over());
+        }
+        let mut source = match self {
+            Body::Empty => return Ok(Bytes::new()),
+            Body::Whole(bytes) => return Ok(bytes),
+            Body::Stream(source) => source,
+        };
+        let mut gathered = Vec::new();
+        loop {
+            let fill = poll_fn(|cx| source.poll_fill(cx, &mut gathered)).await?;
+            if gathered.len() > bytes_max {
+                return Err(over());
+            }
+            if fill == Fill::End {
+                return Ok(gathered.into());
+            }
+        }
+    }
+
+    /// Gathers a body that is announced to be small, so that it can be sent more than once; any other stays as it is.
+    pub async fn gather_small(self, bytes_max: usize, too_large: Kind) -> Result<Body, Fault> {
+        let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+        match self {
+            Body::Stream(source) if source.remaining().is_some_and(|n| n <= limit) => {
+                Ok(Body::whole(Body::Stream(source).gather(bytes_max, too_large).await?))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// A second body with the same bytes, where they are at hand.
+    pub fn replay(&self) -> Option<Body> {
+        match self {
+            Body::Empty => Some(Body::Empty),
+            Body::Whole(bytes) => Some(Body::Whole(bytes.clone())),
+            Body::Stream(_) => None,
+        }
+    }
+}

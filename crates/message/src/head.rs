@@ -1,0 +1,188 @@
+//! The heads of requests and replies.
+
+use http1::{Line, Span};
+
+use crate::Headers;
+
+/// What the client spoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Http10,
+    Http11,
+    Http2,
+}
+
+impl Protocol {
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http10 => "HTTP/1.0",
+            Protocol::Http11 => "HTTP/1.1",
+            Protocol::Http2 => "HTTP/2",
+        }
+    }
+}
+
+/// Method, target and header lines. The target is in origin form (`/path?query`) or `*`.
+#[derive(Debug, Clone)]
+pub struct RequestHead {
+    pub headers: Headers,
+    pub protocol: Protocol,
+    method: Span,
+    target: Span,
+    path_len: u32,
+}
+
+impl RequestHead {
+    /// A head whose method and target are spans of the bytes that `headers` holds.
+    pub fn parsed(headers: Headers, protocol: Protocol, method: Span, target: Span) -> RequestHead {
+        let path_len = path_len(headers.text(target));
+        RequestHead { headers, protocol, method, target, path_len }
+    }
+
+    /// A head made from parts, as HTTP/2 gives them.
+    pub fn new(protocol: Protocol, method: &[u8], target: &[u8]) -> RequestHead {
+        let mut headers = Headers::new();
+        let method = headers.append(&[method]);
+        let target = headers.append(&[target]);
+        RequestHead::parsed(headers, protocol, method, target)
+    }
+
+    pub fn method(&self) -> &[u8] {
+        self.headers.text(self.method)
+    }
+
+    /// Path and query as they came.
+    pub fn target(&self) -> &[u8] {
+        self.headers.text(self.target)
+    }
+
+    /// The target without its query.
+    pub fn path(&self) -> &[u8] {
+        let end = self.target.start.saturating_add(self.path_len);
+        self.headers.text(Span { start: self.target.start, end })
+    }
+
+    /// The query without its question mark, where there is one.
+    pub fn query(&self) -> Option<&[u8]> {
+        let start = self.target.start.saturating_add(self.path_len).saturating_add(1);
+        (start <= self.target.end).then(|| self.headers.text(Span { start, end: self.target.end }))
+    }
+
+    /// Host and port as the client named them; empty where it did not.
+    pub fn host(&self) -> &[u8] {
+        self.headers.get("host").unwrap_or_default()
+    }
+
+    /// Replaces the target by the parts one after the other.
+    pub fn set_target(&mut self, parts: &[&[u8]]) {
+        self.target = self.headers.append(parts);
+        self.path_len = path_len(self.target());
+    }
+
+    /// Replaces the path by `path` and keeps the query.
+    pub fn set_path(&mut self, path: &[u8]) {
+        let query = self.query().map(<[u8]>::to_vec);
+        match query {
+            Some(query) => self.set_target(&[path, b"?", &query]),
+            None => self.set_target(&[path]),
+        }
+    }
+
+    /// Whether sending the request twice does no more than sending it once (RFC 9110, 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+    }
+
+    /// Writes request line and header lines, without the blank line.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.method());
+        out.push(b' ');
+        out.extend_from_slice(self.target());
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        self.headers.write_to(out);
+    }
+}
+
+fn path_len(target: &[u8]) -> u32 {
+    let len = target.iter().position(|b| *b == b'?').unwrap_or(target.len());
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// Status, reason and header lines.
+#[derive(Debug, Clone)]
+pub struct ReplyHead {
+    pub status: u16,
+    pub headers: Headers,
+    /// Set while the reason the upstream gave still fits the status.
+    reason: Option<(u16, Span)>,
+}
+
+impl ReplyHead {
+    pub fn new(status: u16) -> ReplyHead {
+        ReplyHead { status, headers: Headers::new(), reason: None }
+    }
+
+    /// Copies a parsed head out of the buffer it was read into.
+    pub fn copied(bytes: &[u8], lines: &[Line], status: u16, reason: Span) -> ReplyHead {
+        ReplyHead { status, headers: Headers::copied(bytes, lines), reason: Some((status, reason)) }
+    }
+
+    /// The upstream's own reason phrase, or the standard one once the status is another.
+    pub fn reason(&self) -> &[u8] {
+        match self.reason {
+            Some((status, span)) if status == self.status => self.headers.text(span),
+            _ => http1::standard_reason(self.status).as_bytes(),
+        }
+    }
+
+    /// Writes status line and header lines, without the blank line.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let [hundreds, tens, ones] = digits(self.status);
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(&[hundreds, tens, ones, b' ']);
+        out.extend_from_slice(self.reason());
+        out.extend_from_slice(b"\r\n");
+        self.headers.write_to(out);
+    }
+}
+
+fn digits(status: u16) -> [u8; 3] {
+    [status / 100 % 10, status / 10 % 10, status % 10]
+        .map(|digit| b'0' + u8::try_from(digit).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_splits_into_path_and_query() {
+        let cases = [
+            ("/a?b=c", "/a", Some("b=c")),
+            ("/a", "/a", None),
+            ("/a?", "/a", Some("")),
+            ("/?a?b", "/", Some("a?b")),
+            ("*", "*", None),
+        ];
+        for (target, path, query) in cases {
+            let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+            assert_eq!(head.path(), path.as_bytes(), "{target}");
+            assert_eq!(head.query(), query.map(str::as_bytes), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_new_path_keeps_the_query() {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/a/b?c");
+        head.set_path(b"/d");
+        assert_eq!((head.target(), head.path()), (&b"/d?c"[..], &b"/d"[..]));
+    }
+
+    #[test]
+    fn a_new_status_gets_its_own_reason() {
+        let mut head = ReplyHead::copied(b"Fine", &[], 200, Span { start: 0, end: 4 });
+        assert_eq!(head.reason(), b"Fine");
+        head.status = 404;
+        assert_eq!(head.reason(), b"Not Found");
+    }
+}

@@ -1,0 +1,204 @@
+//! Header lines as offsets into the bytes they came in.
+
+use std::cell::RefCell;
+
+use http1::{Line, Span};
+use kit::pack::{self, Spare};
+
+thread_local! {
+    static BYTES: Spare<u8> = const { RefCell::new(Vec::new()) };
+    static LINES: Spare<Line> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends the thread's scratch list of lines, to parse a head into.
+pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
+    let mut lines = pack::take(&LINES);
+    let result = parse(&mut lines);
+    pack::give(&LINES, lines);
+    result
+}
+
+/// The lines of a head, in order. Removing forgets an offset; adding appends to the bytes.
+#[derive(Debug, Default)]
+pub struct Headers {
+    bytes: Vec<u8>,
+    lines: Vec<Line>,
+}
+
+/// A name or value that cannot be written into a head without changing its meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidLine;
+
+impl Headers {
+    /// Empty, with memory an earlier head used.
+    pub fn new() -> Headers {
+        Headers { bytes: pack::take(&BYTES), lines: pack::take(&LINES) }
+    }
+
+    /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
+    pub fn copied(bytes: &[u8], lines: &[Line]) -> Headers {
+        let mut headers = Headers::new();
+        headers.bytes.extend_from_slice(bytes);
+        headers.lines.extend_from_slice(lines);
+        headers
+    }
+
+    /// The first value of a header.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.lines.iter().find(|line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
+    }
+
+    /// Every value of a header, in order.
+    pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.lines
+            .iter()
+            .filter(move |line| self.is_named(line, name))
+            .map(|line| line.value.of(&self.bytes))
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.lines.iter().any(|line| self.is_named(line, name))
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.iter().map(|line| (line.name.of(&self.bytes), line.value.of(&self.bytes)))
+    }
+
+    /// Number of lines.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Removes every line of that name.
+    pub fn remove(&mut self, name: &str) {
+        self.retain(|n, _| !n.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    /// Keeps the lines for which `keep(name, value)` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) {
+        let bytes = &self.bytes;
+        self.lines.retain(|line| keep(line.name.of(bytes), line.value.of(bytes)));
+    }
+
+    /// Makes this the only line of its name.
+    pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidLine> {
+        self.remove(name);
+        self.add(name, value)
+    }
+
+    /// Appends a line.
+    pub fn add(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidLine> {
+        self.add_joined(name, &[value])
+    }
+
+    /// Appends a line whose value is the parts one after the other.
+    pub fn add_joined(&mut self, name: &str, value: &[&[u8]]) -> Result<(), InvalidLine> {
+        let valid = http1::is_token(name.as_bytes()) && value.iter().all(|v| http1::is_header_value(v));
+        if !valid {
+            return Err(InvalidLine);
+        }
+        let name_span = self.append(&[name.as_bytes()]);
+        self.bytes.extend_from_slice(b": ");
+        let value_span = self.append(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        let line = Span { start: name_span.start, end: at(self.bytes.len()) };
+        self.lines.push(Line { line, name: name_span, value: value_span });
+        Ok(())
+    }
+
+    /// Appends loose bytes (a new request target) and says where they are.
+    pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Span {
+        let start = at(self.bytes.len());
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        Span { start, end: at(self.bytes.len()) }
+    }
+
+    pub(crate) fn text(&self, span: Span) -> &[u8] {
+        span.of(&self.bytes)
+    }
+
+    /// Writes the lines, each with its line end, without the blank line. Neighbouring lines go in one copy.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let mut run = Span::default();
+        for line in &self.lines {
+            if line.line.start == run.end {
+                run.end = line.line.end;
+                continue;
+            }
+            out.extend_from_slice(run.of(&self.bytes));
+            run = line.line;
+        }
+        out.extend_from_slice(run.of(&self.bytes));
+    }
+
+    fn is_named(&self, line: &Line, name: &str) -> bool {
+        line.name.len() == name.len() && line.name.of(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// An offset. Heads are bounded far below 4 GiB; a longer one would read as an empty span, never as a wrong one.
+fn at(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+impl Clone for Headers {
+    fn clone(&self) -> Headers {
+        Headers::copied(&self.bytes, &self.lines)
+    }
+}
+
+impl Drop for Headers {
+    fn drop(&mut self) {
+        pack::give(&BYTES, std::mem::take(&mut self.bytes));
+        pack::give(&LINES, std::mem::take(&mut self.lines));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Headers {
+        let mut lines = Vec::new();
+        http1::parse_lines(text.as_bytes(), &http1::Limits::default(), &mut lines).unwrap();
+        Headers::copied(text.as_bytes(), &lines)
+    }
+
+    fn written(headers: &Headers) -> String {
+        let mut out = Vec::new();
+        headers.write_to(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn untouched_lines_are_written_byte_for_byte() {
+        let text = "A:1\r\nb :2\r\n".replace(" :", ":  ");
+        assert_eq!(written(&parsed(&text)), text);
+    }
+
+    #[test]
+    fn edits_keep_the_order_of_the_rest() {
+        let mut headers = parsed("A: 1\r\nB: 2\r\na: 3\r\nC: 4\r\n");
+        headers.remove("a");
+        headers.set("C", b"5").unwrap();
+        headers.add("D", b"6").unwrap();
+        assert_eq!(written(&headers), "B: 2\r\nC: 5\r\nD: 6\r\n");
+        assert_eq!(headers.get("c"), Some(&b"5"[..]));
+        assert!(!headers.contains("A"));
+    }
+
+    #[test]
+    fn a_value_with_a_line_end_is_refused() {
+        let mut headers = Headers::new();
+        for value in ["a\r\nX: y", "a\nb", "a\0"] {
+            assert_eq!(headers.add("A", value.as_bytes()), Err(InvalidLine));
+        }
+        assert_eq!(headers.add("A B", b"x"), Err(InvalidLine));
+        assert!(headers.is_empty());
+    }
+}

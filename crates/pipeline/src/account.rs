@@ -1,0 +1,191 @@
+//! The books: one access record per exchange, written when its last byte is out, or when it is dropped before.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault::{Fault, Level};
+use kit::clock;
+use message::{Protocol, Reply, RequestHead};
+use plan::Route;
+use policy::Exchange;
+use telemetry::access::{AccessLog, Entry};
+use telemetry::{Record, Telemetry};
+
+use crate::HeldRoute;
+
+/// Where records go. One per worker and plan.
+pub struct Books {
+    pub telemetry: Arc<Telemetry>,
+    pub access_log: Option<Arc<AccessLog>>,
+}
+
+/// One exchange, from its head to the end of its reply. Dropping it writes the record.
+pub struct Account {
+    pub ex: Exchange,
+    pub request_bytes: u64,
+    pub reply_bytes: u64,
+    /// Time spent waiting for the client to take the reply.
+    pub client_wait: Duration,
+    /// The TLS version of the connection.
+    pub tls: Option<&'static str>,
+    status: u16,
+    route: Option<HeldRoute>,
+    /// What only the access log needs, where there is one.
+    asked: Option<Box<Asked>>,
+    /// Where the request's body is counted as it is read, if not by whoever opened the account.
+    counted: Option<std::rc::Rc<Cell<u64>>>,
+    books: std::rc::Rc<Books>,
+}
+
+struct Asked {
+    time: Duration,
+    method: Vec<u8>,
+    host: Vec<u8>,
+    target: Vec<u8>,
+    user_agent: Option<Vec<u8>>,
+    protocol: Protocol,
+}
+
+impl Account {
+    /// Opens an account. The status is 499 until there is a reply.
+    pub fn open(ex: Exchange, books: std::rc::Rc<Books>) -> Account {
+        Account {
+            ex,
+            request_bytes: 0,
+            reply_bytes: 0,
+            client_wait: Duration::ZERO,
+            tls: None,
+            status: fault::Kind::ClientGone.status(),
+            route: None,
+            asked: None,
+            counted: None,
+            books,
+        }
+    }
+
+    /// Notes what was asked, before policies change it.
+    pub fn asked_for(&mut self, head: &RequestHead) {
+        if self.books.access_log.is_some() {
+            self.asked = Some(Box::new(Asked {
+                time: clock::wall().saturating_sub(self.ex.started.elapsed()),
+                method: head.method().to_vec(),
+                host: head.host().to_vec(),
+                target: head.target().to_vec(),
+                user_agent: head.headers.get("user-agent").map(<[u8]>::to_vec),
+                protocol: head.protocol,
+            }));
+        }
+    }
+
+    /// The request's body will be counted here.
+    pub fn count_request_body(&mut self, counted: std::rc::Rc<Cell<u64>>) {
+        self.counted = Some(counted);
+    }
+
+    pub(crate) fn routed(&mut self, route: &HeldRoute) {
+        self.route = Some(route.clone());
+    }
+
+    pub(crate) fn replied(&mut self, reply: &Reply) {
+        self.status = reply.head.status;
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.books.telemetry.worker(self.ex.worker).panics.add(1);
+    }
+
+    /// The body broke after its head was sent: the status stays, the fault is told.
+    pub fn broke(&mut self, fault: Fault) {
+        self.ex.fault = Some(fault);
+    }
+
+    fn record(&self, duration: Duration) {
+        self.books.telemetry.record(&Record {
+            worker: self.ex.worker,
+            route: self.route.as_ref().map(|route| &*route.metrics),
+            status: self.status,
+            fault: self.ex.fault.as_ref().map(|fault| fault.kind.label()),
+            duration,
+            upstream: self.ex.upstream_wait,
+            client: self.client_wait,
+            request_bytes: self.request_bytes,
+            reply_bytes: self.reply_bytes,
+        });
+    }
+
+    fn log(&self, duration: Duration) {
+        let (Some(log), Some(asked)) = (&self.books.access_log, &self.asked) else { return };
+        let route = self.route.as_deref();
+        log.write(
+            self.ex.worker,
+            &Entry {
+                time: asked.time,
+                client: self.ex.client,
+                method: &asked.method,
+                host: (!asked.host.is_empty()).then_some(&asked.host),
+                path: &asked.target,
+                protocol: asked.protocol.name(),
+                status: self.status,
+                request_bytes: self.request_bytes,
+                reply_bytes: self.reply_bytes,
+                duration,
+                upstream_wait: self.ex.upstream_wait,
+                route: route.map(|r| r.name.as_str()),
+                upstream: route.and_then(Route::upstream_name),
+                upstream_target: self.ex.target.as_deref(),
+                request_id: Some(self.ex.id.as_bytes()),
+                user_agent: asked.user_agent.as_deref(),
+                tls: self.tls,
+                fault: self.ex.fault.as_ref().map(|f| f.kind.label()),
+                cause: self.ex.fault.as_ref().map(|f| &*f.cause),
+            },
+        );
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let duration = clock::now().duration_since(self.ex.started);
+        if let Some(counted) = &self.counted {
+            self.request_bytes = counted.get();
+        }
+        self.record(duration);
+        self.log(duration);
+        if let Some(fault) = &self.ex.fault {
+            let route = self.route.as_ref().map_or("", |route| &route.name);
+            tell(fault, self.ex.id.as_str(), route);
+        }
+    }
+}
+
+/// Faults told per second and worker. An upstream that is down must not turn the log into the load.
+const TOLD_MAX: u32 = 20;
+
+thread_local! {
+    static TOLD: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+}
+
+fn tell(fault: &Fault, id: &str, route: &str) {
+    let (label, cause) = (fault.kind.label(), &*fault.cause);
+    let level = fault.kind.level();
+    if matches!(level, Level::Warn | Level::Error) && !may_tell() {
+        return;
+    }
+    match level {
+        Level::Debug | Level::Info => tracing::debug!(fault = label, route, request_id = id, "{cause}"),
+        Level::Warn => tracing::warn!(fault = label, route, request_id = id, "{cause}"),
+        Level::Error => tracing::error!(fault = label, route, request_id = id, "{cause}"),
+    }
+}
+
+fn may_tell() -> bool {
+    let second = clock::wall().as_secs();
+    let (last, told) = TOLD.get();
+    let told = if last == second { told } else { 0 };
+    if told == TOLD_MAX {
+        tracing::warn!("more faults this second; the access log and the metrics have them all");
+    }
+    TOLD.set((second, told.saturating_add(1)));
+    told < TOLD_MAX
+}

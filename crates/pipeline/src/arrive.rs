@@ -1,0 +1,116 @@
+//! What is settled as soon as a head is there: who asks, under which id, and for which route.
+
+use std::net::IpAddr;
+
+use fault::{Fault, Kind};
+use message::{Headers, RequestHead};
+use plan::path::{self, Resolved};
+use plan::{Listener, PathSent, Piece, Plan};
+use policy::{Exchange, Parameters, RequestId};
+
+use crate::HeldRoute;
+
+/// A request whose route is known.
+pub(crate) struct Arrived {
+    pub(crate) route: HeldRoute,
+    /// The matched path, where it is not byte for byte the one that was sent.
+    matched: Option<Vec<u8>>,
+    /// The one that was sent holds dot segments and must not go on.
+    moved: bool,
+    /// Where in the matched path that begins which `**` stands for.
+    rest: usize,
+}
+
+pub(crate) fn arrive(
+    plan: &Plan,
+    listener: &Listener,
+    ex: &mut Exchange,
+    head: &RequestHead,
+) -> Result<Arrived, Fault> {
+    if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::kept) {
+        ex.id = id;
+    }
+    ex.peer_trusted = listener.trusts(ex.peer.ip());
+    if ex.peer_trusted {
+        ex.client = client(listener, &head.headers).unwrap_or(ex.client);
+    }
+    let Resolved { path, moved } = path::resolve(head.path()).map_err(|_| escapes(head))?;
+    let found = plan.table.find(head, &path).ok_or_else(|| no_route(head))?;
+    if !found.names_method && !http1::is_registered_method(head.method()) {
+        return Err(Fault::new(Kind::NotImplemented, format!("method {}, which no route names", shown(head.method()))));
+    }
+    ex.parameters = found.parameters;
+    let matched = match path {
+        std::borrow::Cow::Borrowed(_) => None,
+        std::borrow::Cow::Owned(path) => Some(path),
+    };
+    Ok(Arrived { route: found.route.clone(), matched, moved, rest: found.rest })
+}
+
+/// The client as the trusted proxies name it: from the right of `X-Forwarded-For`, the first that is no proxy of ours.
+fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
+    let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();
+    let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));
+    let mut client = None;
+    for name in named {
+        let ip: IpAddr = std::str::from_utf8(name).ok()?.trim().parse().ok()?;
+        client = Some(ip);
+        if !listener.trusts(ip) {
+            break;
+        }
+    }
+    client
+}
+
+fn escapes(head: &RequestHead) -> Fault {
+    Fault::new(Kind::PathEscapes, format!("path {} leaves its root or hides dots", shown(head.path())))
+}
+
+fn no_route(head: &RequestHead) -> Fault {
+    let (method, host, path) = (shown(head.method()), shown(head.host()), shown(head.path()));
+    Fault::new(Kind::NoRoute, format!("{method} {path} on host {host}"))
+}
+
+/// Bytes of a peer, harmless in a log line and bounded.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
+}
+
+impl Arrived {
+    /// Gives the request the path that the upstream is to see.
+    pub(crate) fn set_path(&self, sent: &PathSent, parameters: &Parameters, head: &mut RequestHead) {
+        let raw = head.path().to_vec();
+        let matched = self.matched.as_deref().unwrap_or(&raw);
+        let base = if self.moved { matched } else { &raw };
+        match sent {
+            PathSent::AsItCame if self.moved => head.set_path(base),
+            PathSent::AsItCame => {}
+            PathSent::Without(prefix) => {
+                let left = base.strip_prefix(&**prefix).or_else(|| matched.strip_prefix(&**prefix));
+                head.set_path(&rooted(left.unwrap_or(base)));
+            }
+            PathSent::Made(pieces) => {
+                let rest = matched.get(self.rest..).unwrap_or_default();
+                head.set_path(&rooted(&made(pieces, parameters, rest)));
+            }
+        }
+    }
+}
+
+fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Vec<u8> {
+    pieces.iter().fold(Vec::new(), |mut path, piece| {
+        path.extend_from_slice(match piece {
+            Piece::Text(text) => text,
+            Piece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
+            Piece::Rest => rest,
+        });
+        path
+    })
+}
+
+fn rooted(path: &[u8]) -> Vec<u8> {
+    match path.first() {
+        Some(b'/') => path.to_vec(),
+        _ => [b"/", path].concat(),
+    }
+}

@@ -1,0 +1,243 @@
+//! What a gateway does to the lines of a head that passes: the connection's own lines stay behind, and the next hop learns
+//! who asked (RFC 9110, 7.6).
+
+use fault::{Fault, Kind};
+use message::{Headers, InvalidLine, Protocol, Reply, RequestHead};
+use policy::Exchange;
+
+/// How this gateway calls itself in `Via`.
+const VIA: &[u8] = b"1.1 tidegate";
+
+/// Readies a request for the upstream.
+pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
+    let upgrade = upgrade_asked(head);
+    if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
+        websocket_version(head)?;
+    }
+    drop_connection_lines(&mut head.headers, ex.peer_trusted);
+    let host = head.host().to_vec();
+    name_client(ex, &host, &mut head.headers)
+        .and_then(|()| name_upgrade(upgrade, &mut head.headers))
+        .map_err(|_| Fault::new(Kind::Internal, "a forwarding line that cannot be written"))
+}
+
+fn name_client(ex: &Exchange, host: &[u8], headers: &mut Headers) -> Result<(), InvalidLine> {
+    headers.add("Via", VIA)?;
+    headers.add("X-Request-Id", ex.id.as_bytes())?;
+    let mut text = Address { bytes: [0; 48] };
+    let peer = text.write(ex.peer.ip());
+    if !ex.peer_trusted {
+        headers.add("X-Forwarded-For", peer)?;
+        headers.add("X-Forwarded-Proto", ex.scheme.name().as_bytes())?;
+        return headers.add("X-Forwarded-Host", host);
+    }
+    // What trusted proxies said stays; the peer itself is the next in the list.
+    headers.add("X-Forwarded-For", peer)?;
+    if !headers.contains("x-forwarded-proto") {
+        headers.add("X-Forwarded-Proto", ex.scheme.name().as_bytes())?;
+    }
+    match headers.contains("x-forwarded-host") {
+        true => Ok(()),
+        false => headers.add("X-Forwarded-Host", host),
+    }
+}
+
+fn name_upgrade(upgrade: Option<Vec<u8>>, headers: &mut Headers) -> Result<(), InvalidLine> {
+    let Some(protocol) = upgrade else { return Ok(()) };
+    headers.add("Connection", b"upgrade")?;
+    headers.add("Upgrade", &protocol)
+}
+
+/// The protocol a client wants to change to, where that may pass. `h2c` never does: behind it requests would flow that
+/// nobody routes.
+fn upgrade_asked(head: &RequestHead) -> Option<Vec<u8>> {
+    let asks = head.protocol == Protocol::Http11
+        && head.headers.get_all("connection").any(|v| http1::list_has(v, "upgrade"));
+    let protocol = head.headers.get("upgrade").filter(|_| asks)?;
+    let h2c = http1::list_has(protocol, "h2c") || protocol.to_ascii_lowercase().starts_with(b"h2c");
+    (!h2c).then(|| protocol.to_vec())
+}
+
+/// There is one version of WebSocket (RFC 6455, 4.4).
+fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
+    match head.headers.get("sec-websocket-version") {
+        Some(version) if version != b"13" => {
+            Err(Fault::new(Kind::UpgradeRequired, "a WebSocket version other than 13"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
+pub(crate) fn reply(reply: &mut Reply) {
+    let upgrade = reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
+    // What an upstream says about forwarding is its own affair and passes.
+    drop_connection_lines(&mut reply.head.headers, true);
+    if let Some(protocol) = upgrade {
+        let lines = &mut reply.head.headers;
+        // The value was a header's value, so it can be one again.
+        let written = lines.add("Connection", b"upgrade").and_then(|()| lines.add("Upgrade", &protocol));
+        debug_assert!(written.is_ok());
+    }
+}
+
+/// Every reply names its exchange and this gateway.
+pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
+    let lines = &mut reply.head.headers;
+    lines.remove("x-request-id");
+    let written = lines.add("X-Request-Id", ex.id.as_bytes()).and_then(|()| lines.add("Via", VIA));
+    debug_assert!(written.is_ok());
+}
+
+/// Removes what belongs to one connection, and everything `Connection` names; where the other side is not trusted, also
+/// what it says about who asks.
+fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
+    let mut named: Vec<Vec<u8>> = Vec::new();
+    headers.retain(|name, value| match belongs(name) {
+        Belongs::Message => true,
+        Belongs::Forwarding => trusted,
+        Belongs::Connection => {
+            if name.eq_ignore_ascii_case(b"connection") {
+                named.extend(value.split(|b| *b == b',').map(|t| t.trim_ascii().to_vec()).filter(|t| names_line(t)));
+            }
+            false
+        }
+    });
+    if !named.is_empty() {
+        headers.retain(|name, _| !named.iter().any(|n| n.eq_ignore_ascii_case(name)));
+    }
+}
+
+/// A `Connection` option that names a line to drop. Lines that decide about routing, framing or the exchange's id are
+/// not a client's to drop.
+fn names_line(option: &[u8]) -> bool {
+    const NOT: [&[u8]; 7] =
+        [b"", b"close", b"keep-alive", b"host", b"content-length", b"x-request-id", b"authorization"];
+    !NOT.iter().any(|n| n.eq_ignore_ascii_case(option))
+}
+
+enum Belongs {
+    Message,
+    Connection,
+    Forwarding,
+}
+
+/// Told apart by length first: of the lines of an ordinary head only one or two need a comparison.
+fn belongs(name: &[u8]) -> Belongs {
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let connection = match name.len() {
+        2 => is("te"),
+        6 => is("expect"),
+        7 => is("upgrade"),
+        10 => is("connection") || is("keep-alive"),
+        12 => is("x-request-id"),
+        14 => is("http2-settings"),
+        16 => is("proxy-connection"),
+        17 => is("transfer-encoding"),
+        _ => false,
+    };
+    let forwarding = match name.len() {
+        9 => is("forwarded") || is("x-real-ip"),
+        15 => is("x-forwarded-for"),
+        16 => is("x-forwarded-host") || is("x-forwarded-port"),
+        17 => is("x-forwarded-proto"),
+        _ => false,
+    };
+    match (connection, forwarding) {
+        (true, _) => Belongs::Connection,
+        (_, true) => Belongs::Forwarding,
+        _ => Belongs::Message,
+    }
+}
+
+/// An address as text, without an allocation.
+struct Address {
+    bytes: [u8; 48],
+}
+
+impl Address {
+    fn write(&mut self, ip: std::net::IpAddr) -> &[u8] {
+        use std::io::Write;
+        let mut rest = &mut self.bytes[..];
+        let room = rest.len();
+        // 48 bytes hold every address there is.
+        let written = write!(rest, "{}", ip.to_canonical());
+        debug_assert!(written.is_ok());
+        let len = room - rest.len();
+        self.bytes.get(..len).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::Scheme;
+
+    fn passed(lines: &[(&str, &str)], trusted: bool) -> Vec<(String, String)> {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
+        for (name, value) in lines {
+            head.headers.add(name, value.as_bytes()).unwrap();
+        }
+        let peer = "192.0.2.1:1".parse().unwrap();
+        let mut ex = Exchange::new(peer, peer, Scheme::Https, 0);
+        ex.id = policy::RequestId::kept(b"id").unwrap();
+        ex.peer_trusted = trusted;
+        request(&ex, &mut head).unwrap();
+        let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
+        head.headers.iter().map(|(n, v)| (text(n).to_ascii_lowercase(), text(v))).collect()
+    }
+
+    fn values(lines: &[(String, String)], name: &str) -> Vec<String> {
+        lines.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect()
+    }
+
+    #[test]
+    fn the_connections_own_lines_stay_behind() {
+        let lines = passed(
+            &[
+                ("Host", "a"),
+                ("Connection", "keep-alive, X-Secret"),
+                ("X-Secret", "1"),
+                ("Keep-Alive", "5"),
+                ("TE", "gzip"),
+                ("Transfer-Encoding", "chunked"),
+                ("Proxy-Connection", "x"),
+                ("HTTP2-Settings", "x"),
+                ("Upgrade", "h2c"),
+                ("Expect", "100-continue"),
+                ("Accept", "x"),
+            ],
+            false,
+        );
+        let names: Vec<&str> = lines.iter().map(|(n, _)| n.as_str()).collect();
+        assert_eq!(
+            names,
+            ["host", "accept", "via", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
+        );
+    }
+
+    #[test]
+    fn only_trusted_peers_are_believed() {
+        let claims = [("Host", "a"), ("X-Forwarded-For", "203.0.113.9"), ("X-Forwarded-Proto", "http"), ("Forwarded", "for=x")];
+        let stranger = passed(&claims, false);
+        assert_eq!(values(&stranger, "x-forwarded-for"), ["192.0.2.1"]);
+        assert_eq!(values(&stranger, "x-forwarded-proto"), ["https"]);
+        assert!(values(&stranger, "forwarded").is_empty());
+        let proxy = passed(&claims, true);
+        assert_eq!(values(&proxy, "x-forwarded-for"), ["203.0.113.9", "192.0.2.1"]);
+        assert_eq!(values(&proxy, "x-forwarded-proto"), ["http"]);
+        assert_eq!(values(&proxy, "forwarded"), ["for=x"]);
+    }
+
+    #[test]
+    fn websocket_upgrades_pass_and_h2c_never_does() {
+        let websocket = passed(&[("Connection", "Upgrade"), ("Upgrade", "websocket")], false);
+        assert_eq!(values(&websocket, "upgrade"), ["websocket"]);
+        assert_eq!(values(&websocket, "connection"), ["upgrade"]);
+        for value in ["h2c", "H2C", "websocket, h2c"] {
+            let h2c = passed(&[("Connection", "upgrade, http2-settings"), ("Upgrade", value)], false);
+            assert!(values(&h2c, "upgrade").is_empty() && values(&h2c, "connection").is_empty(), "{value}");
+        }
+        assert!(values(&passed(&[("Upgrade", "websocket")], false), "upgrade").is_empty());
+    }
+}

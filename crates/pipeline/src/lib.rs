@@ -1,0 +1,93 @@
+//! The way of one exchange: find its route, walk down the policies, go across to the destination, walk up again.
+//!
+//! The only loop that runs policies, and the only place where a fault becomes a reply. A request enters by [`serve`] and
+//! leaves as a reply, always: whatever goes wrong, a panic included, ends this exchange and no other. It touches no
+//! socket.
+#![forbid(unsafe_code)]
+
+mod account;
+mod arrive;
+mod forward;
+mod limited;
+mod problem;
+mod steps;
+
+pub use account::{Account, Books};
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::{Body, Reply, Request};
+use plan::{Destination, FixedReply, Forward, Listener, Plan, Route};
+use policy::Exchange;
+
+use crate::arrive::Arrived;
+use crate::steps::{Descent, ascend, descend};
+
+/// Answers one request. The account then knows the route, and every fault that became the reply.
+pub async fn serve(plan: &Plan, listener: &Listener, account: &mut Account, request: Request) -> Reply {
+    let answered = kit::task::contain(answer(plan, listener, account, request)).await;
+    let mut reply = match answered {
+        Ok(reply) => reply,
+        Err(panic) => {
+            account.panicked();
+            let fault = Fault::new(Kind::Internal, format!("panic: {panic}"));
+            problem::reply(&mut account.ex, fault)
+        }
+    };
+    forward::finish_reply(&account.ex, &mut reply);
+    account.replied(&reply);
+    reply
+}
+
+/// Answers a request that never became one: its head is malformed, too large or late.
+pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
+    let mut reply = problem::reply(&mut account.ex, fault);
+    forward::finish_reply(&account.ex, &mut reply);
+    account.replied(&reply);
+    reply
+}
+
+async fn answer(plan: &Plan, listener: &Listener, account: &mut Account, mut request: Request) -> Reply {
+    let arrived = match arrive::arrive(plan, listener, &mut account.ex, &request.head) {
+        Ok(arrived) => arrived,
+        Err(fault) => return problem::reply(&mut account.ex, fault),
+    };
+    account.routed(&arrived.route);
+    let (route, ex) = (arrived.route.clone(), &mut account.ex);
+    if let Err(fault) = limited::limit(&route, &mut request) {
+        return problem::reply(ex, fault);
+    }
+    let (depth, reply) = match descend(&route, ex, &mut request).await {
+        Descent::Through => (route.policies.len(), across(&route, &arrived, ex, request).await),
+        Descent::Turned { depth, reply } => (depth, reply),
+    };
+    ascend(&route, depth, ex, reply).await
+}
+
+async fn across(route: &Route, arrived: &Arrived, ex: &mut Exchange, request: Request) -> Reply {
+    match &route.destination {
+        Destination::Respond(fixed) => fixed_reply(fixed),
+        Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
+            Ok(reply) => reply,
+            Err(fault) => problem::reply(ex, fault),
+        },
+    }
+}
+
+async fn send(forward: &Forward, arrived: &Arrived, ex: &mut Exchange, mut request: Request) -> Result<Reply, Fault> {
+    forward::request(ex, &mut request.head)?;
+    arrived.set_path(&forward.path, &ex.parameters, &mut request.head);
+    let mut reply = forward.upstream.send(ex, request, &forward.host).await?;
+    forward::reply(&mut reply);
+    Ok(reply)
+}
+
+fn fixed_reply(fixed: &FixedReply) -> Reply {
+    let mut reply = Reply::new(fixed.status, Body::whole(fixed.body.clone()));
+    reply.head.headers = fixed.headers.clone();
+    reply
+}
+
+/// A route, held for as long as the exchange lasts.
+pub(crate) type HeldRoute = Arc<Route>;

@@ -1,0 +1,55 @@
+//! The route's bound on request bodies.
+
+use std::task::{Context, Poll, ready};
+
+use fault::{Fault, Kind};
+use message::{Body, Fill, Request, Source, Trailers};
+use plan::Route;
+
+/// Refuses a body that is announced too large, and watches one that is not announced.
+pub(crate) fn limit(route: &Route, request: &mut Request) -> Result<(), Fault> {
+    let Some(max) = route.body_bytes_max else { return Ok(()) };
+    match request.body.remaining() {
+        Some(n) if n > max => Err(too_large(max)),
+        Some(_) => Ok(()),
+        None => {
+            let inner = std::mem::take(&mut request.body);
+            request.body = Body::Stream(Box::new(Limited { inner, max, left: max }));
+            Ok(())
+        }
+    }
+}
+
+struct Limited {
+    inner: Body,
+    max: u64,
+    left: u64,
+}
+
+impl Source for Limited {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let before = out.len();
+        let fill = ready!(self.inner.poll_fill(cx, out))?;
+        let added = u64::try_from(out.len().saturating_sub(before)).unwrap_or(u64::MAX);
+        match self.left.checked_sub(added) {
+            Some(left) => self.left = left,
+            None => {
+                out.truncate(before);
+                return Poll::Ready(Err(too_large(self.max)));
+            }
+        }
+        Poll::Ready(Ok(fill))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        self.inner.trailers()
+    }
+}
+
+fn too_large(max: u64) -> Fault {
+    Fault::new(Kind::BodyTooLarge, format!("the body is over {max} bytes"))
+}

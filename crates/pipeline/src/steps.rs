@@ -1,0 +1,134 @@
+//! Down and up the list of policies.
+
+use std::task::{Context, Poll, ready};
+
+use fault::{Fault, Kind};
+use kit::scratch;
+use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
+use plan::Route;
+use policy::{Exchange, Flow, Frames, Onward, Step};
+
+use crate::problem;
+
+/// How the walk down ended.
+pub(crate) enum Descent {
+    Through,
+    /// The policy at `depth` answered; those above it see the reply.
+    Turned { depth: usize, reply: Reply },
+}
+
+/// Walks a request down the list.
+pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
+    for (depth, policy) in route.policies.iter().enumerate() {
+        let Some(step) = &policy.request else { continue };
+        match run(step, ex, &mut request.head, &mut request.body).await {
+            Ok(Onward::Next) => {}
+            Ok(Onward::Turn(reply)) => return Descent::Turned { depth, reply },
+            Err(fault) => return Descent::Turned { depth, reply: problem::reply(ex, fault) },
+        }
+    }
+    Descent::Through
+}
+
+/// Walks a reply up the list, from above the policy at `depth`.
+pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, mut reply: Reply) -> Reply {
+    for policy in route.policies.iter().take(depth).rev() {
+        let Some(step) = &policy.response else { continue };
+        match run(step, ex, &mut reply.head, &mut reply.body).await {
+            Ok(Onward::Next) => {}
+            Ok(Onward::Turn(other)) => reply = other,
+            Err(fault) => reply = problem::reply(ex, fault),
+        }
+    }
+    reply
+}
+
+/// A head that a step can be given: a request's or a reply's.
+trait Head {
+    /// The kind of fault if its body is too large to gather.
+    const TOO_LARGE: Kind;
+
+    fn headers(&mut self) -> &mut Headers;
+
+    /// Its body has no end worth waiting for.
+    fn is_endless(&self) -> bool;
+}
+
+async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mut Body) -> Flow {
+    match step {
+        Step::Head(step) => step.on_head(ex, head),
+        Step::Call(step) => step.on_call(ex, head).await,
+        Step::Frames(step) => {
+            if let Some(frames) = step.on_frames(ex, head)? {
+                let inner = std::mem::take(body);
+                *body = Body::Stream(Box::new(Mapped { inner, frames }));
+                head.headers().remove("content-length");
+            }
+            Ok(Onward::Next)
+        }
+        Step::Whole(step) => {
+            if head.is_endless() {
+                return Err(Fault::new(Kind::ReplyStreams, "an event stream on a route that gathers replies"));
+            }
+            let mut gathered = std::mem::take(body).gather(step.bytes_max(), H::TOO_LARGE).await?;
+            let flow = step.on_whole(ex, head, &mut gathered).await;
+            // The body may be another one now; whoever writes it states its length.
+            head.headers().remove("content-length");
+            *body = Body::whole(gathered);
+            flow
+        }
+    }
+}
+
+impl Head for RequestHead {
+    const TOO_LARGE: Kind = Kind::BodyTooLarge;
+
+    fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
+    }
+
+    fn is_endless(&self) -> bool {
+        false
+    }
+}
+
+impl Head for ReplyHead {
+    const TOO_LARGE: Kind = Kind::ReplyTooLarge;
+
+    fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
+    }
+
+    fn is_endless(&self) -> bool {
+        let content_type = self.headers.get("content-type").unwrap_or_default();
+        content_type.to_ascii_lowercase().starts_with(b"text/event-stream")
+    }
+}
+
+/// A body whose bytes pass through a step's frames.
+struct Mapped {
+    inner: Body,
+    frames: Box<dyn Frames>,
+}
+
+impl Source for Mapped {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let mut bytes = scratch::lend();
+        let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
+        if !bytes.is_empty() {
+            self.frames.on_bytes(&bytes, out)?;
+        }
+        if fill == Fill::End {
+            self.frames.on_end(out)?;
+        }
+        Poll::Ready(Ok(fill))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    fn trailers(&mut self) -> Vec<u8> {
+        self.inner.trailers()
+    }
+}

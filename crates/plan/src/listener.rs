@@ -1,0 +1,55 @@
+//! Listeners.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// A socket that clients connect to, and what it grants them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listener {
+    pub name: String,
+    pub address: SocketAddr,
+    pub tls: Option<tls::Server>,
+    /// By ALPN on TLS, by prior knowledge on plain connections.
+    pub http2: bool,
+    /// Every connection begins with a PROXY protocol header (v1 or v2).
+    pub proxy_protocol: bool,
+    /// Peers whose `X-Forwarded-*` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    pub limits: Limits,
+    pub timeout: Timeouts,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Request line and header lines together; past it 431.
+    pub head_bytes_max: usize,
+    /// Request target; past it 414.
+    pub target_bytes_max: usize,
+    /// Header lines; past it 431.
+    pub headers_max: usize,
+    /// Open connections over all workers; past it new ones wait in the kernel's queue.
+    pub connections_max: usize,
+    /// Concurrent HTTP/2 streams a connection.
+    pub streams_max: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the whole head, from its first byte (or from the connection's start); past it 408.
+    pub head: Duration,
+    /// Between two pieces of a body, and for the client to take a piece of the reply; past it 408 or a close.
+    pub body: Duration,
+    /// Between two requests of a connection; past it the connection closes silently.
+    pub idle: Duration,
+    /// For the TLS handshake and the PROXY protocol header.
+    pub tls: Duration,
+}
+
+impl Listener {
+    /// Whether what this peer says about its client is believed.
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|net| net.contains(&peer.to_canonical()))
+    }
+}

@@ -1,0 +1,69 @@
+//! Routes: what happens to a request once it is known where it goes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use message::Headers;
+use policy::Policy;
+use telemetry::RouteMetrics;
+use upstream::{HostSent, Upstream};
+
+/// One route. Its policies are a list in the order they were written: down on the request, up on the reply.
+pub struct Route {
+    pub name: String,
+    pub policies: Box<[Policy]>,
+    pub destination: Destination,
+    /// A request body over this is 413, from its announced length where it has one.
+    pub body_bytes_max: Option<u64>,
+    pub metrics: Arc<RouteMetrics>,
+}
+
+/// Where a route ends.
+pub enum Destination {
+    Upstream(Forward),
+    Respond(FixedReply),
+}
+
+/// An upstream and what the request looks like when it gets there.
+pub struct Forward {
+    pub upstream: Arc<Upstream>,
+    pub path: PathSent,
+    pub host: HostSent,
+}
+
+/// The path the upstream sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathSent {
+    AsItCame,
+    /// Without these bytes at its front; what is left begins with a slash.
+    Without(Box<[u8]>),
+    /// Made of pieces; the query is kept.
+    Made(Box<[Piece]>),
+}
+
+/// A piece of a rewritten path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Text(Box<[u8]>),
+    /// The path parameter at this index.
+    Parameter(usize),
+    /// What `**` matched, without its leading slash.
+    Rest,
+}
+
+/// A reply that needs nobody.
+pub struct FixedReply {
+    pub status: u16,
+    pub headers: Headers,
+    pub body: Bytes,
+}
+
+impl Route {
+    /// The upstream this route ends in, if it ends in one.
+    pub fn upstream_name(&self) -> Option<&str> {
+        match &self.destination {
+            Destination::Upstream(forward) => Some(&forward.upstream.settings().name),
+            Destination::Respond(_) => None,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The route table: which route a request belongs to. `find` is pure and visits each node of a host's tree at most once.
+//!
+//! Specificity decides, never the order in a file: exact host before wildcard before any; then the longer path, a
+//! literal segment before a parameter, an exact path before `**`; then methods, more headers, more query parameters. A
+//! route whose predicates do not hold is passed over and the next less specific one is tried.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use message::RequestHead;
+
+use crate::path;
+use crate::{Pattern, Route, Segment};
+
+/// What a route asks of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matcher {
+    /// None: any host.
+    pub host: Option<HostPattern>,
+    pub path: Pattern,
+    /// Empty: any method.
+    pub methods: Vec<String>,
+    pub headers: Vec<(String, Want)>,
+    pub query: Vec<(String, Want)>,
+}
+
+/// A host without its port, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    Exact(String),
+    /// What follows `*.`: matches every subdomain, not the domain itself.
+    Below(String),
+}
+
+/// What a header or query parameter must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    Present,
+    Equals(Box<[u8]>),
+}
+
+/// All routes, ready to search.
+#[derive(Default)]
+pub struct Table {
+    entries: Vec<Entry>,
+    hosts: Hosts,
+}
+
+/// A route that was found.
+pub struct Found<'t> {
+    pub route: &'t Arc<Route>,
+    /// The route names the methods it takes.
+    pub names_method: bool,
+    /// Values of the path parameters, as they stand in the matched path.
+    pub parameters: Vec<Box<[u8]>>,
+    /// Where in `path` that begins which `**` matched, its slash left out.
+    pub rest: usize,
+}
+
+/// Two routes that match the same requests, as indexes into the list given to [`Table::build`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conflict {
+    pub first: usize,
+    pub second: usize,
+}
+
+/// Why a route did not match, for `explain`: the first of its predicates that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    Host,
+    Path,
+    Method,
+    Header(String),
+    Query(String),
+    /// It would match, but a more specific route does too.
+    LessSpecific,
+}
+
+struct Entry {
+    matcher: Matcher,
+    route: Arc<Route>,
+}
+
+/// A tree per host, so that a host's routes are never mixed with another's.
+#[derive(Default)]
+struct Hosts {
+    exact: HashMap<Box<[u8]>, Tree>,
+    /// Longest first.
+    below: Vec<(Box<[u8]>, Tree)>,
+    any: Tree,
+}
+
+/// Nodes by index; the first is the root.
+struct Tree(Vec<Node>);
+
+#[derive(Default)]
+struct Node {
+    literals: HashMap<Box<[u8]>, usize>,
+    parameter: Option<usize>,
+    /// Entries whose pattern ends here, most specific first.
+    exact: Vec<usize>,
+    /// Entries whose pattern ends here with `**`, most specific first.
+    open: Vec<usize>,
+}
+
+impl Table {
+    /// Builds the table, or says which routes clash.
+    pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
+        let mut hosts = Hosts::default();
+        let mut entries: Vec<Entry> = Vec::with_capacity(routes.len());
+        let mut conflicts = Vec::new();
+        for (index, (matcher, route)) in routes.into_iter().enumerate() {
+            let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
+            let entry_at = |at: &usize| entries.get(*at).map(|e| &e.matcher);
+            if let Some(first) = list.iter().find(|at| entry_at(at).is_some_and(|m| m.clashes(&matcher))) {
+                conflicts.push(Conflict { first: *first, second: index });
+            }
+            let place = list
+                .iter()
+                .position(|at| entry_at(at).is_some_and(|m| m.specificity() < matcher.specificity()));
+            list.insert(place.unwrap_or(list.len()), index);
+            entries.push(Entry { matcher, route });
+        }
+        hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        if conflicts.is_empty() { Ok(Table { entries, hosts }) } else { Err(conflicts) }
+    }
+
+    /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`].
+    pub fn find(&self, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
+        let host = host_name(head.host());
+        let segments: Vec<&[u8]> = path::segments(path).collect();
+        self.hosts.trees(&host).find_map(|tree| {
+            let mut search = Search { table: self, head, parameters: Vec::new() };
+            let (entry, depth) = search.below(tree, 0, &segments, 0)?;
+            let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
+            let parameters = search.parameters.into_iter().map(Box::from).collect();
+            let names_method = !entry.matcher.methods.is_empty();
+            Some(Found { route: &entry.route, names_method, parameters, rest: rest.min(path.len()) })
+        })
+    }
+
+    /// Every route with the first of its predicates that this request does not meet; none for the one that is found.
+    pub fn examine(&self, head: &RequestHead, path: &[u8]) -> Vec<(&Arc<Route>, Option<Refusal>)> {
+        let found = self.find(head, path).map(|found| found.route);
+        let why = |entry: &Entry| match found {
+            Some(route) if Arc::ptr_eq(route, &entry.route) => None,
+            _ => Some(entry.matcher.refusal(head, path).unwrap_or(Refusal::LessSpecific)),
+        };
+        self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
+    }
+
+    /// All routes with what they match, in the order they were given.
+    pub fn routes(&self) -> impl Iterator<Item = (&Matcher, &Arc<Route>)> {
+        self.entries.iter().map(|entry| (&entry.matcher, &entry.route))
+    }
+}
+
+/// One walk down a tree.
+struct Search<'t, 'r> {
+    table: &'t Table,
+    head: &'r RequestHead,
+    parameters: Vec<&'r [u8]>,
+}
+
+impl<'t, 'r> Search<'t, 'r> {
+    /// The most specific entry at or below a node, and how many segments its pattern took.
+    fn below(
+        &mut self,
+        tree: &'t Tree,
+        at: usize,
+        segments: &[&'r [u8]],
+        depth: usize,
+    ) -> Option<(&'t Entry, usize)> {
+        let node = tree.0.get(at)?;
+        let Some(segment) = segments.get(depth) else {
+            return self.first(&node.exact).or_else(|| self.first(&node.open)).map(|e| (e, depth));
+        };
+        if let Some(found) = node.literals.get(*segment).and_then(|n| self.below(tree, *n, segments, depth + 1)) {
+            return Some(found);
+        }
+        if let Some(next) = node.parameter.filter(|_| !segment.is_empty()) {
+            self.parameters.push(segment);
+            if let Some(found) = self.below(tree, next, segments, depth + 1) {
+                return Some(found);
+            }
+            self.parameters.pop();
+        }
+        self.first(&node.open).map(|entry| (entry, depth))
+    }
+
+    fn first(&self, list: &[usize]) -> Option<&'t Entry> {
+        let entries = list.iter().filter_map(|at| self.table.entries.get(*at));
+        entries.into_iter().find(|e| e.matcher.unmet(self.head).is_none())
+    }
+}
+
+impl Hosts {
+    fn tree(&mut self, host: Option<&HostPattern>) -> &mut Tree {
+        match host {
+            None => &mut self.any,
+            Some(HostPattern::Exact(name)) => self.exact.entry(name.as_bytes().into()).or_default(),
+            Some(HostPattern::Below(parent)) => {
+                let known = self.below.iter().position(|(suffix, _)| **suffix == *parent.as_bytes());
+                let at = known.unwrap_or(self.below.len());
+                if known.is_none() {
+                    self.below.push((parent.as_bytes().into(), Tree::default()));
+                }
+                self.below.get_mut(at).map_or(&mut self.any, |(_, tree)| tree)
+            }
+        }
+    }
+
+    /// The trees to search for a host, most specific first.
+    fn trees<'t, 'h>(&'t self, host: &'h [u8]) -> impl Iterator<Item = &'t Tree> + use<'t, 'h> {
+        let below = self.below.iter().filter(move |(parent, _)| is_below(host, parent)).map(|(_, tree)| tree);
+        self.exact.get(host).into_iter().chain(below).chain([&self.any])
+    }
+}
+
+impl Tree {
+    /// The list of entries where a pattern ends, made as needed.
+    fn list(&mut self, pattern: &Pattern) -> &mut Vec<usize> {
+        let mut at = 0;
+        for segment in &pattern.segments {
+            at = self.child(at, segment);
+        }
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, Node::default);
+        }
+        #[allow(clippy::indexing_slicing, reason = "the line above makes the index good")]
+        let node = &mut self.0[at];
+        if pattern.open { &mut node.open } else { &mut node.exact }
+    }
+
+    fn child(&mut self, at: usize, segment: &Segment) -> usize {
+        let fresh = self.0.len();
+        let Some(node) = self.0.get_mut(at) else { return at };
+        let child = match segment {
+            Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(fresh),
+            Segment::Parameter(_) => *node.parameter.get_or_insert(fresh),
+        };
+        if child == fresh {
+            self.0.push(Node::default());
+        }
+        child
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree(vec![Node::default()])
+    }
+}
+
+impl Matcher {
+    /// More means it is tried first among patterns of the same shape.
+    fn specificity(&self) -> (bool, usize, usize) {
+        (!self.methods.is_empty(), self.headers.len(), self.query.len())
+    }
+
+    /// Some request matches both, and neither is the more specific.
+    fn clashes(&self, other: &Matcher) -> bool {
+        let methods = self.methods == other.methods || self.methods.iter().any(|m| other.methods.contains(m));
+        methods && same(&self.headers, &other.headers) && same(&self.query, &other.query)
+    }
+
+    /// The first predicate beside host and path that the request does not meet.
+    fn unmet(&self, head: &RequestHead) -> Option<Refusal> {
+        if !self.methods.is_empty() && !self.methods.iter().any(|m| m.as_bytes() == head.method()) {
+            return Some(Refusal::Method);
+        }
+        let header = self.headers.iter().find(|(name, want)| !head.headers.get_all(name).any(|v| want.is_met(v)));
+        if let Some((name, _)) = header {
+            return Some(Refusal::Header(name.clone()));
+        }
+        let query = || head.query().unwrap_or_default();
+        let parameter = self.query.iter().find(|(name, want)| {
+            !path::query_pairs(query()).any(|(n, v)| n == name.as_bytes() && want.is_met(&v))
+        });
+        parameter.map(|(name, _)| Refusal::Query(name.clone()))
+    }
+
+    fn refusal(&self, head: &RequestHead, path: &[u8]) -> Option<Refusal> {
+        let host = host_name(head.host());
+        match &self.host {
+            Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
+            _ if !self.path.is_met(path) => Some(Refusal::Path),
+            _ => self.unmet(head),
+        }
+    }
+}
+
+fn same(a: &[(String, Want)], b: &[(String, Want)]) -> bool {
+    a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
+}
+
+impl Pattern {
+    /// Whether the pattern matches a path by itself; the table asks its tree instead.
+    fn is_met(&self, path: &[u8]) -> bool {
+        let mut given = path::segments(path);
+        let all = self.segments.iter().all(|wanted| match (wanted, given.next()) {
+            (Segment::Literal(text), Some(segment)) => **text == *segment,
+            (Segment::Parameter(_), Some(segment)) => !segment.is_empty(),
+            (_, None) => false,
+        });
+        all && (self.open || given.next().is_none())
+    }
+}
+
+impl HostPattern {
+    fn is_met(&self, host: &[u8]) -> bool {
+        match self {
+            HostPattern::Exact(name) => name.as_bytes() == host,
+            HostPattern::Below(parent) => is_below(host, parent.as_bytes()),
+        }
+    }
+}
+
+impl Want {
+    fn is_met(&self, value: &[u8]) -> bool {
+        match self {
+            Want::Present => true,
+            Want::Equals(wanted) => **wanted == *value,
+        }
+    }
+}
+
+fn is_below(host: &[u8], parent: &[u8]) -> bool {
+    host.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with(b"."))
+}
+
+/// The host without its port and a final dot, in lower case. Copies only where it has to.
+pub fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
+    let bracketed = host.iter().position(|b| *b == b']').map_or(0, |at| at + 1);
+    let colon = host.iter().skip(bracketed).position(|b| *b == b':').map(|at| at + bracketed);
+    let name = host.get(..colon.unwrap_or(host.len())).unwrap_or(host);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    match name.iter().any(u8::is_ascii_uppercase) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Below(parent) => write!(f, "*.{parent}"),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The state of one exchange, as policies see it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault::Fault;
+use kit::clock::{self, Instant};
+
+/// What is known about one request on its way through. Named fields, no map: what is missing is a compile error.
+#[derive(Debug)]
+pub struct Exchange {
+    pub id: RequestId,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// The other end as this side is addressed: what the connection was accepted on.
+    pub local: SocketAddr,
+    /// The peer is one of the listener's trusted proxies: what it says about the client is believed.
+    pub peer_trusted: bool,
+    /// Who sent the request: the peer, or the address that a trusted proxy named.
+    pub client: IpAddr,
+    pub scheme: Scheme,
+    /// Index of the worker this exchange runs on.
+    pub worker: usize,
+    pub started: Instant,
+    /// Path parameters of the route, in the order the pattern names them.
+    pub parameters: Parameters,
+    /// The target that answered, as its URL.
+    pub target: Option<Arc<str>>,
+    /// Time spent waiting for the upstream: connecting, and until its reply's head was there.
+    pub upstream_wait: Duration,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// The fault that ended the exchange or its body, for the access record.
+    pub fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// Values of path parameters. Their names are the route's.
+pub type Parameters = Vec<Box<[u8]>>;
+
+impl Exchange {
+    /// An exchange that has just begun. The id is a new one until the client's own is known.
+    pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Exchange {
+        Exchange {
+            id: RequestId::made(),
+            peer,
+            local,
+            peer_trusted: false,
+            client: peer.ip(),
+            scheme,
+            worker,
+            started: clock::now(),
+            parameters: Parameters::new(),
+            target: None,
+            upstream_wait: Duration::ZERO,
+            retries: 0,
+            fault: None,
+        }
+    }
+}
+
+/// What `X-Request-Id` says: the client's own where it is harmless, else one made here.
+#[derive(Clone, Copy)]
+pub struct RequestId {
+    bytes: [u8; REQUEST_ID_BYTES_MAX],
+    len: u8,
+}
+
+/// A client's id longer than this is replaced: a UUID has 36, trace ids with prefixes stay well below.
+pub const REQUEST_ID_BYTES_MAX: usize = 96;
+
+impl RequestId {
+    /// 128 random bits as 32 hex digits. Unique, not secret.
+    pub fn made() -> RequestId {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut bytes = [0; REQUEST_ID_BYTES_MAX];
+        let mut random = fastrand::u128(..);
+        for byte in bytes.iter_mut().take(32) {
+            *byte = DIGITS.get((random & 15) as usize).copied().unwrap_or(b'0');
+            random >>= 4;
+        }
+        RequestId { bytes, len: 32 }
+    }
+
+    /// The client's id, if it is short enough and all of it is visible ASCII.
+    pub fn kept(value: &[u8]) -> Option<RequestId> {
+        let fits = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+        let mut bytes = [0; REQUEST_ID_BYTES_MAX];
+        bytes.get_mut(..value.len()).filter(|_| fits)?.copy_from_slice(value);
+        Some(RequestId { bytes, len: u8::try_from(value.len()).ok()? })
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_kept_only_when_harmless() {
+        let long = "x".repeat(REQUEST_ID_BYTES_MAX + 1);
+        for (value, kept) in [("abc-1", true), ("", false), ("a b", false), ("a\x7f", false), (&long, false)] {
+            assert_eq!(RequestId::kept(value.as_bytes()).is_some(), kept, "{value}");
+        }
+        assert_eq!(RequestId::kept(b"abc").unwrap().as_str(), "abc");
+    }
+
+    #[test]
+    fn made_ids_are_32_hex_digits_and_differ() {
+        let (a, b) = (RequestId::made(), RequestId::made());
+        assert_eq!(a.as_str().len(), 32);
+        assert!(a.as_str().bytes().all(|c| c.is_ascii_hexdigit()));
+        assert_ne!(a.as_str(), b.as_str());
+    }
+}

@@ -1,0 +1,97 @@
+//! Steps: what a policy does on the way down and on the way up.
+
+use std::fmt;
+
+use bytes::Bytes;
+use fault::Fault;
+use kit::LocalBoxFuture;
+use message::{Reply, ReplyHead, RequestHead};
+
+use crate::Exchange;
+
+/// One policy of a route, built by `compile` and shared by all workers.
+pub struct Policy {
+    pub name: &'static str,
+    pub request: Option<Step<RequestHead>>,
+    pub response: Option<Step<ReplyHead>>,
+}
+
+/// The shape of a step is its cost.
+pub enum Step<H> {
+    /// Reads and edits the head. Inline, cannot wait.
+    Head(Box<dyn OnHead<H>>),
+    /// May wait for something outside.
+    Call(Box<dyn OnCall<H>>),
+    /// Sees the body's bytes as they pass.
+    Frames(Box<dyn OnFrames<H>>),
+    /// Gets the gathered body, within its bound.
+    Whole(Box<dyn OnWhole<H>>),
+}
+
+/// What a step decides. A fault turns the exchange around as well, with the reply that its kind calls for.
+pub type Flow = Result<Onward, Fault>;
+
+/// Where an exchange goes after a step.
+pub enum Onward {
+    Next,
+    /// Answer now: the steps above this one see the reply, those below never saw the request. On the way up it
+    /// replaces the reply.
+    Turn(Reply),
+}
+
+pub trait OnHead<H>: Send + Sync {
+    fn on_head(&self, ex: &mut Exchange, head: &mut H) -> Flow;
+}
+
+pub trait OnCall<H>: Send + Sync {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> LocalBoxFuture<'a, Flow>;
+}
+
+pub trait OnFrames<H>: Send + Sync {
+    /// Looks at the head and gives what shall see the body, or none to let it pass untouched.
+    fn on_frames(&self, ex: &mut Exchange, head: &mut H) -> Result<Option<Box<dyn Frames>>, Fault>;
+}
+
+/// Sees one body as it passes.
+pub trait Frames {
+    /// Appends to `out` what goes on in place of `bytes`.
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// Appends what is left at the end.
+    fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
+}
+
+pub trait OnWhole<H>: Send + Sync {
+    /// More than this is 413 for a request and 502 for a reply.
+    fn bytes_max(&self) -> usize;
+
+    /// Reads and may replace the body.
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut H,
+        body: &'a mut Bytes,
+    ) -> LocalBoxFuture<'a, Flow>;
+}
+
+impl<H> Step<H> {
+    /// The word for the step's cost, for `explain`.
+    pub fn cost(&self) -> &'static str {
+        match self {
+            Step::Head(_) => "head",
+            Step::Call(_) => "call",
+            Step::Frames(_) => "frames",
+            Step::Whole(_) => "whole",
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("name", &self.name)
+            .field("request", &self.request.as_ref().map(Step::cost))
+            .field("response", &self.response.as_ref().map(Step::cost))
+            .finish()
+    }
+}

@@ -1,0 +1,151 @@
+//! The access log: one line for each exchange.
+//!
+//! A worker formats its line into memory of its own thread and copies it into its own ring; one thread empties the rings into the
+//! sink, at the latest [`FLUSH_EVERY`] later. A worker never waits for the sink: where its ring is full, the line is dropped and
+//! counted. Values of a request are escaped in every format, so no request can end a line, forge one, or reach a terminal.
+
+mod field;
+mod format;
+mod ring;
+mod template;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use field::Field;
+pub use template::{Template, TemplateError};
+
+use crate::Telemetry;
+use crate::count::Shared;
+use ring::{Pushed, Ring};
+use std::cell::RefCell;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use writer::{Inbox, Writer};
+
+/// How late a line is written at most, while the sink keeps up. An operator who watches the log does not notice.
+pub const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// How long the end of the program waits for the last lines to be written.
+pub const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// Memory for the lines of one worker that are not written yet: about 3,000 lines, the work of 30 ms at full load.
+pub const RING_BYTES: usize = 1 << 20;
+
+/// What one line tells. Text that came from a peer is bytes, because nobody has checked it.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// When the request began, since the Unix epoch (`kit::clock::wall`).
+    pub time: Duration,
+    /// The client's address, or the trusted forwarded one.
+    pub client: IpAddr,
+    pub method: &'a [u8],
+    pub host: Option<&'a [u8]>,
+    /// The request target as it was received.
+    pub path: &'a [u8],
+    /// `HTTP/1.1`, `HTTP/2`.
+    pub protocol: &'static str,
+    pub status: u16,
+    pub request_bytes: u64,
+    pub reply_bytes: u64,
+    pub duration: Duration,
+    /// The part of the duration spent waiting for an upstream.
+    pub upstream_wait: Duration,
+    pub route: Option<&'a str>,
+    pub upstream: Option<&'a str>,
+    /// The address the request went to.
+    pub upstream_target: Option<&'a str>,
+    pub request_id: Option<&'a [u8]>,
+    pub user_agent: Option<&'a [u8]>,
+    /// `TLSv1.3`; `None` on a plain connection.
+    pub tls: Option<&'static str>,
+    /// The label of the fault's kind.
+    pub fault: Option<&'static str>,
+    /// What the operator has to know about the fault.
+    pub cause: Option<&'a str>,
+}
+
+/// How a line is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object a line, with every field.
+    Json,
+    Template(Template),
+}
+
+/// Where lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sink {
+    Stdout,
+    Stderr,
+    /// Appended to; made if it is not there.
+    File(PathBuf),
+}
+
+/// A running access log. Dropping it writes what is there and ends its thread, without waiting for it.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: Format,
+    rings: Arc<[Ring]>,
+    inbox: Arc<Inbox>,
+    dropped: Arc<Shared>,
+}
+
+thread_local! {
+    /// The line being formatted. It grows to the longest line of the thread and is used again.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl AccessLog {
+    /// Opens the sink and starts the thread that writes to it.
+    pub fn start(format: Format, sink: Sink, telemetry: &Telemetry) -> io::Result<AccessLog> {
+        let rings: Arc<[Ring]> = (0..telemetry.workers()).map(|_| Ring::new(RING_BYTES)).collect();
+        let dropped = telemetry.access_log_dropped.clone();
+        let inbox = Writer::start(sink, rings.clone(), dropped.clone())?;
+        Ok(AccessLog { format, rings, inbox, dropped })
+    }
+
+    /// Writes one line on behalf of a worker. A worker must not write for another: its ring has one writer.
+    pub fn write(&self, worker: usize, entry: &Entry<'_>) {
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            self.format.write(entry, line);
+            line.push(b'\n');
+            match self.rings.get(worker).map_or(Pushed::Full, |ring| ring.push(line)) {
+                Pushed::Kept => {}
+                Pushed::HalfFull => self.inbox.wake(),
+                Pushed::Full => self.dropped.add(1),
+            }
+        });
+    }
+
+    /// Opens the file again, after somebody renamed it. What was logged before goes to the old file.
+    pub fn reopen(&self) {
+        self.inbox.reopen();
+    }
+
+    /// Writes what is there and ends the thread. False if the sink did not take it within [`CLOSE_MAX`].
+    pub fn close(self) -> bool {
+        self.inbox.close();
+        self.inbox.wait_closed(CLOSE_MAX)
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
+impl Format {
+    fn write(&self, entry: &Entry<'_>, line: &mut Vec<u8>) {
+        match self {
+            Format::Json => format::json(entry, line),
+            Format::Template(template) => template.write(entry, line),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The fields a line can have, as an enum: a template that names another is refused when it is read.
+
+use super::Entry;
+use std::net::IpAddr;
+use std::time::Duration;
+
+macro_rules! fields {
+    ($($field:ident = $name:literal;)*) => {
+        /// A field of a line.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Field { $(#[doc = concat!("`", $name, "`")] $field),* }
+
+        impl Field {
+            /// All fields, in the order in which JSON has them.
+            pub const ALL: &'static [Field] = &[$(Field::$field),*];
+
+            /// The name in templates, and the key in JSON.
+            pub const fn name(self) -> &'static str { match self { $(Field::$field => $name),* } }
+
+            /// What stands before the value in JSON.
+            pub(super) const fn json_key(self) -> &'static str {
+                match self { $(Field::$field => concat!(",\"", $name, "\":")),* }
+            }
+        }
+    };
+}
+
+fields! {
+    Time = "time";
+    Client = "client";
+    Method = "method";
+    Host = "host";
+    Path = "path";
+    Protocol = "protocol";
+    Status = "status";
+    RequestBytes = "request_bytes";
+    ReplyBytes = "reply_bytes";
+    DurationMs = "duration_ms";
+    UpstreamMs = "upstream_ms";
+    OwnMs = "own_ms";
+    Route = "route";
+    Upstream = "upstream";
+    UpstreamTarget = "upstream_target";
+    RequestId = "request_id";
+    UserAgent = "user_agent";
+    Tls = "tls";
+    Fault = "fault";
+    Cause = "cause";
+}
+
+/// The value of a field in an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value<'a> {
+    Absent,
+    /// Text of ours.
+    Plain(&'static str),
+    /// Text of a peer or of an operator, to be escaped.
+    Hostile(&'a [u8]),
+    Number(u64),
+    Milliseconds(Duration),
+    Time(Duration),
+    Address(IpAddr),
+}
+
+impl Field {
+    pub(super) fn value<'a>(self, entry: &Entry<'a>) -> Value<'a> {
+        match self {
+            Field::Time => Value::Time(entry.time),
+            Field::Client => Value::Address(entry.client),
+            Field::Method => Value::Hostile(entry.method),
+            Field::Host => hostile(entry.host),
+            Field::Path => Value::Hostile(entry.path),
+            Field::Protocol => Value::Plain(entry.protocol),
+            Field::Status => Value::Number(u64::from(entry.status)),
+            Field::RequestBytes => Value::Number(entry.request_bytes),
+            Field::ReplyBytes => Value::Number(entry.reply_bytes),
+            Field::DurationMs => Value::Milliseconds(entry.duration),
+            Field::UpstreamMs => Value::Milliseconds(entry.upstream_wait),
+            Field::OwnMs => Value::Milliseconds(entry.duration.saturating_sub(entry.upstream_wait)),
+            Field::Route => hostile(entry.route.map(str::as_bytes)),
+            Field::Upstream => hostile(entry.upstream.map(str::as_bytes)),
+            Field::UpstreamTarget => hostile(entry.upstream_target.map(str::as_bytes)),
+            Field::RequestId => hostile(entry.request_id),
+            Field::UserAgent => hostile(entry.user_agent),
+            Field::Tls => entry.tls.map_or(Value::Absent, Value::Plain),
+            Field::Fault => entry.fault.map_or(Value::Absent, Value::Plain),
+            Field::Cause => hostile(entry.cause.map(str::as_bytes)),
+        }
+    }
+}
+
+fn hostile(text: Option<&[u8]>) -> Value<'_> {
+    text.map_or(Value::Absent, Value::Hostile)
+}

@@ -1,0 +1,235 @@
+//! How values become bytes of a line. Written by hand because it runs for each exchange: no allocation, no `fmt` but for
+//! addresses, and one pass over each text.
+
+use super::Entry;
+use super::field::{Field, Value};
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+/// How many bytes of one text a line shows. A request target may have a megabyte; the log is not where it is kept.
+pub(super) const TEXT_BYTES_MAX: usize = 4096;
+
+/// What stands at the end of a text that was cut.
+const CUT: &[u8] = b"...";
+
+/// The digits of the largest 64-bit number.
+const DIGITS_MAX: usize = 20;
+
+const HEX: [u8; 16] = *b"0123456789abcdef";
+
+/// One JSON object. Absent fields are left out.
+pub(super) fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
+    let start = line.len();
+    for field in Field::ALL {
+        let value = field.value(entry);
+        if !matches!(value, Value::Absent) {
+            line.extend_from_slice(field.json_key().as_bytes());
+            json_value(value, line);
+        }
+    }
+    // Every key begins with a comma; the first one's becomes the bracket. There is one: the time is never absent.
+    if let Some(first) = line.get_mut(start) {
+        *first = b'{';
+    }
+    line.push(b'}');
+}
+
+fn json_value(value: Value<'_>, line: &mut Vec<u8>) {
+    match value {
+        Value::Absent => line.extend_from_slice(b"null"),
+        Value::Number(number) => push_number(number, line),
+        Value::Milliseconds(duration) => push_milliseconds(duration, line),
+        Value::Hostile(text) => {
+            line.push(b'"');
+            json_text(text, line);
+            line.push(b'"');
+        }
+        Value::Plain(_) | Value::Time(_) | Value::Address(_) => {
+            line.push(b'"');
+            ours(value, line);
+            line.push(b'"');
+        }
+    }
+}
+
+/// A value in a template's line; `-` where there is none.
+pub(super) fn plain(value: Value<'_>, line: &mut Vec<u8>) {
+    match value {
+        Value::Absent => line.push(b'-'),
+        Value::Hostile(text) => plain_text(text, line),
+        Value::Number(number) => push_number(number, line),
+        Value::Milliseconds(duration) => push_milliseconds(duration, line),
+        Value::Plain(_) | Value::Time(_) | Value::Address(_) => ours(value, line),
+    }
+}
+
+/// Text that we made, which needs no escaping.
+fn ours(value: Value<'_>, line: &mut Vec<u8>) {
+    match value {
+        Value::Plain(text) => line.extend_from_slice(text.as_bytes()),
+        Value::Time(time) => push_time(time, line),
+        Value::Address(IpAddr::V4(address)) => push_v4(address, line),
+        // Writing to a vector cannot fail.
+        Value::Address(IpAddr::V6(address)) => drop(write!(line, "{address}")),
+        Value::Absent | Value::Hostile(_) | Value::Number(_) | Value::Milliseconds(_) => {}
+    }
+}
+
+/// Text inside a JSON string. Valid UTF-8 stays, but for what JSON or a terminal takes for something else: controls of both
+/// ranges, line separators and the marks that turn the direction of writing. Bytes that are no UTF-8 are shown as `\xNN`.
+fn json_text(text: &[u8], line: &mut Vec<u8>) {
+    let (text, cut) = bounded(text);
+    if is_plain(text) {
+        line.extend_from_slice(text);
+    } else {
+        json_escaped(text, line);
+    }
+    if cut {
+        line.extend_from_slice(CUT);
+    }
+}
+
+/// Whether every byte is printable ASCII that means nothing to JSON. Looks at all of them instead of stopping at the first that is
+/// not, because then the compiler compares sixteen at a time.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().fold(true, |plain, byte| {
+        plain & matches!(byte, b' '..=b'~') & (*byte != b'"') & (*byte != b'\\')
+    })
+}
+
+fn json_escaped(text: &[u8], line: &mut Vec<u8>) {
+    for chunk in text.utf8_chunks() {
+        json_valid(chunk.valid(), line);
+        for byte in chunk.invalid() {
+            line.extend_from_slice(b"\\\\x");
+            push_hex(*byte, line);
+        }
+    }
+}
+
+fn json_valid(text: &str, line: &mut Vec<u8>) {
+    let mut utf8 = [0; 4];
+    for c in text.chars() {
+        match c {
+            '"' => line.extend_from_slice(b"\\\""),
+            '\\' => line.extend_from_slice(b"\\\\"),
+            c if c.is_control() || is_invisible(c) => push_unicode(c, line),
+            c => line.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()),
+        }
+    }
+}
+
+/// Characters that change how a viewer shows the text around them: separators, and marks of direction and joining.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Text in a template's line: printable ASCII, everything else as `\xNN`, and so are the quote and the backslash.
+fn plain_text(text: &[u8], line: &mut Vec<u8>) {
+    if text.is_empty() {
+        return line.push(b'-');
+    }
+    let (text, cut) = bounded(text);
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' | 0..b' ' | 0x7f.. => {
+                line.extend_from_slice(b"\\x");
+                push_hex(byte, line);
+            }
+            b' '..=b'~' => line.push(byte),
+        }
+    }
+    if cut {
+        line.extend_from_slice(CUT);
+    }
+}
+
+fn bounded(text: &[u8]) -> (&[u8], bool) {
+    text.split_at_checked(TEXT_BYTES_MAX)
+        .map_or((text, false), |(kept, rest)| (kept, !rest.is_empty()))
+}
+
+fn push_hex(byte: u8, line: &mut Vec<u8>) {
+    for nibble in [byte >> 4, byte & 15] {
+        line.extend(HEX.get(usize::from(nibble)));
+    }
+}
+
+/// All characters that are escaped lie in the basic plane: one escape is enough.
+fn push_unicode(c: char, line: &mut Vec<u8>) {
+    line.extend_from_slice(b"\\u");
+    let [_, _, high, low] = u32::from(c).to_be_bytes();
+    push_hex(high, line);
+    push_hex(low, line);
+}
+
+fn push_number(number: u64, line: &mut Vec<u8>) {
+    push_digits(number, 1, line);
+}
+
+/// Milliseconds with three decimals, cut at the microsecond.
+fn push_milliseconds(duration: Duration, line: &mut Vec<u8>) {
+    let micros = duration.as_secs().saturating_mul(1_000_000) + u64::from(duration.subsec_micros());
+    push_number(micros / 1_000, line);
+    line.push(b'.');
+    push_digits(micros % 1_000, 3, line);
+}
+
+/// A number with at least that many digits.
+fn push_digits(number: u64, width: usize, line: &mut Vec<u8>) {
+    let mut digits = [b'0'; DIGITS_MAX];
+    let mut count = 0;
+    let mut rest = number;
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        count += 1;
+        if rest == 0 && count >= width {
+            break;
+        }
+    }
+    line.extend_from_slice(digits.get(DIGITS_MAX - count..).unwrap_or_default());
+}
+
+fn push_v4(address: Ipv4Addr, line: &mut Vec<u8>) {
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            line.push(b'.');
+        }
+        push_number(u64::from(octet), line);
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+fn push_time(since_epoch: Duration, line: &mut Vec<u8>) {
+    let seconds = since_epoch.as_secs();
+    let (year, month, day) = date(seconds / 86_400);
+    let second = seconds % 86_400;
+    let parts = [
+        (year, 4, b'-'),
+        (month, 2, b'-'),
+        (day, 2, b'T'),
+        (second / 3_600, 2, b':'),
+        (second / 60 % 60, 2, b':'),
+        (second % 60, 2, b'.'),
+        (u64::from(since_epoch.subsec_millis()), 3, b'Z'),
+    ];
+    for (number, width, after) in parts {
+        push_digits(number, width, line);
+        line.push(after);
+    }
+}
+
+/// The civil date of a day since 1970, by eras of 400 years that begin in March (Howard Hinnant, `civil_from_days`).
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}

@@ -1,0 +1,149 @@
+//! A bounded queue of lines with one writer and one reader, without locks.
+//!
+//! Lines lie in a ring of words, each line after a word with its length in bytes. The writer owns `head`, the reader owns `tail`,
+//! and each only reads the other's. Words are atomics so that this is safe code; a relaxed store is an ordinary one.
+
+use crate::count::Padded;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+const WORD: usize = size_of::<u64>();
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pushed {
+    Kept,
+    /// Kept, and the ring went past its half: the reader should come before its time.
+    HalfFull,
+    /// There was no room for it.
+    Full,
+}
+
+#[derive(Debug)]
+pub(super) struct Ring {
+    words: Box<[AtomicU64]>,
+    /// Words ever written. Written by the writer.
+    head: Padded<AtomicU64>,
+    /// Words ever read. Written by the reader.
+    tail: Padded<AtomicU64>,
+}
+
+impl Ring {
+    /// A ring for that many bytes, rounded up to a power of two words.
+    pub(super) fn new(bytes: usize) -> Ring {
+        let words = (bytes / WORD).next_power_of_two();
+        Ring {
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            head: Padded::default(),
+            tail: Padded::default(),
+        }
+    }
+
+    /// Appends a line. For the one writer.
+    pub(super) fn push(&self, line: &[u8]) -> Pushed {
+        let size = self.words.len() as u64;
+        let head = self.head.0.load(Relaxed);
+        // The reader may have gone on since: then there is more room than this says, never less.
+        let used = head - self.tail.0.load(Acquire);
+        let needed = 1 + line.len().div_ceil(WORD) as u64;
+        if used + needed > size {
+            return Pushed::Full;
+        }
+        self.put(head, line.len() as u64);
+        let (whole, rest) = line.as_chunks::<WORD>();
+        for (at, chunk) in (head + 1..).zip(whole) {
+            self.put(at, u64::from_le_bytes(*chunk));
+        }
+        let mut last = [0; WORD];
+        last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        if !rest.is_empty() {
+            self.put(head + needed - 1, u64::from_le_bytes(last));
+        }
+        self.head.0.store(head + needed, Release);
+        if used < size / 2 && used + needed >= size / 2 { Pushed::HalfFull } else { Pushed::Kept }
+    }
+
+    /// Moves all lines there are to `lines` and says how many they were. For the one reader.
+    pub(super) fn take(&self, lines: &mut Vec<u8>) -> u64 {
+        let mut tail = self.tail.0.load(Relaxed);
+        let head = self.head.0.load(Acquire);
+        let mut count = 0;
+        while tail < head {
+            let mut left = usize::try_from(self.word(tail)).unwrap_or(0);
+            tail += 1;
+            while left > 0 {
+                let taken = left.min(WORD);
+                lines.extend(self.word(tail).to_le_bytes().iter().take(taken));
+                left -= taken;
+                tail += 1;
+            }
+            count += 1;
+        }
+        self.tail.0.store(tail, Release);
+        count
+    }
+
+    fn put(&self, at: u64, word: u64) {
+        if let Some(place) = self.words.get(self.place(at)) {
+            place.store(word, Relaxed);
+        }
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        self.words.get(self.place(at)).map_or(0, |place| place.load(Relaxed))
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "masked to the size, which is a usize")]
+    fn place(&self, at: u64) -> usize {
+        (at & (self.words.len() as u64 - 1)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_out_as_they_went_in_until_the_ring_is_full() {
+        let ring = Ring::new(64);
+        let mut out = Vec::new();
+        for round in 0..20 {
+            let line = format!("line {round}\n");
+            assert_eq!(ring.push(line.as_bytes()), Pushed::Kept);
+            assert_eq!(ring.push(b"a\n"), Pushed::HalfFull);
+            assert_eq!(ring.push(b"123456789012345678901234567890\n"), Pushed::Full);
+            assert_eq!(ring.push(b"x\n"), Pushed::Kept);
+            out.clear();
+            assert_eq!(ring.take(&mut out), 3);
+            assert_eq!(out, format!("{line}a\nx\n").into_bytes());
+        }
+        assert_eq!(ring.take(&mut out), 0);
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_loses_and_changes_nothing() {
+        let ring = Ring::new(1 << 10);
+        let lines = 20_000;
+        let mut out = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..lines {
+                    while ring.push(format!("{n} {}\n", "x".repeat(n % 40)).as_bytes())
+                        == Pushed::Full
+                    {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut taken = 0;
+            while taken < lines as u64 {
+                taken += ring.take(&mut out);
+                std::thread::yield_now();
+            }
+        });
+        let text = String::from_utf8(out).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            assert_eq!(line, format!("{n} {}", "x".repeat(n % 40)));
+        }
+        assert_eq!(text.lines().count(), lines);
+    }
+}

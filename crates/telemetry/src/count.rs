@@ -1,0 +1,67 @@
+//! The counters everything else here is made of. They only count; who they belong to is decided one level up.
+//!
+//! [`Counter`] and [`Gauge`] have a single writer: the worker that owns the shard they lie in. `add` is a relaxed load and a
+//! relaxed store, so it compiles to an ordinary `add`, without the bus lock of `fetch_add` (about 20 cycles each on x86).
+//! A second writer would not be unsound, it would lose counts. [`Shared`] is for the few things several threads write.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// A number that only grows, with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+/// A number that goes up and down, with one writer.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+/// A number that several threads write, off the path of a request.
+#[derive(Debug, Default)]
+pub struct Shared(AtomicU64);
+
+/// Keeps two workers' numbers off one cache line, and off the neighbour that the prefetcher of x86 fetches with it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+impl Counter {
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Gauge {
+    pub fn add(&self, n: i64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub fn set(&self, n: i64) {
+        self.0.store(n, Relaxed);
+    }
+
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Shared {
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    /// Takes `n` away again, never below zero.
+    pub fn subtract(&self, n: u64) {
+        self.0.update(Relaxed, Relaxed, |now| now.saturating_sub(n));
+    }
+
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,142 @@
+//! What operators read: metrics ([`Telemetry`]) and the access log ([`access`]).
+//!
+//! Owns the names of all metrics, their shards, and the text that `/metrics` shows; owns the lines of the access log and the one
+//! thread that writes them. It decides nothing about a request and knows nothing of HTTP servers. Recording an exchange takes no
+//! lock and no instruction with a bus lock: a worker writes only its own shard, and a scrape sums the shards.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod count;
+mod histogram;
+pub mod listener;
+mod named;
+pub mod names;
+mod process;
+pub mod reason;
+pub mod reload;
+mod render;
+pub mod route;
+mod shards;
+mod snapshot;
+pub mod upstream;
+
+pub use listener::{ListenerMetrics, Refusal};
+pub use reload::ReloadMetrics;
+pub use route::{Record, RouteMetrics};
+pub use upstream::{PoolMetrics, TargetMetrics, UpstreamMetrics};
+
+use count::{Counter, Padded, Shared};
+use named::Named;
+use reason::Reasons;
+use std::sync::Arc;
+
+/// The content type of [`Telemetry::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Routes told apart, four times the largest configuration we test with. Above it they count as [`OTHER`].
+pub const ROUTES_MAX: usize = 20_000;
+
+/// Upstreams told apart: a configuration has at most about one per route.
+pub const UPSTREAMS_MAX: usize = 20_000;
+
+/// Listeners told apart. Each has sockets, so there are never many.
+pub const LISTENERS_MAX: usize = 1_000;
+
+/// The index under which the one background thread counts: health checks make connections too.
+pub const BACKGROUND: usize = usize::MAX;
+
+/// The name under which everything above a bound is counted.
+pub const OTHER: &str = named::OTHER;
+
+/// The name of the route of requests for which no route was found.
+pub const NO_ROUTE: &str = "(none)";
+
+/// All metrics of a process.
+#[derive(Debug)]
+pub struct Telemetry {
+    workers: Box<[Padded<WorkerMetrics>]>,
+    /// For a worker that does not exist, see [`shards`].
+    stray: WorkerMetrics,
+    routes: Named<RouteMetrics>,
+    unmatched: Arc<RouteMetrics>,
+    upstreams: Named<UpstreamMetrics>,
+    listeners: Named<ListenerMetrics>,
+    reasons: Arc<Reasons>,
+    reload: ReloadMetrics,
+    access_log_dropped: Arc<Shared>,
+    started_unix_seconds: u64,
+}
+
+/// What a worker counts of itself.
+#[derive(Debug, Default)]
+pub struct WorkerMetrics {
+    pub requests: Counter,
+    pub panics: Counter,
+}
+
+impl Telemetry {
+    /// Metrics for a process with that many workers, numbered from 0.
+    pub fn new(workers: usize) -> Arc<Self> {
+        let reasons = Arc::new(Reasons::default());
+        let route = || RouteMetrics::new(workers, reasons.clone());
+        let routes = Named::new(ROUTES_MAX, route());
+        Arc::new(Telemetry {
+            workers: (0..workers).map(|_| Padded::default()).collect(),
+            stray: WorkerMetrics::default(),
+            unmatched: routes.get_or_make(NO_ROUTE, route),
+            routes,
+            upstreams: Named::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
+            listeners: Named::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
+            reasons,
+            reload: ReloadMetrics::default(),
+            access_log_dropped: Arc::default(),
+            started_unix_seconds: kit::clock::wall().as_secs(),
+        })
+    }
+
+    /// Counts one exchange, on the worker that ran it.
+    pub fn record(&self, record: &Record<'_>) {
+        self.worker(record.worker).requests.add(1);
+        record.route.unwrap_or(&self.unmatched).record(record);
+    }
+
+    /// The metrics of a route. The same name gives the same metrics again, so that counts survive a reload.
+    pub fn route(&self, name: &str) -> Arc<RouteMetrics> {
+        self.routes.get_or_make(name, || RouteMetrics::new(self.workers(), self.reasons.clone()))
+    }
+
+    /// The metrics of an upstream; the same name gives the same again.
+    pub fn upstream(&self, name: &str) -> Arc<UpstreamMetrics> {
+        self.upstreams.get_or_make(name, || UpstreamMetrics::new(self.workers()))
+    }
+
+    /// The metrics of a listener; the same name gives the same again.
+    pub fn listener(&self, name: &str) -> Arc<ListenerMetrics> {
+        self.listeners.get_or_make(name, || ListenerMetrics::new(self.workers()))
+    }
+
+    /// What a worker counts of itself. A worker must write no other's.
+    pub fn worker(&self, index: usize) -> &WorkerMetrics {
+        debug_assert!(index < self.workers.len(), "there is no worker {index}");
+        self.workers.get(index).map_or(&self.stray, |worker| &worker.0)
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The metrics of the configuration.
+    pub fn reload(&self) -> &ReloadMetrics {
+        &self.reload
+    }
+
+    /// All metrics as OpenMetrics text, see [`CONTENT_TYPE`]. Takes milliseconds where there are thousands of busy routes, so it
+    /// is not for a worker's thread.
+    pub fn render(&self) -> String {
+        render::text(snapshot::Snapshot::take(self))
+    }
+}
+
+#[cfg(test)]
+mod tests;

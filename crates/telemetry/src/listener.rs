@@ -1,0 +1,98 @@
+//! Metrics of listeners: their connections, and those they turned away.
+
+use crate::count::{Counter, Gauge};
+use crate::shards::Shards;
+
+/// Why a listener turned a connection away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The listener has as many connections as it may.
+    ConnectionsMax,
+    /// That client has as many connections as it may.
+    ClientMax,
+    /// The TLS handshake failed or took too long.
+    Tls,
+    /// The PROXY header is missing, malformed or late.
+    ProxyHeader,
+    /// The gateway is going away.
+    Draining,
+    /// The system would not hand the connection out (no descriptors, no memory).
+    Accept,
+}
+
+impl Refusal {
+    /// All refusals, in the order of their index.
+    pub const ALL: [Refusal; 6] = [
+        Refusal::ConnectionsMax,
+        Refusal::ClientMax,
+        Refusal::Tls,
+        Refusal::ProxyHeader,
+        Refusal::Draining,
+        Refusal::Accept,
+    ];
+
+    /// The value of the metric label `reason`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Refusal::ConnectionsMax => "connections_max",
+            Refusal::ClientMax => "client_max",
+            Refusal::Tls => "tls",
+            Refusal::ProxyHeader => "proxy_header",
+            Refusal::Draining => "draining",
+            Refusal::Accept => "accept",
+        }
+    }
+}
+
+/// The metrics of one listener.
+#[derive(Debug)]
+pub struct ListenerMetrics {
+    pub(crate) shards: Shards<ListenerShard>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct ListenerShard {
+    pub(crate) open: Gauge,
+    pub(crate) opened: Counter,
+    pub(crate) refused: [Counter; Refusal::ALL.len()],
+}
+
+impl ListenerMetrics {
+    pub(crate) fn new(workers: usize) -> Self {
+        ListenerMetrics { shards: Shards::new(workers) }
+    }
+
+    /// A connection was accepted by a worker.
+    pub fn opened(&self, worker: usize) {
+        let shard = self.shards.of(worker);
+        shard.open.add(1);
+        shard.opened.add(1);
+    }
+
+    /// A connection that [`opened`](Self::opened) on that worker is gone.
+    pub fn closed(&self, worker: usize) {
+        let shard = self.shards.of(worker);
+        shard.open.add(-1);
+    }
+
+    /// A connection was turned away.
+    pub fn refused(&self, worker: usize, refusal: Refusal) {
+        let shard = self.shards.of(worker);
+        if let Some(counter) = shard.refused.get(refusal as usize) {
+            counter.add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_its_place() {
+        for (index, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(refusal as usize, index, "{}", refusal.label());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Things with a name, found again by it, of which there is a largest number. Used when a plan is built, never by a request.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The name of the shared one above the bound. No route can be called so: names in a configuration have no brackets.
+pub(crate) const OTHER: &str = "(other)";
+
+/// A bounded map from name to thing. A thing lives on when nobody holds it, so that its counts survive a reload; it makes way
+/// only when the map is full.
+#[derive(Debug)]
+pub(crate) struct Named<T> {
+    things: Mutex<BTreeMap<Box<str>, Arc<T>>>,
+    other: Arc<T>,
+    max: usize,
+}
+
+impl<T> Named<T> {
+    pub(crate) fn new(max: usize, other: T) -> Self {
+        Named { things: Mutex::default(), other: Arc::new(other), max }
+    }
+
+    /// The thing of that name, made if there is none and there is room, else the shared other one.
+    pub(crate) fn get_or_make(&self, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut things = self.lock();
+        if name == OTHER {
+            return self.other.clone();
+        }
+        if let Some(thing) = things.get(name) {
+            return thing.clone();
+        }
+        if things.len() >= self.max {
+            things.retain(|_, thing| Arc::strong_count(thing) > 1);
+        }
+        if things.len() >= self.max {
+            return self.other.clone();
+        }
+        let thing = Arc::new(make());
+        things.insert(name.into(), thing.clone());
+        thing
+    }
+
+    /// All things in the order of their names, the shared other one last.
+    pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
+        let mut all: Vec<_> = self.lock().iter().map(|(n, t)| (n.clone(), t.clone())).collect();
+        all.push((OTHER.into(), self.other.clone()));
+        all
+    }
+
+    /// The map is whole whatever happened to a thread that held it: every change to it is one call.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<T>>> {
+        self.things.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gives_the_same_thing_again_and_the_number_is_bounded() {
+        let named = Named::new(2, 0);
+        let (a, b) = (named.get_or_make("a", || 1), named.get_or_make("b", || 2));
+        assert_eq!((*named.get_or_make("a", || 9), *named.get_or_make("c", || 3)), (1, 0));
+        assert_eq!(named.all().len(), 3);
+
+        drop(a);
+        assert_eq!((*named.get_or_make("c", || 3), *b), (3, 2), "an unused name makes way");
+    }
+}

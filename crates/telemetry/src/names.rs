@@ -1,0 +1,106 @@
+//! Every metric and every label this process can show, in one place: a typo is a compile error, and what a label can hold is
+//! reviewed here. Names follow `tidegate_<noun>_<unit>`; the encoder appends `_total` to counters and `_info` to infos.
+//! `process_*` are the names every Prometheus client library and dashboard uses for the process itself.
+
+use prometheus_client::metrics::MetricType;
+
+macro_rules! metrics {
+    ($($metric:ident = $kind:ident $name:literal, $help:literal;)*) => {
+        /// A family of metrics.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Metric { $(#[doc = $help] $metric),* }
+
+        impl Metric {
+            /// The name as it is registered, without the suffix of its type.
+            pub const fn name(self) -> &'static str { match self { $(Metric::$metric => $name),* } }
+
+            /// What it tells, for a person.
+            pub const fn help(self) -> &'static str { match self { $(Metric::$metric => $help),* } }
+
+            pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => MetricType::$kind),* } }
+        }
+    };
+}
+
+metrics! {
+    BuildInfo = Info "tidegate_build", "The version of the program.";
+    Workers = Gauge "tidegate_workers", "Workers, each a thread with its own connections and pools.";
+    WorkerRequests = Counter "tidegate_worker_requests", "Requests by worker.";
+    WorkerConnections = Gauge "tidegate_worker_connections_open", "Open client connections by worker.";
+    WorkerPanics = Counter "tidegate_worker_panics", "Exchanges that ended in a panic, each a defect of the gateway.";
+    Requests = Counter "tidegate_requests", "Requests by route and status class.";
+    Duration = Histogram "tidegate_request_duration_seconds", "From the first byte of a request to the last of its reply.";
+    OwnDuration = Histogram "tidegate_own_duration_seconds", "The gateway's own part of the duration: all but the wait for an upstream.";
+    UpstreamDuration = Histogram "tidegate_upstream_duration_seconds", "The wait for an upstream.";
+    RequestBytes = Counter "tidegate_request_bytes", "Bytes received from clients.";
+    ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";
+    Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
+    ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
+    Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
+    ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";
+    UpstreamOpen = Gauge "tidegate_upstream_connections_open", "Open connections to an upstream.";
+    UpstreamIdle = Gauge "tidegate_upstream_connections_idle", "Connections that wait in the pools of an upstream.";
+    UpstreamCreated = Counter "tidegate_upstream_connections_created", "Connections made to an upstream.";
+    UpstreamFailed = Counter "tidegate_upstream_connections_failed", "Connections to an upstream that could not be made.";
+    UpstreamActive = Gauge "tidegate_upstream_requests_active", "Requests an upstream is working on.";
+    UpstreamPending = Gauge "tidegate_upstream_requests_pending", "Requests that wait for a connection to an upstream.";
+    UpstreamRetries = Counter "tidegate_upstream_retries", "Requests sent to an upstream once more.";
+    UpstreamRefused = Counter "tidegate_upstream_breaker_refused", "Requests refused because an upstream was at its limits.";
+    TargetHealthy = Gauge "tidegate_upstream_target_healthy", "1 unless the health checks of a target fail.";
+    TargetEjected = Gauge "tidegate_upstream_target_ejected", "1 while a target is kept out of the rotation because it keeps failing.";
+    TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
+    ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
+    ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
+    ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
+    ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
+    AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough.";
+    ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
+    ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";
+    ProcessCpu = Counter "process_cpu_seconds", "User and system CPU time.";
+    ProcessThreads = Gauge "process_threads", "Threads.";
+    ProcessFds = Gauge "process_open_fds", "Open file descriptors.";
+    ProcessFdsMax = Gauge "process_max_fds", "The largest number of file descriptors.";
+    ProcessStart = Gauge "process_start_time_seconds", "When the process started, since the Unix epoch.";
+}
+
+/// The name of a label, with what bounds its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    /// Names of routes: at most [`ROUTES_MAX`](crate::ROUTES_MAX).
+    Route,
+    /// `1xx` to `5xx`.
+    StatusClass,
+    /// Labels of fault kinds, or of refusals of a connection.
+    Reason,
+    /// Names of listeners: at most [`LISTENERS_MAX`](crate::LISTENERS_MAX).
+    Listener,
+    /// Names of upstreams: at most [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX).
+    Upstream,
+    /// Targets of one upstream: at most [`TARGETS_MAX`](crate::upstream::TARGETS_MAX).
+    Target,
+    /// Indices of workers.
+    Worker,
+    /// `success` or `failure`.
+    Result,
+    /// The hash of the configuration: one value at a time.
+    Hash,
+    /// The version of the program: one value.
+    Version,
+}
+
+impl Label {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Label::Route => "route",
+            Label::StatusClass => "status_class",
+            Label::Reason => "reason",
+            Label::Listener => "listener",
+            Label::Upstream => "upstream",
+            Label::Target => "target",
+            Label::Worker => "worker",
+            Label::Result => "result",
+            Label::Hash => "hash",
+            Label::Version => "version",
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Metrics of the configuration: which one serves, and how the attempts to change it went.
+
+use crate::count::Shared;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Written by `control` only.
+#[derive(Debug, Default)]
+pub struct ReloadMetrics {
+    succeeded: Shared,
+    failed: Shared,
+    generation: Shared,
+    succeeded_unix_millis: Shared,
+    hash: Mutex<Arc<str>>,
+}
+
+/// A reading of [`ReloadMetrics`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reloads {
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) generation: u64,
+    pub(crate) succeeded_unix_millis: u64,
+    pub(crate) hash: Arc<str>,
+}
+
+impl ReloadMetrics {
+    /// A plan came into effect. `hash` names the content it was made from.
+    pub fn succeeded(&self, generation: u64, hash: &str) {
+        self.succeeded.add(1);
+        self.generation.set(generation);
+        let millis = kit::clock::wall().as_millis();
+        self.succeeded_unix_millis.set(u64::try_from(millis).unwrap_or(u64::MAX));
+        *self.hash.lock().unwrap_or_else(PoisonError::into_inner) = hash.into();
+    }
+
+    /// A configuration was refused; the last good plan still serves.
+    pub fn failed(&self) {
+        self.failed.add(1);
+    }
+
+    pub(crate) fn read(&self) -> Reloads {
+        Reloads {
+            succeeded: self.succeeded.get(),
+            failed: self.failed.get(),
+            generation: self.generation.get(),
+            succeeded_unix_millis: self.succeeded_unix_millis.get(),
+            hash: self.hash.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}

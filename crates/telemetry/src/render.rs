@@ -1,0 +1,262 @@
+//! A snapshot as OpenMetrics text. Owns the order of the families; the format and the escaping are the encoder's.
+
+use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
+use crate::listener::Refusal;
+use crate::names::{Label, Metric};
+use crate::route::CLASSES;
+use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
+use crate::upstream::TargetMetrics;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
+use std::fmt;
+
+const STATUS_CLASSES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The text of a scrape.
+pub(crate) fn text(snapshot: Snapshot) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(snapshot));
+    let mut text = String::new();
+    // Writing to a string fails only if an encoder of ours does, and none has a reason to.
+    if let Err(error) = text::encode(&mut text, &registry) {
+        tracing::error!(%error, "the metrics could not be rendered");
+    }
+    text
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        self.program(encoder)?;
+        self.workers(encoder)?;
+        self.listeners(encoder)?;
+        self.routes(encoder)?;
+        self.durations(encoder)?;
+        self.upstreams(encoder)?;
+        self.targets(encoder)?;
+        self.configuration(encoder)?;
+        self.process(encoder)
+    }
+}
+
+impl Snapshot {
+    fn program(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let version = [(Label::Version.name(), env!("CARGO_PKG_VERSION"))];
+        family(encoder, Metric::BuildInfo)?.encode_info(&version)?;
+        family(encoder, Metric::Workers)?.encode_gauge(&self.workers.len())?;
+        counter(&mut family(encoder, Metric::AccessLogDropped)?, &self.access_log_dropped)
+    }
+
+    fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut requests = family(encoder, Metric::WorkerRequests)?;
+        for worker in &self.workers {
+            labelled_counter(&mut requests, [(Label::Worker, &worker.name)], worker.requests)?;
+        }
+        let mut panics = family(encoder, Metric::WorkerPanics)?;
+        for worker in &self.workers {
+            labelled_counter(&mut panics, [(Label::Worker, &worker.name)], worker.panics)?;
+        }
+        let mut open = family(encoder, Metric::WorkerConnections)?;
+        for worker in &self.workers {
+            labelled_gauge(&mut open, [(Label::Worker, &worker.name)], worker.connections_open)?;
+        }
+        Ok(())
+    }
+
+    fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut open = family(encoder, Metric::ConnectionsOpen)?;
+        for ListenerSum { name, open: value, .. } in &self.listeners {
+            labelled_gauge(&mut open, [(Label::Listener, name)], *value)?;
+        }
+        let mut opened = family(encoder, Metric::Connections)?;
+        for ListenerSum { name, opened: value, .. } in &self.listeners {
+            labelled_counter(&mut opened, [(Label::Listener, name)], *value)?;
+        }
+        let mut refused = family(encoder, Metric::ConnectionsRefused)?;
+        for listener in &self.listeners {
+            for (refusal, count) in Refusal::ALL.iter().zip(listener.refused) {
+                let labels = [(Label::Listener, &*listener.name), (Label::Reason, refusal.label())];
+                labelled_counter(&mut refused, labels, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn routes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut requests = family(encoder, Metric::Requests)?;
+        for route in &self.routes {
+            for (class, count) in STATUS_CLASSES.into_iter().zip(route.classes) {
+                let labels = [(Label::Route, &*route.name), (Label::StatusClass, class)];
+                labelled_counter(&mut requests, labels, count)?;
+            }
+        }
+        let mut bytes = family(encoder, Metric::RequestBytes)?;
+        for RouteSum { name, request_bytes, .. } in &self.routes {
+            labelled_counter(&mut bytes, [(Label::Route, name)], *request_bytes)?;
+        }
+        let mut bytes = family(encoder, Metric::ReplyBytes)?;
+        for RouteSum { name, reply_bytes, .. } in &self.routes {
+            labelled_counter(&mut bytes, [(Label::Route, name)], *reply_bytes)?;
+        }
+        let mut faults = family(encoder, Metric::Faults)?;
+        for route in &self.routes {
+            for (reason, count) in &route.faults {
+                let labels = [(Label::Route, &*route.name), (Label::Reason, *reason)];
+                labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut total = family(encoder, Metric::Duration)?;
+        for route in &self.routes {
+            histogram(&mut total, &route.name, &route.total, &WAIT_MICROS)?;
+        }
+        let mut own = family(encoder, Metric::OwnDuration)?;
+        for route in &self.routes {
+            histogram(&mut own, &route.name, &route.own, &OWN_MICROS)?;
+        }
+        let mut upstream = family(encoder, Metric::UpstreamDuration)?;
+        for route in self.routes.iter().filter(|route| route.upstream.count() > 0) {
+            histogram(&mut upstream, &route.name, &route.upstream, &WAIT_MICROS)?;
+        }
+        Ok(())
+    }
+
+    fn upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Gauge = (Metric, fn(&UpstreamSum) -> i64);
+        type Counter = (Metric, fn(&UpstreamSum) -> u64);
+        let gauges: [Gauge; 4] = [
+            (Metric::UpstreamOpen, |upstream| upstream.connections_open),
+            (Metric::UpstreamIdle, |upstream| upstream.connections_idle),
+            (Metric::UpstreamActive, |upstream| upstream.requests_active),
+            (Metric::UpstreamPending, |upstream| upstream.requests_pending),
+        ];
+        let counters: [Counter; 4] = [
+            (Metric::UpstreamCreated, |upstream| upstream.connections_created),
+            (Metric::UpstreamFailed, |upstream| upstream.connections_failed),
+            (Metric::UpstreamRetries, |upstream| upstream.retries),
+            (Metric::UpstreamRefused, |upstream| upstream.breaker_refused),
+        ];
+        for (metric, read) in gauges {
+            let mut family = family(encoder, metric)?;
+            for upstream in &self.upstreams {
+                labelled_gauge(&mut family, [(Label::Upstream, &upstream.name)], read(upstream))?;
+            }
+        }
+        for (metric, read) in counters {
+            let mut family = family(encoder, metric)?;
+            for upstream in &self.upstreams {
+                labelled_counter(&mut family, [(Label::Upstream, &upstream.name)], read(upstream))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn targets(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut healthy = family(encoder, Metric::TargetHealthy)?;
+        for (labels, target) in self.each_target() {
+            labelled_gauge(&mut healthy, labels, i64::from(target.is_healthy()))?;
+        }
+        let mut ejected = family(encoder, Metric::TargetEjected)?;
+        for (labels, target) in self.each_target() {
+            labelled_gauge(&mut ejected, labels, i64::from(target.is_ejected()))?;
+        }
+        let mut ejections = family(encoder, Metric::TargetEjections)?;
+        for (labels, target) in self.each_target() {
+            labelled_counter(&mut ejections, labels, target.ejections())?;
+        }
+        Ok(())
+    }
+
+    fn each_target(&self) -> impl Iterator<Item = ([(Label, &str); 2], &TargetMetrics)> {
+        self.upstreams.iter().flat_map(|upstream| {
+            upstream.targets.iter().map(|(target, metrics)| {
+                ([(Label::Upstream, &*upstream.name), (Label::Target, &**target)], &**metrics)
+            })
+        })
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit 52 bits")]
+    fn configuration(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let reloads = &self.reloads;
+        family(encoder, Metric::ConfigInfo)?
+            .encode_info(&[(Label::Hash.name(), &*reloads.hash)])?;
+        family(encoder, Metric::ConfigGeneration)?.encode_gauge(&reloads.generation)?;
+        let seconds = reloads.succeeded_unix_millis as f64 / 1e3;
+        family(encoder, Metric::ConfigReloaded)?.encode_gauge(&seconds)?;
+        let mut results = family(encoder, Metric::ConfigReloads)?;
+        labelled_counter(&mut results, [(Label::Result, "success")], reloads.succeeded)?;
+        labelled_counter(&mut results, [(Label::Result, "failure")], reloads.failed)
+    }
+
+    fn process(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let process = &self.process;
+        let gauges = [
+            (Metric::ProcessResident, process.resident_bytes),
+            (Metric::ProcessVirtual, process.virtual_bytes),
+            (Metric::ProcessThreads, process.threads),
+            (Metric::ProcessFds, process.open_fds),
+            (Metric::ProcessFdsMax, process.max_fds),
+            (Metric::ProcessStart, Some(self.started_unix_seconds)),
+        ];
+        for (metric, value) in gauges {
+            if let Some(value) = value {
+                family(encoder, metric)?.encode_gauge(&value)?;
+            }
+        }
+        match process.cpu_seconds {
+            Some(seconds) => counter(&mut family(encoder, Metric::ProcessCpu)?, &seconds),
+            None => Ok(()),
+        }
+    }
+}
+
+fn family<'s>(
+    encoder: &'s mut DescriptorEncoder<'_>,
+    metric: Metric,
+) -> Result<MetricEncoder<'s>, fmt::Error> {
+    encoder.encode_descriptor(metric.name(), metric.help(), None, metric.kind())
+}
+
+fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> fmt::Result {
+    let exemplar: Option<&Exemplar<NoLabelSet, f64>> = None;
+    encoder.encode_counter(value, exemplar)
+}
+
+fn labelled_counter<const N: usize>(
+    encoder: &mut MetricEncoder<'_>,
+    labels: [(Label, &str); N],
+    value: u64,
+) -> fmt::Result {
+    let labels = labels.map(|(label, value)| (label.name(), value));
+    counter(&mut encoder.encode_family(&labels)?, &value)
+}
+
+fn labelled_gauge<const N: usize>(
+    encoder: &mut MetricEncoder<'_>,
+    labels: [(Label, &str); N],
+    value: impl EncodeGaugeValue,
+) -> fmt::Result {
+    let labels = labels.map(|(label, value)| (label.name(), value));
+    encoder.encode_family(&labels)?.encode_gauge(&value)
+}
+
+fn histogram<const BUCKETS: usize>(
+    encoder: &mut MetricEncoder<'_>,
+    route: &str,
+    sum: &Sum<BUCKETS>,
+    micros: &[u32],
+) -> fmt::Result {
+    let bounds = micros.iter().map(|bound| f64::from(*bound) / 1e6).chain([f64::INFINITY]);
+    let mut bounds = bounds.zip(sum.buckets);
+    let buckets: [(f64, u64); BUCKETS] = std::array::from_fn(|_| bounds.next().unwrap_or_default());
+    let labels = [(Label::Route.name(), route)];
+    let mut encoder = encoder.encode_family(&labels)?;
+    encoder.encode_histogram::<NoLabelSet>(sum.seconds(), sum.count(), &buckets, None)
+}

@@ -1,0 +1,119 @@
+//! What is counted of every exchange. [`RouteMetrics::record`] is the hot path of this crate: it runs once at the end of each
+//! exchange and touches one shard, which no other thread writes.
+
+use crate::count::Counter;
+use crate::histogram::{OwnHistogram, WaitHistogram};
+use crate::reason::{REASONS_MAX, Reasons};
+use crate::shards::Shards;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What happened to one exchange; made once, at its end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Record<'a> {
+    /// Which worker ran it.
+    pub worker: usize,
+    /// The route's metrics; `None` if no route was found.
+    pub route: Option<&'a RouteMetrics>,
+    /// The status the client saw, or would have seen.
+    pub status: u16,
+    /// The label of the fault's kind.
+    pub fault: Option<&'static str>,
+    /// From the first byte of the request to the last of the reply.
+    pub duration: Duration,
+    /// The part of it spent waiting for an upstream; zero if none was asked.
+    pub upstream: Duration,
+    /// The part of it spent waiting for the client to take the reply.
+    pub client: Duration,
+    pub request_bytes: u64,
+    pub reply_bytes: u64,
+}
+
+/// The metrics of one route.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    pub(crate) shards: Shards<RouteShard>,
+    pub(crate) reasons: Arc<Reasons>,
+}
+
+/// One worker's part. The counters come first, so that what every record writes outside the buckets shares two cache lines.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct RouteShard {
+    pub(crate) classes: [Counter; CLASSES],
+    pub(crate) request_bytes: Counter,
+    pub(crate) reply_bytes: Counter,
+    pub(crate) total: WaitHistogram,
+    pub(crate) own: OwnHistogram,
+    pub(crate) upstream: WaitHistogram,
+    /// Most routes never see a fault.
+    pub(crate) faults: OnceLock<Box<Faults>>,
+}
+
+/// Faults by the index of their reason.
+#[derive(Debug)]
+pub(crate) struct Faults(pub(crate) [Counter; REASONS_MAX]);
+
+/// Status classes 1xx to 5xx.
+pub(crate) const CLASSES: usize = 5;
+
+impl Default for Faults {
+    fn default() -> Self {
+        Faults(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl RouteMetrics {
+    pub(crate) fn new(workers: usize, reasons: Arc<Reasons>) -> Self {
+        RouteMetrics { shards: Shards::new(workers), reasons }
+    }
+
+    /// Counts one exchange. No lock, no allocation but the first time, no instruction with a bus lock.
+    pub fn record(&self, record: &Record<'_>) {
+        let shard = self.shards.of(record.worker);
+        shard.record(record);
+        if let Some(label) = record.fault {
+            let faults = shard.faults.get_or_init(Box::default);
+            if let Some(counter) = faults.0.get(self.reasons.index(label)) {
+                counter.add(1);
+            }
+        }
+    }
+}
+
+impl RouteShard {
+    fn record(&self, record: &Record<'_>) {
+        if let Some(class) = self.classes.get(class_index(record.status)) {
+            class.add(1);
+        }
+        self.request_bytes.add(record.request_bytes);
+        self.reply_bytes.add(record.reply_bytes);
+        self.total.record(record.duration);
+        self.own.record(record.duration.saturating_sub(record.upstream).saturating_sub(record.client));
+        if !record.upstream.is_zero() {
+            self.upstream.record(record.upstream);
+        }
+    }
+}
+
+/// Index of the status class. What is no status (0, when a client left before there was one) counts as 5xx: it went wrong.
+fn class_index(status: u16) -> usize {
+    match status / 100 {
+        class @ 1..=5 => usize::from(class) - 1,
+        _ => CLASSES - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_a_class() {
+        for (status, class) in
+            [(100, 0), (101, 0), (204, 1), (304, 2), (499, 3), (504, 4), (0, 4), (999, 4)]
+        {
+            assert_eq!(class_index(status), class, "{status}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One scrape's reading: the shards of all workers, summed. It takes what it needs and lets go; nothing here waits for a worker.
+//! Routes, upstreams and listeners that never saw anything are left out, so that a scrape costs what was used.
+
+use crate::Telemetry;
+use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
+use crate::listener::{ListenerMetrics, Refusal};
+use crate::process::Process;
+use crate::reason::REASONS_MAX;
+use crate::reload::Reloads;
+use crate::route::{CLASSES, RouteMetrics};
+use crate::upstream::{TargetMetrics, UpstreamMetrics};
+use std::sync::Arc;
+
+/// Everything a scrape shows.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) workers: Vec<WorkerSum>,
+    pub(crate) routes: Vec<RouteSum>,
+    pub(crate) upstreams: Vec<UpstreamSum>,
+    pub(crate) listeners: Vec<ListenerSum>,
+    pub(crate) reloads: Reloads,
+    pub(crate) process: Process,
+    pub(crate) access_log_dropped: u64,
+    pub(crate) started_unix_seconds: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct WorkerSum {
+    pub(crate) name: String,
+    pub(crate) requests: u64,
+    pub(crate) panics: u64,
+    pub(crate) connections_open: i64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RouteSum {
+    pub(crate) name: Box<str>,
+    pub(crate) classes: [u64; CLASSES],
+    pub(crate) request_bytes: u64,
+    pub(crate) reply_bytes: u64,
+    pub(crate) total: Sum<{ WAIT_MICROS.len() + 1 }>,
+    pub(crate) own: Sum<{ OWN_MICROS.len() + 1 }>,
+    pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
+    /// By label, in its order.
+    pub(crate) faults: Vec<(&'static str, u64)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct UpstreamSum {
+    pub(crate) name: Box<str>,
+    pub(crate) connections_open: i64,
+    pub(crate) connections_idle: i64,
+    pub(crate) connections_created: u64,
+    pub(crate) connections_failed: u64,
+    pub(crate) requests_active: i64,
+    pub(crate) requests_pending: i64,
+    pub(crate) retries: u64,
+    pub(crate) breaker_refused: u64,
+    pub(crate) targets: Vec<(Box<str>, Arc<TargetMetrics>)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ListenerSum {
+    pub(crate) name: Box<str>,
+    pub(crate) open: i64,
+    pub(crate) opened: u64,
+    pub(crate) refused: [u64; Refusal::ALL.len()],
+}
+
+impl Snapshot {
+    pub(crate) fn take(telemetry: &Telemetry) -> Snapshot {
+        let listeners = telemetry.listeners.all();
+        let workers = (0..telemetry.workers()).map(|index| WorkerSum {
+            name: index.to_string(),
+            requests: telemetry.worker(index).requests.get(),
+            panics: telemetry.worker(index).panics.get(),
+            connections_open: listeners.iter().map(|(_, listener)| open_on(listener, index)).sum(),
+        });
+        Snapshot {
+            workers: workers.collect(),
+            routes: sums(telemetry.routes.all(), route),
+            upstreams: sums(telemetry.upstreams.all(), upstream),
+            listeners: sums(listeners.clone(), listener),
+            reloads: telemetry.reload.read(),
+            process: Process::read(),
+            access_log_dropped: telemetry.access_log_dropped.get(),
+            started_unix_seconds: telemetry.started_unix_seconds,
+        }
+    }
+}
+
+fn sums<T, S>(all: Vec<(Box<str>, Arc<T>)>, sum: impl Fn(Box<str>, &T) -> Option<S>) -> Vec<S> {
+    all.into_iter().filter_map(|(name, thing)| sum(name, &thing)).collect()
+}
+
+fn open_on(listener: &ListenerMetrics, worker: usize) -> i64 {
+    listener.shards.seen(worker).map_or(0, |shard| shard.open.get())
+}
+
+fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
+    metrics.shards.all().next()?;
+    let mut sum = RouteSum { name, ..RouteSum::default() };
+    let mut faults = [0_u64; REASONS_MAX];
+    for shard in metrics.shards.all() {
+        for (total, class) in sum.classes.iter_mut().zip(&shard.classes) {
+            *total += class.get();
+        }
+        sum.request_bytes += shard.request_bytes.get();
+        sum.reply_bytes += shard.reply_bytes.get();
+        shard.total.add_to(&mut sum.total);
+        shard.own.add_to(&mut sum.own);
+        shard.upstream.add_to(&mut sum.upstream);
+        for (total, fault) in faults.iter_mut().zip(shard.faults.get().iter().flat_map(|f| &f.0)) {
+            *total += fault.get();
+        }
+    }
+    let counted = faults.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    sum.faults = counted.map(|(index, count)| (metrics.reasons.label(index), count)).collect();
+    sum.faults.sort_unstable();
+    Some(sum)
+}
+
+fn upstream(name: Box<str>, metrics: &UpstreamMetrics) -> Option<UpstreamSum> {
+    let targets = metrics.targets();
+    if targets.is_empty() && metrics.pools().next().is_none() {
+        return None;
+    }
+    let mut sum = UpstreamSum { name, targets, ..UpstreamSum::default() };
+    for pool in metrics.pools() {
+        sum.connections_open += pool.connections_open.get();
+        sum.connections_idle += pool.connections_idle.get();
+        sum.connections_created += pool.connections_created.get();
+        sum.connections_failed += pool.connections_failed.get();
+        sum.requests_active += pool.requests_active.get();
+        sum.requests_pending += pool.requests_pending.get();
+        sum.retries += pool.retries.get();
+        sum.breaker_refused += pool.breaker_refused.get();
+    }
+    Some(sum)
+}
+
+fn listener(name: Box<str>, metrics: &ListenerMetrics) -> Option<ListenerSum> {
+    metrics.shards.all().next()?;
+    let mut sum = ListenerSum { name, ..ListenerSum::default() };
+    for shard in metrics.shards.all() {
+        sum.open += shard.open.get();
+        sum.opened += shard.opened.get();
+        for (total, refused) in sum.refused.iter_mut().zip(&shard.refused) {
+            *total += refused.get();
+        }
+    }
+    Some(sum)
+}

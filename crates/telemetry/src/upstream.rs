@@ -1,0 +1,143 @@
+//! Metrics of upstreams: the pools, which each worker has its own of, and the targets, which all workers share.
+
+use crate::count::{Counter, Gauge, Shared};
+use crate::shards::Shards;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// How many targets of one upstream are told apart; the others are not rendered.
+pub const TARGETS_MAX: usize = 1_000;
+
+/// The metrics of one upstream.
+#[derive(Debug)]
+pub struct UpstreamMetrics {
+    pools: Shards<PoolMetrics>,
+    /// Weak, so that a target that left the configuration or the DNS also leaves the metrics.
+    targets: Mutex<BTreeMap<Box<str>, Weak<TargetMetrics>>>,
+}
+
+/// The pool of one worker. Written by that worker only.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct PoolMetrics {
+    /// Connections that exist, in use or idle.
+    pub connections_open: Gauge,
+    /// Connections that wait in the pool.
+    pub connections_idle: Gauge,
+    pub connections_created: Counter,
+    /// Connections that could not be made: refused, timed out, or TLS failed.
+    pub connections_failed: Counter,
+    /// Requests sent, or being sent, whose reply is not complete.
+    pub requests_active: Gauge,
+    /// Requests that wait for the breaker to let them go.
+    pub requests_pending: Gauge,
+    pub retries: Counter,
+    /// Requests refused because the breaker was at its limit.
+    pub breaker_refused: Counter,
+}
+
+/// One target, as all workers see it. Changes are rare, so it may be written by several threads.
+#[derive(Debug, Default)]
+pub struct TargetMetrics {
+    /// 1 after failed health checks, otherwise 0: a target is healthy until it is known not to be.
+    unhealthy: Shared,
+    /// How often it is kept out of the rotation at the moment: a reload may have it twice for a while.
+    ejected: Shared,
+    ejections: Shared,
+}
+
+impl UpstreamMetrics {
+    pub(crate) fn new(workers: usize) -> Self {
+        UpstreamMetrics { pools: Shards::new(workers), targets: Mutex::default() }
+    }
+
+    /// The pool metrics of a worker. A worker must write no other's.
+    pub fn pool(&self, worker: usize) -> &PoolMetrics {
+        self.pools.of(worker)
+    }
+
+    /// The metrics of a target: the same for the same name as long as somebody holds them.
+    pub fn target(&self, name: &str) -> Arc<TargetMetrics> {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(target) = targets.get(name).and_then(Weak::upgrade) {
+            return target;
+        }
+        targets.retain(|_, target| target.strong_count() > 0);
+        let target = Arc::new(TargetMetrics::default());
+        if targets.len() < TARGETS_MAX {
+            targets.insert(name.into(), Arc::downgrade(&target));
+        }
+        target
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &PoolMetrics> {
+        self.pools.all()
+    }
+
+    pub(crate) fn targets(&self) -> Vec<(Box<str>, Arc<TargetMetrics>)> {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets
+            .iter()
+            .filter_map(|(name, target)| Some((name.clone(), target.upgrade()?)))
+            .collect()
+    }
+}
+
+impl TargetMetrics {
+    /// What the last health checks say.
+    pub fn set_healthy(&self, healthy: bool) {
+        self.unhealthy.set(u64::from(!healthy));
+    }
+
+    /// The target is taken out of the rotation, because it keeps failing.
+    pub fn eject(&self) {
+        self.ejected.add(1);
+        self.ejections.add(1);
+    }
+
+    /// It is taken back in.
+    pub fn readmit(&self) {
+        self.ejected.subtract(1);
+    }
+
+    pub fn is_healthy(&self) -> bool {
+        self.unhealthy.get() == 0
+    }
+
+    /// Whether it is out of the rotation.
+    pub fn is_ejected(&self) -> bool {
+        self.ejected.get() > 0
+    }
+
+    /// How often it was taken out, ever.
+    pub fn ejections(&self) -> u64 {
+        self.ejections.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_leaves_with_its_last_holder_and_the_number_is_bounded() {
+        let upstream = UpstreamMetrics::new(1);
+        let first = upstream.target("a");
+        first.eject();
+        assert!(upstream.target("a").is_ejected(), "the same name is the same target");
+        drop(first);
+        assert_eq!(upstream.targets().len(), 0);
+
+        let held: Vec<_> = (0..TARGETS_MAX + 5).map(|n| upstream.target(&n.to_string())).collect();
+        assert_eq!((held.len(), upstream.targets().len()), (TARGETS_MAX + 5, TARGETS_MAX));
+    }
+
+    #[test]
+    fn readmitting_never_goes_below_zero() {
+        let target = TargetMetrics::default();
+        target.readmit();
+        assert!(!target.is_ejected() && target.is_healthy());
+        target.eject();
+        assert!(target.is_ejected());
+    }
+}

@@ -1,0 +1,142 @@
+//! TLS towards upstreams: authorities, a client certificate, the name to check.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::pem::{certificates, fingerprint, key, roots};
+use crate::{Error, Pair};
+
+/// What an upstream says about TLS.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct ClientSpec {
+    /// Authorities as PEM; the system's where absent.
+    pub ca: Option<Vec<u8>>,
+    /// The certificate shown to the upstream.
+    pub pair: Option<Pair>,
+    /// `false` takes any certificate at all.
+    pub verify: bool,
+    /// The name asked for and checked, instead of the target's host.
+    pub server_name: Option<String>,
+}
+
+/// Ready to connect with. Two are equal when they were made from equal text.
+#[derive(Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+    fingerprint: u64,
+}
+
+impl Client {
+    /// Reads and checks everything in the spec.
+    pub fn new(spec: &ClientSpec) -> Result<Client, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|_| Error::Versions)?;
+        let roots = match &spec.ca {
+            Some(pem) => Arc::new(roots(pem)?),
+            None => system_roots(),
+        };
+        let builder = match spec.verify {
+            true => builder.with_root_certificates(roots),
+            false => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))),
+        };
+        let mut config = match &spec.pair {
+            None => builder.with_no_client_auth(),
+            Some(pair) => builder
+                .with_client_auth_cert(certificates(&pair.certificate)?, key(&pair.key)?)
+                .map_err(|e| Error::Mismatch(e.to_string()))?,
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let server_name = spec.server_name.as_deref().map(server_name).transpose()?;
+        Ok(Client { config: Arc::new(config), server_name, fingerprint: fingerprint(spec) })
+    }
+
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+
+    /// The name to ask a target for: the configured one, or the target's own host.
+    pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, Error> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => server_name(host),
+        }
+    }
+}
+
+impl PartialEq for Client {
+    fn eq(&self, other: &Client) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tls::Client({:016x})", self.fingerprint)
+    }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(host.to_owned()).map_err(|_| Error::Name(host.to_owned()))
+}
+
+/// The system's authorities, read once. Without any, every certificate is refused, which the connect error says.
+fn system_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    ROOTS
+        .get_or_init(|| {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            Arc::new(roots)
+        })
+        .clone()
+}
+
+/// Takes any certificate: for `verify: false`, which an operator has to write out.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

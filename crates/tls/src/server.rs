@@ -1,0 +1,208 @@
+//! TLS towards clients: certificates by server name, versions, ALPN, client certificates.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+
+use crate::Error;
+use crate::pem::{certificates, fingerprint, key, roots};
+
+/// A certificate chain and its key, as PEM text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Pair {
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    Tls12,
+    Tls13,
+}
+
+/// What a listener says about TLS.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ServerSpec {
+    /// For clients that name no server, or one that is not listed.
+    pub default: Pair,
+    /// By server name; `*.example.com` covers one label.
+    pub names: Vec<(String, Pair)>,
+    pub versions: Vec<Version>,
+    /// Authorities of client certificates. Where given, a client must present one.
+    pub client_ca: Option<Vec<u8>>,
+    /// Offer HTTP/2 by ALPN.
+    pub http2: bool,
+}
+
+/// Ready to accept with. Two are equal when they were made from equal text.
+#[derive(Clone)]
+pub struct Server {
+    config: Arc<ServerConfig>,
+    fingerprint: u64,
+}
+
+impl Server {
+    /// Reads and checks everything in the spec.
+    pub fn new(spec: &ServerSpec) -> Result<Server, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions: Vec<_> = spec.versions.iter().map(|v| supported(*v)).collect();
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|_| Error::Versions)?;
+        let builder = match &spec.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(pem) => builder.with_client_cert_verifier(client_verifier(pem)?),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Certificates::new(spec)?));
+        let http2: &[&[u8]] = if spec.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        config.alpn_protocols = http2.iter().map(|p| p.to_vec()).collect();
+        Ok(Server { config: Arc::new(config), fingerprint: fingerprint(spec) })
+    }
+
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+}
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Server) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tls::Server({:016x})", self.fingerprint)
+    }
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tls::Pair")
+    }
+}
+
+fn supported(version: Version) -> &'static rustls::SupportedProtocolVersion {
+    match version {
+        Version::Tls12 => &rustls::version::TLS12,
+        Version::Tls13 => &rustls::version::TLS13,
+    }
+}
+
+fn client_verifier(pem: &[u8]) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
+        .build()
+        .map_err(|e| Error::Authority(e.to_string()))
+}
+
+/// Certificates by server name.
+struct Certificates {
+    default: Arc<CertifiedKey>,
+    exact: HashMap<String, Arc<CertifiedKey>>,
+    /// By what follows the `*.`.
+    wildcard: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    fn new(spec: &ServerSpec) -> Result<Certificates, Error> {
+        let (mut exact, mut wildcard) = (HashMap::new(), HashMap::new());
+        for (name, pair) in &spec.names {
+            let name = name.to_ascii_lowercase();
+            let certified = certified(pair)?;
+            match name.strip_prefix("*.") {
+                Some(parent) => wildcard.insert(parent.to_owned(), certified),
+                None => exact.insert(name, certified),
+            };
+        }
+        Ok(Certificates { default: certified(&spec.default)?, exact, wildcard })
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
+        self.exact.get(name).or_else(|| self.wildcard.get(name.split_once('.')?.1))
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().and_then(|name| self.named(&name.to_ascii_lowercase()));
+        Some(named.unwrap_or(&self.default).clone())
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Certificates({} names)", self.exact.len() + self.wildcard.len())
+    }
+}
+
+fn certified(pair: &Pair) -> Result<Arc<CertifiedKey>, Error> {
+    let chain = certificates(&pair.certificate)?;
+    let key = key(&pair.key)?;
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        .map(Arc::new)
+        .map_err(|e| Error::Mismatch(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str) -> Pair {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        Pair {
+            certificate: made.cert.pem().into_bytes(),
+            key: made.signing_key.serialize_pem().into_bytes(),
+        }
+    }
+
+    fn spec() -> ServerSpec {
+        ServerSpec {
+            default: pair("default.test"),
+            names: vec![("a.test".to_owned(), pair("a.test")), ("*.w.test".to_owned(), pair("*.w.test"))],
+            versions: vec![Version::Tls12, Version::Tls13],
+            client_ca: None,
+            http2: true,
+        }
+    }
+
+    #[test]
+    fn names_choose_the_certificate() {
+        let certificates = Certificates::new(&spec()).unwrap();
+        for (name, found) in [("a.test", true), ("x.w.test", true), ("x.y.w.test", false), ("b.test", false)] {
+            assert_eq!(certificates.named(name).is_some(), found, "{name}");
+        }
+    }
+
+    #[test]
+    fn equal_text_makes_equal_servers() {
+        let spec = spec();
+        assert_eq!(Server::new(&spec).unwrap(), Server::new(&spec).unwrap());
+        let other = ServerSpec { http2: false, ..spec.clone() };
+        assert_ne!(Server::new(&spec).unwrap(), Server::new(&other).unwrap());
+    }
+
+    #[test]
+    fn bad_material_is_named() {
+        let good = spec();
+        let swapped = Pair { certificate: good.default.certificate.clone(), key: pair("x.test").key };
+        let cases = [
+            (ServerSpec { default: swapped, ..good.clone() }, "certificate and key do not fit"),
+            (ServerSpec { versions: vec![], ..good.clone() }, "no TLS version is allowed"),
+            (ServerSpec { client_ca: Some(b"x".to_vec()), ..good.clone() }, "no usable authority"),
+            (
+                ServerSpec { default: Pair { certificate: vec![], ..good.default.clone() }, ..good },
+                "no usable certificate: no CERTIFICATE block",
+            ),
+        ];
+        for (spec, text) in cases {
+            let error = Server::new(&spec).unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+}

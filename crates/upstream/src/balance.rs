@@ -1,0 +1,174 @@
+//! Which target a request goes to. Only available targets count, and an attempt does not go where one just failed, as
+//! long as there is another.
+
+use std::hash::Hasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use message::RequestHead;
+
+use crate::Upstream;
+use crate::settings::{Balance, HashKey};
+use crate::target::Target;
+
+/// What a worker remembers between two choices.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// Smooth weighted round robin: what each target has saved up.
+    credit: Vec<i64>,
+}
+
+impl Upstream {
+    /// Chooses a target by index. `tried` are those that failed already in this exchange.
+    pub(crate) fn choose(&self, turn: &mut Turn, key: Option<u64>, tried: &[usize]) -> Option<usize> {
+        if let [only] = self.targets.as_slice() {
+            return only.is_available().then_some(0);
+        }
+        let available = |at: &usize| self.targets.get(*at).is_some_and(|t| t.is_available());
+        let fresh = |at: &usize| !tried.contains(at) && available(at);
+        let chosen = self.choose_among(turn, key, fresh);
+        chosen.or_else(|| self.choose_among(turn, key, available))
+    }
+
+    fn choose_among(
+        &self,
+        turn: &mut Turn,
+        key: Option<u64>,
+        may: impl Fn(&usize) -> bool,
+    ) -> Option<usize> {
+        let candidates = (0..self.targets.len()).filter(may);
+        match (&self.settings.balance, key) {
+            (Balance::LeastRequests, _) => self.least_busy(candidates),
+            (Balance::Hash(_), Some(key)) => self.nearest(candidates, key),
+            (Balance::RoundRobin | Balance::Hash(_), _) => self.next_in_turn(turn, candidates),
+        }
+    }
+
+    /// Smooth weighted round robin: each candidate earns its weight, the richest is chosen and pays what all earned.
+    fn next_in_turn(&self, turn: &mut Turn, candidates: impl Iterator<Item = usize>) -> Option<usize> {
+        turn.credit.resize(self.targets.len(), 0);
+        let (mut total, mut richest) = (0, None);
+        for at in candidates {
+            let (Some(credit), Some(target)) = (turn.credit.get_mut(at), self.targets.get(at)) else { continue };
+            let weight = i64::from(target.settings().weight);
+            *credit += weight;
+            total += weight;
+            if richest.is_none_or(|(_, most)| *credit > most) {
+                richest = Some((at, *credit));
+            }
+        }
+        let (at, _) = richest?;
+        *turn.credit.get_mut(at)? -= total;
+        Some(at)
+    }
+
+    /// The candidate with the fewest requests for its weight; ties are broken by chance, so that workers do not all run
+    /// to the same one.
+    fn least_busy(&self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
+        let load = |target: &Target| {
+            let busy = (u64::from(target.active()) + 1) << 20;
+            (busy / u64::from(target.settings().weight.max(1)), fastrand::u32(..))
+        };
+        candidates.min_by_key(|at| self.targets.get(*at).map(|t| load(t)))
+    }
+
+    /// Weighted rendezvous hashing: every target draws a number for the key, the highest wins. Removing a target moves only
+    /// the keys it had.
+    fn nearest(&self, candidates: impl Iterator<Item = usize>, key: u64) -> Option<usize> {
+        let draw = |target: &Arc<Target>| {
+            let drawn = hash(&[&key.to_le_bytes(), target.url().as_bytes()]);
+            // A uniform number in (0, 1]; -weight / ln(u) makes the chance of the maximum proportional to the weight.
+            let uniform = ((drawn >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+            -f64::from(target.settings().weight) / uniform.ln()
+        };
+        candidates
+            .filter_map(|at| self.targets.get(at).map(|t| (at, draw(t))))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(at, _)| at)
+    }
+
+    /// The number requests are told apart by, where this upstream balances by hash and the request has the key.
+    pub(crate) fn hash_key(&self, head: &RequestHead, client: IpAddr) -> Option<u64> {
+        let Balance::Hash(key) = &self.settings.balance else { return None };
+        match key {
+            HashKey::Client => match client {
+                IpAddr::V4(ip) => Some(hash(&[&ip.octets()])),
+                IpAddr::V6(ip) => Some(hash(&[&ip.octets()])),
+            },
+            HashKey::Path => Some(hash(&[head.path()])),
+            HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
+            HashKey::Cookie(name) => cookie(head, name).map(|value| hash(&[value])),
+        }
+    }
+}
+
+fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {
+    let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|b| *b == b';'));
+    pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// The same on every worker and after every restart: `DefaultHasher::new` has fixed keys.
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    parts.iter().for_each(|part| hasher.write(part));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    fn upstream(balance: Balance, weights: &[u32]) -> Arc<Upstream> {
+        let mut settings = settings(weights.len());
+        settings.balance = balance;
+        settings.targets.iter_mut().zip(weights).for_each(|(t, w)| t.weight = *w);
+        Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"))
+    }
+
+    fn shares(upstream: &Upstream, keys: impl Iterator<Item = Option<u64>>) -> Vec<usize> {
+        let mut turn = Turn::default();
+        let mut counts = vec![0; upstream.targets.len()];
+        keys.for_each(|key| counts[upstream.choose(&mut turn, key, &[]).unwrap()] += 1);
+        counts
+    }
+
+    #[test]
+    fn round_robin_follows_the_weights_exactly() {
+        let upstream = upstream(Balance::RoundRobin, &[1, 2, 3]);
+        assert_eq!(shares(&upstream, (0..600).map(|_| None)), [100, 200, 300]);
+    }
+
+    #[test]
+    fn the_same_key_stays_and_losing_a_target_moves_only_its_keys() {
+        let upstream = upstream(Balance::Hash(HashKey::Client), &[1, 1, 2]);
+        let mut turn = Turn::default();
+        let mut place = |key| upstream.choose(&mut turn, Some(key), &[]).unwrap();
+        let before: Vec<usize> = (0..1000).map(&mut place).collect();
+        assert_eq!(before, (0..1000).map(&mut place).collect::<Vec<_>>());
+        upstream.targets[1].set_healthy(false);
+        for (key, was) in before.iter().enumerate() {
+            let now = place(key as u64);
+            assert!(now != 1 && (*was == 1 || now == *was));
+        }
+        let third = before.iter().filter(|at| **at == 2).count();
+        assert!((420..580).contains(&third), "weight 2 of 4 got {third} of 1000");
+    }
+
+    #[test]
+    fn least_requests_goes_where_the_least_is_going_on() {
+        let upstream = upstream(Balance::LeastRequests, &[1, 1, 1]);
+        let _busy = [0, 0, 1].map(|at: usize| upstream.targets[at].begin());
+        assert_eq!(shares(&upstream, (0..10).map(|_| None)), [0, 0, 10]);
+    }
+
+    #[test]
+    fn unavailable_and_tried_targets_are_avoided() {
+        let upstream = upstream(Balance::RoundRobin, &[1, 1]);
+        let mut turn = Turn::default();
+        assert_eq!(upstream.choose(&mut turn, None, &[0]), Some(1));
+        assert!(upstream.choose(&mut turn, None, &[0, 1]).is_some(), "a failed one beats none");
+        upstream.targets.iter().for_each(|t| t.set_healthy(false));
+        assert_eq!(upstream.choose(&mut turn, None, &[]), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! One request on one connection: its upload, and its reply's head.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use fault::{Fault, Kind};
+use http1::{Asked, Decoder, ResponseHead};
+use kit::clock;
+use kit::scratch::{self, SCRATCH_BYTES, Scratch};
+use message::{Body, Broken, Outgoing, ReplyHead, RequestHead};
+
+use crate::connect::Connection;
+use crate::settings::Timeouts;
+
+/// A request being sent, until its reply begins.
+pub(crate) struct Call<'a> {
+    pub(crate) connection: Connection,
+    upload: Outgoing,
+    /// The target takes no more of the request; what it says about that may still arrive.
+    upload_broken: Option<io::Error>,
+    asked: Asked,
+    upgrade_asked: bool,
+    /// The beginning of a reply's head that came in pieces.
+    partial: Vec<u8>,
+    timeout: &'a Timeouts,
+    url: &'a str,
+}
+
+/// A reply that has begun.
+pub(crate) struct Begun {
+    pub(crate) connection: Connection,
+    /// The upload, where the reply came before its end.
+    pub(crate) upload: Option<Outgoing>,
+    /// The target took everything it was sent so far, so the connection may serve again.
+    pub(crate) intact: bool,
+    pub(crate) head: ReplyHead,
+    pub(crate) parsed: ResponseHead,
+    pub(crate) decoder: Decoder,
+    /// The part of the body that came with the head.
+    pub(crate) ahead: Vec<u8>,
+    /// What followed the whole reply, or the first bytes of an upgraded connection.
+    pub(crate) behind: Vec<u8>,
+}
+
+/// Why there is no reply.
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    /// The target closed or reset without a byte of a reply: a pooled connection may have been stale.
+    pub(crate) silent: bool,
+}
+
+/// What a target's head may measure. Servers send far more than clients do: cookies, policies, links.
+const LIMITS: http1::Limits =
+    http1::Limits { head_bytes_max: 256 * 1024, target_bytes_max: 0, headers_max: 512 };
+
+/// Interim replies before the real one. More is a target that plays games.
+const INTERIM_MAX: usize = 16;
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(
+        connection: Connection,
+        head: &RequestHead,
+        host: Option<&str>,
+        body: Body,
+        timeout: &'a Timeouts,
+        url: &'a str,
+    ) -> Call<'a> {
+        let chunked = body.remaining().is_none();
+        let asked = Asked { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
+        let written = written(head, host, &body, chunked);
+        Call {
+            connection,
+            upload: Outgoing::new(written, body, chunked),
+            upload_broken: None,
+            asked,
+            upgrade_asked: head.headers.contains("upgrade"),
+            partial: Vec::new(),
+            timeout,
+            url,
+        }
+    }
+
+    /// Sends the request and waits for the reply to begin.
+    pub(crate) async fn begin(mut self) -> Result<Begun, Failure> {
+        self.connection.alarm.set(clock::now(), self.timeout.response);
+        let (head, parsed, rest) = poll_fn(|cx| self.poll_reply(cx)).await?;
+        if parsed.upgrade && !self.upgrade_asked {
+            return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
+        }
+        let mut decoder = Decoder::new(parsed.framing);
+        let mut ahead = Vec::new();
+        let taken = match parsed.upgrade {
+            true => 0,
+            false => decoder.decode(&rest, &mut ahead).map_err(|e| self.malformed(&e))?,
+        };
+        let behind = rest.get(taken..).unwrap_or_default().to_vec();
+        let intact = self.upload_broken.is_none();
+        let upload = (intact && !self.upload.is_done()).then_some(self.upload);
+        Ok(Begun { connection: self.connection, upload, intact, head, parsed, decoder, ahead, behind })
+    }
+
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
+        self.poll_upload(cx)?;
+        match self.poll_head(cx) {
+            Poll::Pending if self.connection.alarm.poll(cx).is_ready() => {
+                let why = format!("no reply within {:?}", self.timeout.response);
+                Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)))
+            }
+            other => other,
+        }
+    }
+
+    /// Sends on. The clock for the reply starts again with every piece, so a slow client is not the target's fault.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        if self.upload.is_done() || self.upload_broken.is_some() {
+            return Ok(());
+        }
+        let before = self.upload.payload_bytes();
+        match self.upload.poll(cx, &mut self.connection.wire) {
+            Poll::Ready(Err(Broken::Source(fault))) => return Err(Failure { fault, silent: false }),
+            Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        if self.upload.payload_bytes() != before {
+            self.connection.alarm.set(clock::now(), self.timeout.response);
+        }
+        Ok(())
+    }
+
+    /// Reads until a final head is complete. What follows it stays in the scratch buffer.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
+        let mut interim = 0;
+        let mut input = scratch::lend();
+        input.append(&mut self.partial);
+        loop {
+            if let Some((parsed, head)) = self.parse(&input)? {
+                cut(&mut input, parsed.head_len);
+                let Some(head) = head else {
+                    interim += 1;
+                    if interim > INTERIM_MAX {
+                        return Poll::Ready(Err(self.failure(Kind::UpstreamMalformed, "too many 1xx", false)));
+                    }
+                    continue;
+                };
+                return Poll::Ready(Ok((head, parsed, input)));
+            }
+            match self.connection.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+                Poll::Pending => {
+                    self.partial = input.to_vec();
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.closed(None, input.is_empty()))),
+                Poll::Ready(Err(e)) => return Poll::Ready(Err(self.closed(Some(e), input.is_empty()))),
+                Poll::Ready(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// The head at the front of the input, if it is complete; an interim one is not copied.
+    fn parse(&mut self, input: &[u8]) -> Result<Option<(ResponseHead, Option<ReplyHead>)>, Failure> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        message::with_lines(|lines| {
+            let parsed = http1::parse_response(input, &LIMITS, self.asked, lines).map_err(|e| self.malformed(&e))?;
+            let Some(parsed) = parsed else { return Ok(None) };
+            let bytes = input.get(..parsed.head_len).unwrap_or(input);
+            let head = (!is_interim(&parsed)).then(|| ReplyHead::copied(bytes, lines, parsed.status, parsed.reason));
+            Ok(Some((parsed, head)))
+        })
+    }
+
+    fn closed(&mut self, error: Option<io::Error>, silent: bool) -> Failure {
+        let why = match self.upload_broken.take().or(error) {
+            Some(e) => format!("closed before its reply: {e}"),
+            None => "closed before its reply".to_owned(),
+        };
+        self.failure(Kind::UpstreamReset, &why, silent)
+    }
+
+    fn malformed(&self, error: &http1::Error) -> Failure {
+        self.failure(Kind::UpstreamMalformed, &error.to_string(), false)
+    }
+
+    fn failure(&self, kind: Kind, why: &str, silent: bool) -> Failure {
+        Failure { fault: Fault::new(kind, format!("{}: {why}", self.url)), silent }
+    }
+}
+
+fn cut(input: &mut Vec<u8>, len: usize) {
+    let len = len.min(input.len());
+    input.drain(..len);
+}
+
+fn is_interim(parsed: &ResponseHead) -> bool {
+    parsed.status < 200 && !parsed.upgrade
+}
+
+/// The head as it goes out: the lines as they are, the host, and how the body is framed.
+fn written(head: &RequestHead, host: Option<&str>, body: &Body, chunked: bool) -> Scratch {
+    let mut out = scratch::lend();
+    head.write_to(&mut out);
+    if let Some(host) = host {
+        out.extend_from_slice(b"Host: ");
+        out.extend_from_slice(host.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    match body.remaining() {
+        _ if chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Some(n) if n > 0 && !head.headers.contains("content-length") => {
+            out.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes());
+        }
+        _ => {}
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}

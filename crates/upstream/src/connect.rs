@@ -1,0 +1,114 @@
+//! Opening connections to a target: look-up, TCP, TLS, each within the connect timeout.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use kit::{Alarm, Wire};
+use telemetry::UpstreamMetrics;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::Upstream;
+use crate::breaker::Place;
+use crate::target::Target;
+
+/// An open connection to a target, in use or idle.
+pub(crate) struct Connection {
+    pub(crate) wire: Wire,
+    pub(crate) alarm: Alarm,
+    /// It has carried an exchange before, so the target may have closed it meanwhile.
+    pub(crate) reused: bool,
+    /// Held for the connection's life.
+    pub(crate) open: Open,
+}
+
+/// Counts an open connection, in the breaker and in the metrics.
+pub(crate) struct Open {
+    metrics: Arc<UpstreamMetrics>,
+    worker: usize,
+    _place: Place,
+}
+
+/// More addresses of one name than this are not tried for one connection.
+const ADDRESSES_TRIED_MAX: usize = 4;
+
+impl Upstream {
+    /// Opens a connection to a target.
+    pub(crate) async fn connect(&self, target: &Target, worker: usize) -> Result<Connection, Fault> {
+        let metrics = self.metrics.pool(worker);
+        let place = self.limits.connections.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        let _pending = self.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        let time = self.settings().timeout.connect;
+        let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {
+            Err(Fault::new(Kind::ConnectTimeout, format!("{}: no connection within {time:?}", target.url())))
+        });
+        let wire = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
+        metrics.connections_created.add(1);
+        metrics.connections_open.add(1);
+        let open = Open { metrics: self.metrics.clone(), worker, _place: place };
+        Ok(Connection { wire, alarm: Alarm::default(), reused: false, open })
+    }
+
+    async fn open(&self, target: &Target) -> Result<Wire, Fault> {
+        if target.addresses().is_empty() {
+            target.look_up().await.map_err(|e| failure(target, &e))?;
+        }
+        let socket = dial(target).await.map_err(|e| failure(target, &e))?;
+        // Small writes must not wait for acknowledgements; a socket that refuses the option still works.
+        let _slower = socket.set_nodelay(true);
+        if !target.settings().https {
+            return Ok(Wire::Plain(socket));
+        }
+        let refused = |e: &dyn std::fmt::Display| {
+            Fault::new(Kind::UpstreamTls, format!("{}: TLS: {e}", target.url()))
+        };
+        let tls = &self.settings().tls;
+        let name = tls.server_name(&target.settings().host).map_err(|e| refused(&e))?;
+        let stream = TlsConnector::from(tls.config()).connect(name, socket).await.map_err(|e| refused(&e))?;
+        Ok(Wire::Wrapped(Box::new(stream)))
+    }
+}
+
+/// Tries the target's addresses, beginning with the next in turn.
+async fn dial(target: &Target) -> io::Result<TcpStream> {
+    let tries = target.addresses().len().clamp(1, ADDRESSES_TRIED_MAX);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for _ in 0..tries {
+        let Some(address) = target.next_address() else { break };
+        match TcpStream::connect(address).await {
+            Ok(socket) => return Ok(socket),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+fn failure(target: &Target, e: &io::Error) -> Fault {
+    Fault::new(Kind::ConnectFailure, format!("{}: {e}", target.url()))
+}
+
+impl Target {
+    /// Asks the system's resolver for the target's addresses and keeps them.
+    pub(crate) async fn look_up(&self) -> io::Result<()> {
+        let settings = self.settings();
+        let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await?;
+        let mut addresses: Vec<SocketAddr> = found.collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        match addresses.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+            false => {
+                self.set_addresses(addresses);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.metrics.pool(self.worker).connections_open.add(-1);
+    }
+}

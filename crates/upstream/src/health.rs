@@ -1,0 +1,138 @@
+//! Background work for one upstream, at its own pace: name look-ups and active health checks. It ends when the upstream
+//! is gone.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use kit::{Alarm, clock};
+use message::{Body, Protocol, RequestHead};
+
+use crate::Upstream;
+use crate::call::Call;
+use crate::settings::Health;
+use crate::target::Target;
+
+/// Starts the background work of an upstream on this thread's local set.
+pub fn maintain(upstream: &Arc<Upstream>) {
+    for at in 0..upstream.targets.len() {
+        kit::spawn(refresh(Arc::downgrade(upstream), at));
+        if upstream.settings.health.is_some() {
+            kit::spawn(check(Arc::downgrade(upstream), at));
+        }
+    }
+}
+
+/// Looks the target's name up again and again. A failed look-up keeps the addresses of the last good one.
+async fn refresh(upstream: Weak<Upstream>, at: usize) {
+    loop {
+        let pause = {
+            let Some(upstream) = upstream.upgrade() else { return };
+            let Some(target) = upstream.targets.get(at) else { return };
+            if target.settings().host.parse::<std::net::IpAddr>().is_ok() {
+                return;
+            }
+            if let Err(e) = target.look_up().await {
+                tracing::warn!(upstream = upstream.settings.name, target = %target.url(), "name look-up failed: {e}");
+            }
+            upstream.settings.dns_refresh
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Probes the target again and again and takes it out or back in after enough results in a row.
+async fn check(upstream: Weak<Upstream>, at: usize) {
+    let mut streak = Streak::default();
+    loop {
+        let pause = {
+            let Some(upstream) = upstream.upgrade() else { return };
+            let (Some(target), Some(health)) = (upstream.targets.get(at), &upstream.settings.health) else { return };
+            let probed = upstream.probe(target, health).await;
+            let was = target.is_healthy();
+            let now = streak.after(probed.is_ok(), was, health);
+            if now != was {
+                target.set_healthy(now);
+                let why = probed.err().unwrap_or_else(|| "probes succeed again".to_owned());
+                tracing::warn!(upstream = upstream.settings.name, target = %target.url(), healthy = now, "{why}");
+            }
+            jittered(health.interval)
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Results of the same kind in a row.
+#[derive(Default)]
+struct Streak {
+    good: bool,
+    len: u32,
+}
+
+impl Streak {
+    /// Whether the target is healthy after one more result.
+    fn after(&mut self, good: bool, was: bool, health: &Health) -> bool {
+        self.len = if self.good == good { self.len.saturating_add(1) } else { 1 };
+        self.good = good;
+        match good {
+            true => was || self.len >= health.healthy_after,
+            false => was && self.len < health.unhealthy_after,
+        }
+    }
+}
+
+/// Up to a tenth earlier, so that many targets are not probed in one burst.
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(1.0 - fastrand::f64() / 10.0)
+}
+
+impl Upstream {
+    /// One probe on a connection of its own.
+    async fn probe(&self, target: &Target, health: &Health) -> Result<(), String> {
+        let probe = tokio::time::timeout(health.timeout, self.probe_untimed(target, health));
+        probe.await.unwrap_or_else(|_| Err(format!("probe: nothing within {:?}", health.timeout)))
+    }
+
+    async fn probe_untimed(&self, target: &Target, health: &Health) -> Result<(), String> {
+        let mut connection = self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
+        let Some(path) = &health.path else { return Ok(()) };
+        connection.alarm = Alarm::default();
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
+        for (name, value) in [("connection", &b"close"[..]), ("user-agent", b"tidegate-health")] {
+            head.headers.add(name, value).map_err(|_| "the probe cannot be written".to_owned())?;
+        }
+        let timeout = &self.settings.timeout;
+        let call = Call::new(connection, &head, Some(target.authority()), Body::Empty, timeout, target.url());
+        let began = clock::now();
+        let begun = call.begin().await.map_err(|failure| failure.fault.to_string())?;
+        let status = begun.parsed.status;
+        match health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
+            true => Ok(()),
+            false => Err(format!("probe: status {status} after {:?}", clock::now().duration_since(began))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_enough_results_in_a_row_to_change() {
+        let health = Health {
+            path: None,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            unhealthy_after: 2,
+            healthy_after: 3,
+            statuses: vec![(200, 399)],
+        };
+        let mut streak = Streak::default();
+        let mut healthy = true;
+        let results = [false, true, false, false, true, true, false, true, true, true];
+        let expected = [true, true, true, false, false, false, false, false, false, true];
+        for (good, expected) in results.into_iter().zip(expected) {
+            healthy = streak.after(good, healthy, &health);
+            assert_eq!(healthy, expected);
+        }
+    }
+}

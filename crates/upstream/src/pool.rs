@@ -1,0 +1,103 @@
+//! Idle connections, per worker. A worker never touches another's, so nothing here is locked.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use kit::clock::{self, Instant};
+
+use crate::Upstream;
+use crate::balance::Turn;
+use crate::connect::Connection;
+
+/// What one worker keeps for one upstream.
+pub(crate) struct Pool {
+    upstream: Weak<Upstream>,
+    worker: usize,
+    /// By target; the most recently used last.
+    idle: RefCell<Vec<Vec<Idle>>>,
+    pub(crate) turn: RefCell<Turn>,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+thread_local! {
+    static POOLS: RefCell<HashMap<u64, Rc<Pool>>> = RefCell::default();
+}
+
+impl Upstream {
+    /// This worker's pool, made on first use.
+    pub(crate) fn pool(self: &Arc<Upstream>, worker: usize) -> Rc<Pool> {
+        POOLS.with_borrow_mut(|pools| {
+            let pool = pools.entry(self.serial).or_insert_with(|| {
+                let idle = (0..self.targets.len()).map(|_| Vec::new()).collect();
+                let (idle, turn) = (RefCell::new(idle), RefCell::default());
+                Rc::new(Pool { upstream: Arc::downgrade(self), worker, idle, turn })
+            });
+            pool.clone()
+        })
+    }
+}
+
+impl Pool {
+    /// A connection that is idle and still open. The most recently used first: it is the least likely to be stale, and
+    /// the others get the chance to time out.
+    pub(crate) fn take(&self, target: usize) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        let list = idle.get_mut(target)?;
+        while let Some(mut entry) = list.pop() {
+            self.count_idle(-1);
+            if entry.connection.wire.is_quiet() {
+                return Some(entry.connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request.
+    pub(crate) fn give(&self, target: usize, mut connection: Connection) {
+        let Some(upstream) = self.upstream.upgrade() else { return };
+        let mut idle = self.idle.borrow_mut();
+        let Some(list) = idle.get_mut(target).filter(|list| list.len() < upstream.settings().idle_max) else {
+            return;
+        };
+        connection.reused = true;
+        connection.alarm.clear();
+        list.push(Idle { connection, since: clock::now() });
+        self.count_idle(1);
+    }
+
+    /// Closes what has been idle too long, and what the target has closed.
+    fn sweep(&self, upstream: &Upstream, now: Instant) {
+        let idle_max = upstream.settings().timeout.idle;
+        for list in self.idle.borrow_mut().iter_mut() {
+            let before = list.len();
+            list.retain_mut(|i| now.duration_since(i.since) < idle_max && i.connection.wire.is_quiet());
+            self.count_idle(-i64::try_from(before - list.len()).unwrap_or_default());
+        }
+    }
+
+    fn count_idle(&self, n: i64) {
+        if let Some(upstream) = self.upstream.upgrade() {
+            upstream.metrics.pool(self.worker).connections_idle.add(n);
+        }
+    }
+}
+
+/// Closes this worker's idle connections that are past their time, and drops the pools of upstreams that are gone.
+pub fn sweep() {
+    let now = clock::now();
+    POOLS.with_borrow_mut(|pools| {
+        pools.retain(|_, pool| match pool.upstream.upgrade() {
+            Some(upstream) => {
+                pool.sweep(&upstream, now);
+                true
+            }
+            None => false,
+        });
+    });
+}

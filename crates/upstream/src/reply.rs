@@ -1,0 +1,216 @@
+//! The body of a reply, pulled from the target's connection. At its end the connection goes back to the pool; dropped
+//! before, it is closed.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use http1::Decoder;
+use kit::clock;
+use kit::scratch::{self, SCRATCH_BYTES};
+use message::{Body, Broken, Fill, Outgoing, Reply, Source, Trailers, Tunnel};
+
+use crate::breaker::Place;
+use crate::call::Begun;
+use crate::connect::Connection;
+use crate::pool::Pool;
+use crate::target::InFlight;
+
+/// Where a connection goes back to, and what an exchange holds until then.
+pub(crate) struct Hold {
+    pub(crate) pool: Rc<Pool>,
+    pub(crate) target: usize,
+    pub(crate) url: std::sync::Arc<str>,
+    /// Between two pieces of the body.
+    pub(crate) timeout: Duration,
+    pub(crate) _place: Place,
+    pub(crate) _in_flight: InFlight,
+    pub(crate) _active: Active,
+}
+
+/// Counts a request as active in the metrics of its worker.
+pub(crate) struct Active {
+    pub(crate) metrics: std::sync::Arc<telemetry::UpstreamMetrics>,
+    pub(crate) worker: usize,
+}
+
+/// A body still arriving.
+struct Incoming {
+    connection: Connection,
+    upload: Option<Outgoing>,
+    decoder: Decoder,
+    ahead: Vec<u8>,
+    /// The connection may serve again, as far as is known yet.
+    reusable: bool,
+    timeout: Option<Duration>,
+}
+
+/// An incoming body with what it holds; both end together.
+struct Held {
+    incoming: Option<(Incoming, Hold)>,
+    trailers: Trailers,
+    remaining: Option<u64>,
+}
+
+/// Turns a reply that has begun into one that can be passed on.
+pub(crate) fn reply(begun: Begun, hold: Hold) -> Reply {
+    if begun.parsed.upgrade {
+        let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
+        let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
+        return Reply { head: begun.head, body: Body::Empty, tunnel: Some(tunnel) };
+    }
+    let endless = begun.head.headers.get("content-type").is_some_and(is_event_stream);
+    let incoming = Incoming {
+        reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
+        timeout: (!endless).then_some(hold.timeout),
+        connection: begun.connection,
+        upload: begun.upload,
+        decoder: begun.decoder,
+        ahead: begun.ahead,
+    };
+    Reply { head: begun.head, body: incoming.body(hold), tunnel: None }
+}
+
+/// Such a stream may be silent for as long as it likes; that its client has gone is noticed on the other side.
+fn is_event_stream(content_type: &[u8]) -> bool {
+    let name = b"text/event-stream";
+    content_type.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name))
+}
+
+impl Incoming {
+    /// A body at hand where all of it came with the head and nothing is left to do for the connection.
+    fn body(mut self, hold: Hold) -> Body {
+        let complete = self.decoder.is_done() && self.upload.is_none();
+        if complete && self.decoder.trailers().is_empty() {
+            let bytes = std::mem::take(&mut self.ahead);
+            self.finish(hold);
+            return Body::whole(bytes.into());
+        }
+        self.connection.alarm.clear();
+        let remaining = self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
+        Body::Stream(Box::new(Held { incoming: Some((self, hold)), trailers: Trailers::new(), remaining }))
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, url: &str) -> Poll<Result<Fill, Fault>> {
+        if !self.ahead.is_empty() {
+            out.append(&mut self.ahead);
+            self.ahead = Vec::new();
+            return Poll::Ready(Ok(self.fill()));
+        }
+        self.poll_upload(cx)?;
+        if self.decoder.is_done() {
+            return Poll::Ready(Ok(Fill::End));
+        }
+        match self.poll_read(cx, out, url) {
+            Poll::Pending => self.poll_alarm(cx, url),
+            Poll::Ready(read) => {
+                self.connection.alarm.clear();
+                Poll::Ready(read.map(|()| self.fill()))
+            }
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        if self.decoder.is_done() { Fill::End } else { Fill::More }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, url: &str) -> Poll<Result<(), Fault>> {
+        let reset = |why: &dyn std::fmt::Display| Fault::new(Kind::UpstreamReset, format!("{url}: in the body: {why}"));
+        let wire = &mut self.connection.wire;
+        let read = match self.decoder.remaining() {
+            Some(n) => {
+                let room = usize::try_from(n).unwrap_or(SCRATCH_BYTES).min(SCRATCH_BYTES);
+                let read = ready!(wire.poll_read_into(cx, out, room)).map_err(|e| reset(&e))?;
+                self.decoder.advance(read);
+                read
+            }
+            None => {
+                let mut input = scratch::lend();
+                let read = ready!(wire.poll_read_into(cx, &mut input, SCRATCH_BYTES)).map_err(|e| reset(&e))?;
+                let malformed = |e| Fault::new(Kind::UpstreamMalformed, format!("{url}: {e}"));
+                let taken = self.decoder.decode(&input, out).map_err(malformed)?;
+                // Bytes nobody asked for: the connection cannot be trusted with another request.
+                self.reusable &= taken == input.len();
+                read
+            }
+        };
+        if read == 0 {
+            self.reusable = false;
+            self.decoder.end_of_input().map_err(|e| reset(&e))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, url: &str) -> Poll<Result<Fill, Fault>> {
+        let Some(timeout) = self.timeout else { return Poll::Pending };
+        let alarm = &mut self.connection.alarm;
+        if !alarm.is_set() {
+            alarm.set(clock::now(), timeout);
+        }
+        ready!(alarm.poll(cx));
+        let why = format!("{url}: the body paused for {timeout:?}");
+        Poll::Ready(Err(Fault::new(Kind::UpstreamTimeout, why)))
+    }
+
+    /// Goes on sending the request while its reply is read.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let Some(upload) = &mut self.upload else { return Ok(()) };
+        match upload.poll(cx, &mut self.connection.wire) {
+            Poll::Pending => return Ok(()),
+            Poll::Ready(Ok(())) => {}
+            // The target no longer listens. Its reply goes on all the same.
+            Poll::Ready(Err(Broken::Peer(_))) => self.reusable = false,
+            Poll::Ready(Err(Broken::Source(fault))) => return Err(fault),
+        }
+        self.upload = None;
+        Ok(())
+    }
+
+    /// Gives the connection back if it can serve again.
+    fn finish(self, hold: Hold) {
+        if self.reusable && self.upload.is_none() {
+            hold.pool.give(hold.target, self.connection);
+        }
+    }
+}
+
+impl Source for Held {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let Some((incoming, hold)) = &mut self.incoming else { return Poll::Ready(Ok(Fill::End)) };
+        let before = out.len();
+        let fill = ready!(incoming.poll_fill(cx, out, &hold.url));
+        if let Some(remaining) = &mut self.remaining {
+            let added = u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
+            *remaining = remaining.saturating_sub(added);
+        }
+        if fill.as_ref().is_ok_and(|fill| *fill == Fill::End)
+            && let Some((incoming, hold)) = self.incoming.take()
+        {
+            self.trailers = incoming.decoder.trailers().to_vec();
+            incoming.finish(hold);
+        }
+        Poll::Ready(fill)
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.remaining
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        std::mem::take(&mut self.trailers)
+    }
+}
+
+impl Active {
+    pub(crate) fn new(metrics: std::sync::Arc<telemetry::UpstreamMetrics>, worker: usize) -> Active {
+        metrics.pool(worker).requests_active.add(1);
+        Active { metrics, worker }
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.metrics.pool(self.worker).requests_active.add(-1);
+    }
+}

@@ -1,0 +1,175 @@
+//! What an upstream is, as `compile` settles it. Plain data; two equal settings may share one [`crate::Upstream`].
+
+use std::time::Duration;
+
+/// Everything an operator can say about an upstream, defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub name: String,
+    pub targets: Vec<TargetSettings>,
+    pub balance: Balance,
+    pub timeout: Timeouts,
+    pub retry: Retry,
+    /// Active probes, where configured.
+    pub health: Option<Health>,
+    /// Ejection of targets that keep failing, where configured.
+    pub outlier: Option<Outlier>,
+    pub breaker: Breaker,
+    /// Idle connections kept per worker and target.
+    pub idle_max: usize,
+    /// How often a target's name is looked up again.
+    pub dns_refresh: Duration,
+    /// For `https` targets.
+    pub tls: tls::Client,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetSettings {
+    pub https: bool,
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    pub port: u16,
+    /// Share of the traffic, relative to the others. At least 1.
+    pub weight: u32,
+}
+
+impl TargetSettings {
+    /// `http://host:port`, as it is shown in logs and metrics.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.https { "https" } else { "http" }, self.authority())
+    }
+
+    /// `host:port`, with the port left out where it is the scheme's own.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match (self.https, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Balance {
+    RoundRobin,
+    LeastRequests,
+    /// The same key goes to the same target as long as it is healthy; losing one target moves only its keys.
+    Hash(HashKey),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashKey {
+    Client,
+    Path,
+    Header(String),
+    Cookie(String),
+}
+
+/// The `Host` the upstream sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostSent {
+    /// The client's.
+    AsItCame,
+    /// The target's own host and port.
+    Target,
+    Named(Box<str>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect: Duration,
+    /// Until the reply's head is there, and between two pieces of its body. Not a total: streams may last.
+    pub response: Duration,
+    /// How long an unused connection is kept.
+    pub idle: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first.
+    pub attempts: u32,
+    pub on: RetryOn,
+    /// A body up to this size is kept so that it can be sent again.
+    pub body_bytes_max: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RetryOn {
+    pub connect_failure: bool,
+    /// The connection was closed or reset before a reply began.
+    pub reset: bool,
+    pub timeout: bool,
+    pub statuses: Vec<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Without a path, a TCP connection that opens is healthy enough.
+    pub path: Option<String>,
+    pub interval: Duration,
+    pub timeout: Duration,
+    pub unhealthy_after: u32,
+    pub healthy_after: u32,
+    /// Inclusive ranges of statuses that count as healthy.
+    pub statuses: Vec<(u16, u16)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlier {
+    /// Faults and 5xx replies in a row after which a target is ejected.
+    pub consecutive_faults: u32,
+    /// For how long; longer each time it happens again.
+    pub eject: Duration,
+    /// Never eject more than this share of the targets.
+    pub max_ejected_percent: u32,
+}
+
+/// Limits over all workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breaker {
+    pub connections: u32,
+    /// Exchanges in flight.
+    pub requests: u32,
+    /// Exchanges waiting for a connection to open.
+    pub pending: u32,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Settings with that many targets on loopback and every optional thing off.
+    pub(crate) fn settings(targets: usize) -> Settings {
+        let target = |n: usize| TargetSettings {
+            https: false,
+            host: "127.0.0.1".to_owned(),
+            port: 1000 + u16::try_from(n).unwrap(),
+            weight: 1,
+        };
+        Settings {
+            name: "u".to_owned(),
+            targets: (0..targets).map(target).collect(),
+            balance: Balance::RoundRobin,
+            timeout: Timeouts {
+                connect: Duration::from_secs(1),
+                response: Duration::from_secs(5),
+                idle: Duration::from_secs(60),
+            },
+            retry: Retry { attempts: 0, on: RetryOn::default(), body_bytes_max: 65536 },
+            health: None,
+            outlier: None,
+            breaker: Breaker { connections: 100, requests: 100, pending: 100 },
+            idle_max: 100,
+            dns_refresh: Duration::from_secs(5),
+            tls: tls::Client::new(&tls::ClientSpec { verify: true, ..Default::default() }).unwrap(),
+        }
+    }
+
+    #[test]
+    fn authorities_leave_out_the_schemes_own_port() {
+        let target = |https, host: &str, port| TargetSettings { https, host: host.to_owned(), port, weight: 1 };
+        assert_eq!(target(false, "a", 80).url(), "http://a");
+        assert_eq!(target(true, "a", 80).url(), "https://a:80");
+        assert_eq!(target(true, "::1", 8443).url(), "https://[::1]:8443");
+    }
+}

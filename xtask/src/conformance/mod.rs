@@ -1,0 +1,172 @@
+//! Foreign test suites, packed as plain data, run against the gateway.
+//!
+//! Owns the command line, where results are written and the closing lines. What a suite's cases
+//! mean is the business of that suite's module.
+
+mod echo;
+mod gateway;
+mod http1;
+mod pack;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+
+const HELP: &str = "\
+Runs a pack of foreign tests and prints how many pass.
+
+usage: cargo xtask conformance SUITE PACK.tar.gz [OPTIONS]
+
+suites:
+  http1    malformed, smuggled and plain HTTP/1.1 requests, sent byte for byte
+
+options:
+  --gateway PATH        this binary, instead of building the gateway
+  --target HOST:PORT    whatever listens there, instead of starting a gateway
+  --echo HOST:PORT      where the echo upstream listens (default: a free port); point the
+                        server given as --target here
+  --connections N       cases at the same time (default 16)
+  --only TEXT           only cases whose id contains this
+
+The cases that do not pass are written to target/conformance/SUITE.txt.
+Exit code 0: no scored case fails, 1: some do, 2: usage.
+
+examples:
+  cargo xtask conformance http1 http1.tar.gz
+  cargo xtask conformance http1 http1.tar.gz --target 127.0.0.1:8080 --echo 127.0.0.1:9000
+";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) pack: PathBuf,
+    pub(crate) gateway: Option<PathBuf>,
+    pub(crate) target: Option<String>,
+    pub(crate) echo: String,
+    pub(crate) connections: usize,
+    pub(crate) only: String,
+}
+
+/// What a suite found.
+pub(crate) struct Outcome {
+    /// Lines to print above the last one.
+    pub(crate) summary: String,
+    /// What did not pass, for the file.
+    pub(crate) complaints: String,
+    /// Of the scored cases.
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) scored: usize,
+}
+
+/// Runs a suite. True: nothing failed.
+pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
+    let (suite, rest) = match words {
+        ["--help" | "-h", ..] | [_, "--help" | "-h", ..] => {
+            print!("{HELP}");
+            return Ok(true);
+        }
+        [suite, rest @ ..] => (*suite, rest),
+        [] => return Err(Failure::Usage(HELP.to_owned())),
+    };
+    let outcome = match suite {
+        "http1" => http1::run(&options(rest)?)?,
+        other => return Err(Failure::Usage(format!("no suite `{other}`\n\n{HELP}"))),
+    };
+    let path = write_complaints(suite, &outcome.complaints)?;
+    println!("{}", outcome.summary);
+    println!("what did not pass: {}", path.display());
+    println!("{suite}: passed {} of {}", outcome.passed, outcome.scored);
+    Ok(outcome.failed == 0)
+}
+
+fn options(words: &[&str]) -> Result<Options, Failure> {
+    let mut options = Options {
+        pack: PathBuf::new(),
+        gateway: None,
+        target: None,
+        echo: "127.0.0.1:0".to_owned(),
+        connections: 16,
+        only: String::new(),
+    };
+    let mut rest = words;
+    while let [word, after @ ..] = rest {
+        let value = after.first().copied();
+        let option = word.starts_with("--");
+        rest = if option { after.get(1..).unwrap_or_default() } else { after };
+        match (*word, value) {
+            ("--gateway", Some(path)) => options.gateway = Some(PathBuf::from(path)),
+            ("--target", Some(address)) => options.target = Some(address.to_owned()),
+            ("--echo", Some(address)) => address.clone_into(&mut options.echo),
+            ("--only", Some(text)) => text.clone_into(&mut options.only),
+            ("--connections", Some(number)) => {
+                options.connections = number.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
+                    Failure::Usage(format!("--connections takes a number above 0, not `{number}`"))
+                })?;
+            }
+            (word, _) if option => {
+                return Err(Failure::Usage(format!("what is `{word}`?\n\n{HELP}")));
+            }
+            (path, _) if options.pack.as_os_str().is_empty() => options.pack = PathBuf::from(path),
+            (word, _) => {
+                return Err(Failure::Usage(format!("one pack at a time, not `{word}` too")));
+            }
+        }
+    }
+    if options.pack.as_os_str().is_empty() {
+        return Err(Failure::Usage(format!("which pack?\n\n{HELP}")));
+    }
+    Ok(options)
+}
+
+fn write_complaints(suite: &str, text: &str) -> Result<PathBuf, Failure> {
+    let folder = target_folder().join("conformance");
+    let path = folder.join(format!("{suite}.txt"));
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(&path, text))
+        .map_err(|error| Failure::Broken(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}
+
+/// Where build output goes.
+pub(crate) fn target_folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace().join("target"),
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines() {
+        let found = options(&["a.tar.gz", "--target", "x:1", "--connections", "4"]).unwrap();
+        assert_eq!(found.pack, Path::new("a.tar.gz"));
+        assert_eq!((found.target.as_deref(), found.connections), (Some("x:1"), 4));
+        for bad in [
+            &[][..],
+            &["a", "b"],
+            &["a", "--connections", "0"],
+            &["a", "--what", "b"],
+            &["a", "--target"],
+            &["--target", "a"],
+        ] {
+            assert!(matches!(options(bad), Err(Failure::Usage(_))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_suites_are_usage_errors() {
+        assert!(matches!(run(&["nothing", "a"]), Err(Failure::Usage(_))));
+        assert!(matches!(run(&[]), Err(Failure::Usage(_))));
+    }
+}

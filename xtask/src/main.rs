@@ -1,0 +1,56 @@
+//! The project's own tasks: `cargo xtask TASK`.
+//!
+//! Owns what a developer runs beside `cargo build` and `cargo test`. Nothing of it is part of the
+//! gateway. Prints to standard output, and progress to standard error when that is a terminal.
+
+#![forbid(unsafe_code)]
+// A command line program talks by printing.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod conformance;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The project's tasks.
+
+usage: cargo xtask TASK [ARGUMENTS]
+
+tasks:
+  conformance SUITE PACK   run a pack of foreign tests; `cargo xtask conformance --help`
+";
+
+/// Why a task did not do its work. That it found something bad is not such a reason.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line makes no sense: exit code 2.
+    Usage(String),
+    /// Something that should work did not: exit code 1.
+    Broken(String),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["conformance", rest @ ..] => conformance::run(rest),
+        ["--help" | "-h" | "help"] => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        [] => Err(Failure::Usage(HELP.to_owned())),
+        [other, ..] => Err(Failure::Usage(format!("no task `{other}`\n\n{HELP}"))),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(Failure::Broken(text)) => {
+            eprintln!("error: {text}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(text)) => {
+            eprintln!("{text}");
+            ExitCode::from(2)
+        }
+    }
+}
