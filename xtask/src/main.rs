@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod conformance;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ usage: cargo xtask TASK [ARGUMENTS]
 
 tasks:
   conformance SUITE PACK   run a pack of foreign tests; `cargo xtask conformance --help`
+  tidy                     the rules of ARCHITECTURE.md and STYLE.md that a program can check
 ";
 
 /// Why a task did not do its work. That it found something bad is not such a reason.
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["conformance", rest @ ..] => conformance::run(rest),
+        ["tidy", rest @ ..] => tidy::run(rest),
         ["--help" | "-h" | "help"] => {
             print!("{HELP}");
             Ok(true)

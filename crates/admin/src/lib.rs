@@ -1,1 +1,53 @@
-//! (being written)
+//! The operators' HTTP API: health, metrics, the configuration and what became of it, and a page that shows it.
+//!
+//! Owns paths, documents and who may ask. Everything it shows and does goes through `control`; it never reaches past it to a plan,
+//! a worker or a file. It runs beside the workers, never on one.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod bounded;
+mod guard;
+mod openapi;
+mod page;
+mod paths;
+mod problem;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use bounded::Bounded;
+use control::Control;
+use std::io;
+use std::sync::Arc;
+use text::BODY_BYTES_MAX;
+use tokio::net::TcpListener;
+
+/// Connections at once. Operators, probes and scrapers are few; a client that opens more waits.
+pub const CONNECTIONS_MAX: usize = 256;
+
+/// Serves the API on a socket until `stop` resolves, and then lets running requests end.
+pub async fn serve(
+    listener: TcpListener,
+    control: Arc<Control>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let listener = Bounded::new(listener, CONNECTIONS_MAX);
+    axum::serve(listener, router(control)).with_graceful_shutdown(stop).await
+}
+
+fn router(control: Arc<Control>) -> Router {
+    let mut router = Router::new();
+    for (path, methods) in paths::all() {
+        router = router.route(path, methods);
+    }
+    router
+        .fallback(answer::no_such_path)
+        .method_not_allowed_fallback(answer::no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(guard::guard))
+        .with_state(control)
+}

@@ -18,10 +18,11 @@ mod policy;
 mod routes;
 mod upstreams;
 
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
 
-use config::{Config, Loaded, LogFormat, LogPath, Report};
+use config::{At, Config, Loaded, LogFormat, LogPath, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
@@ -53,6 +54,7 @@ pub fn compile(
     let routes = routes::check(config, &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
+    let admin = admin(config, previous, &mut report);
     if report.has_errors() {
         return Err(report);
     }
@@ -66,7 +68,7 @@ pub fn compile(
         table,
         workers,
         drain: config.shutdown.drain,
-        admin: config.admin.as_ref().map(|admin| admin.address.value.0),
+        admin,
         access_log,
     };
     Ok(Compiled { plan, warnings })
@@ -84,6 +86,24 @@ fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usi
     {
         let what = format!("there are {running} workers until the gateway is started again");
         report.warn(written.at, what, "restart it, or write the number that is running");
+    }
+    running
+}
+
+/// As written. Its socket is opened once, so a plan keeps what the one before has.
+fn admin(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<SocketAddr> {
+    let written = config.admin.as_ref().map(|admin| &admin.address);
+    let address = written.map(|address| address.value.0);
+    let running = previous.map_or(address, |plan| plan.admin);
+    if address != running {
+        let what = match running {
+            Some(running) => {
+                format!("the admin API stays at {running} until the gateway is started again")
+            }
+            None => "there is no admin API until the gateway is started again".to_owned(),
+        };
+        let at = written.map_or(At::file(0), |address| address.at);
+        report.warn(at, what, "restart it, or write what is running");
     }
     running
 }

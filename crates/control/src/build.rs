@@ -5,7 +5,7 @@ use crate::Report;
 use crate::file::Draft;
 use crate::watched::Contents;
 use compile::Compiled;
-use config::{Loaded, Sources};
+use config::{Loaded, LogPath, Sources};
 use plan::Plan;
 use std::io;
 use std::num::NonZero;
@@ -106,8 +106,14 @@ impl Input {
     /// Everything the configuration depends on, itself included.
     fn files(&self, loaded: &Loaded) -> Vec<PathBuf> {
         let (Input::Path(path) | Input::Text(_, path)) = self;
-        let mut files = vec![path.clone()];
-        files.extend(loaded.files.iter().filter(|file| *file != path).cloned());
-        files
+        let others = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
+        std::iter::once(path).chain(others).cloned().collect()
     }
+}
+
+/// Whether the gateway itself writes a file that its configuration names. Looking for changes in it would mean a reload for each line
+/// of the access log.
+fn is_written(file: &Path, loaded: &Loaded) -> bool {
+    let log = loaded.config.as_ref().and_then(|config| config.telemetry.access_log.as_ref());
+    matches!(log.map(|log| &log.path), Some(LogPath::File(path)) if path.as_path() == file)
 }

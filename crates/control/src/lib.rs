@@ -15,7 +15,7 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
-pub use config::Report;
+pub use config::{Report, json_schema};
 pub use plan::Plan;
 pub use status::{Failed, Status};
 pub use watch::POLL_EVERY;
@@ -150,33 +150,45 @@ impl Control {
         self.draining.store(true, Relaxed);
     }
 
-    /// Looks at the files again and brings what they say into service.
-    pub async fn reload(&self) -> Result<Outcome, Failure> {
+    /// Looks at the files again and brings what they say into service. Once begun it ends, even if the caller goes away: half a swap
+    /// would leave the workers with another plan than everybody else believes.
+    pub async fn reload(self: &Arc<Self>) -> Result<Outcome, Failure> {
+        let control = self.clone();
+        to_the_end(async move { control.take_turn(None).await }).await
+    }
+
+    /// Brings a text into service, and writes it to the file the program was started from, so that it survives a restart. Once begun
+    /// it ends, as [`Control::reload`] does.
+    pub async fn apply_text(self: &Arc<Self>, text: String) -> Result<Outcome, Failure> {
+        let control = self.clone();
+        to_the_end(async move { control.take_turn(Some(text)).await }).await
+    }
+
+    /// Everything there is to say about a text, without bringing it into service.
+    pub async fn check_text(&self, text: String) -> Result<Report, Failure> {
+        let input = Input::Text(text, self.path.clone());
+        blocking(move || build::check(&input)).await
+    }
+
+    /// One change, of a text or of the files.
+    async fn take_turn(&self, text: Option<String>) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
-        let result = match self.is_unchanged().await {
-            Ok(true) => Ok(Outcome::Unchanged(self.plan().generation)),
-            Ok(false) => self.change(Input::Path(self.path.clone())).await,
-            Err(failure) => Err(failure),
+        let result = match text {
+            Some(text) => self.apply(text).await,
+            None => self.look().await,
         };
         self.note(&result);
         result
     }
 
-    /// Brings a text into service, and writes it to the file the program was started from, so that it survives a restart.
-    pub async fn apply_text(&self, text: &str) -> Result<Outcome, Failure> {
-        let _turn = self.turn.lock().await;
-        let result = self.apply(text).await;
-        self.note(&result);
-        result
+    async fn look(&self) -> Result<Outcome, Failure> {
+        if self.is_unchanged().await? {
+            return Ok(Outcome::Unchanged(self.plan().generation));
+        }
+        self.change(Input::Path(self.path.clone())).await
     }
 
-    /// Everything there is to say about a text, without bringing it into service.
-    pub async fn check_text(&self, text: &str) -> Result<Report, Failure> {
-        let input = Input::Text(text.to_owned(), self.path.clone());
-        blocking(move || build::check(&input)).await
-    }
-
-    async fn apply(&self, text: &str) -> Result<Outcome, Failure> {
+    async fn apply(&self, text: String) -> Result<Outcome, Failure> {
         if self.path.is_dir() {
             let why = format!("{} is a folder: change the files in it", self.path.display());
             return Err(Failure::Unwritable(why));
@@ -184,7 +196,7 @@ impl Control {
         if self.config_text() == text && self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
-        self.change(Input::Text(text.to_owned(), self.path.clone())).await
+        self.change(Input::Text(text, self.path.clone())).await
     }
 
     /// Whether the files hold what the current plan was made from.
@@ -293,6 +305,17 @@ impl std::error::Error for Failure {}
 
 fn unwritable(error: io::Error) -> Failure {
     Failure::Unwritable(error.to_string())
+}
+
+/// Runs a change in a task of its own, so that it does not end with who asked for it: an admin client may hang up.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "kit::spawn is for tasks that stay on a worker; here is none"
+)]
+async fn to_the_end(
+    change: impl Future<Output = Result<Outcome, Failure>> + Send + 'static,
+) -> Result<Outcome, Failure> {
+    tokio::spawn(change).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
 }
 
 /// Runs what blocks beside the runtime: it also serves `/healthz`.

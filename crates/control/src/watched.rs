@@ -195,7 +195,7 @@ mod tests {
     fn files_that_only_one_knows_are_no_disagreement() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        let contents = Contents::read(&[a.clone()]);
+        let contents = Contents::read(std::slice::from_ref(&a));
         assert!(contents.agrees(&Contents::read(&[a, b])));
     }
 }

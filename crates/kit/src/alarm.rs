@@ -13,13 +13,17 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 
+/// A deadline that several holders in one task move.
+pub type SharedAlarm = std::rc::Rc<std::cell::RefCell<Alarm>>;
+
 /// One movable deadline. Unset, it never rings.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Alarm {
     deadline: Option<Instant>,
     timer: Option<Timer>,
 }
 
+#[derive(Debug)]
 struct Timer {
     sleep: Pin<Box<Sleep>>,
     rings: Instant,

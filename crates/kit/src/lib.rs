@@ -10,7 +10,7 @@ pub mod scratch;
 pub mod task;
 pub mod wire;
 
-pub use alarm::Alarm;
+pub use alarm::{Alarm, SharedAlarm};
 pub use task::spawn;
 pub use wire::{Duplex, Wire};
 

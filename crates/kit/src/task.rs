@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 
 /// Starts a task on this thread's local set. It ends with the worker's runtime at the latest.
@@ -17,9 +17,8 @@ where
 
 /// Runs a future and turns a panic inside it into an error that says what the panic said.
 ///
-/// What the future owned is dropped by the unwinding; nothing of it is used afterwards, so no broken state is seen.
-pub async fn contain<F: Future>(future: F) -> Result<F::Output, String> {
-    let mut future = pin!(future);
+/// Nothing of the future is used afterwards but its drop, so no broken state is seen.
+pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, String> {
     std::future::poll_fn(move |cx| {
         match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(&mut future).poll(cx))) {
             Ok(poll) => poll.map(Ok),

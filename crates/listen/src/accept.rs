@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use kit::Wire;
-use policy::Scheme;
+use policy::{Caller, Scheme};
 use telemetry::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -21,15 +21,11 @@ use crate::{h1, h2, proxy_protocol};
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) place: Place,
-    /// The client's end, or what the PROXY header said it is.
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
-    pub(crate) scheme: Scheme,
-    pub(crate) tls: Option<&'static str>,
+    pub(crate) caller: Rc<Caller>,
 }
 
-/// How long to leave a listener alone that is full, or for which the system has no descriptors. Short enough that a freed
-/// place is taken at once, long enough not to spin.
+/// How long to leave a listener alone for which the system has no descriptors. Short enough that a freed one is taken at
+/// once, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts until the door closes.
@@ -40,23 +36,16 @@ pub(crate) async fn run(worker: Rc<Worker>, door: Rc<Door>, socket: std::net::Tc
     };
     let watch = door.watch();
     loop {
-        if door.is_full() {
-            tokio::time::sleep(PAUSE).await;
-            if door.is_closing() {
-                return;
-            }
-            continue;
-        }
         let accepted = std::future::poll_fn(|cx| match watch.is_closing(cx.waker()) {
             true => Poll::Ready(None),
             false => listener.poll_accept(cx).map(Some),
         });
         match accepted.await {
             None => return,
-            Some(Ok((socket, peer))) => {
-                let place = door.enter(worker.index);
-                kit::spawn(connection(worker.clone(), place, socket, peer));
-            }
+            Some(Ok((socket, peer))) => match door.enter(worker.index) {
+                Some(place) => drop(kit::spawn(connection(worker.clone(), place, socket, peer))),
+                None => door.metrics.refused(worker.index, Refusal::ConnectionsMax),
+            },
             Some(Err(e)) => {
                 door.metrics.refused(worker.index, Refusal::Accept);
                 tracing::warn!(listener = door.listener().name, "accept: {e}");
@@ -69,7 +58,9 @@ pub(crate) async fn run(worker: Rc<Worker>, door: Rc<Door>, socket: std::net::Tc
 async fn connection(worker: Rc<Worker>, place: Place, socket: TcpStream, peer: SocketAddr) {
     let door = place.door.clone();
     let listener = door.listener();
-    let prepared = tokio::time::timeout(listener.timeout.tls, prepare(&listener, socket, peer)).await;
+    // Boxed, so that the handshake's memory is not the connection's for life.
+    let prepared = Box::pin(prepare(&listener, socket, peer, worker.index));
+    let prepared = tokio::time::timeout(listener.timeout.tls, prepared).await;
     let prepared = match prepared {
         Ok(Ok(prepared)) => prepared,
         Ok(Err((refusal, why))) => {
@@ -81,27 +72,17 @@ async fn connection(worker: Rc<Worker>, place: Place, socket: TcpStream, peer: S
             return tracing::debug!(listener = listener.name, %peer, "connection refused: handshake too slow");
         }
     };
-    let connection = Connection {
-        worker,
-        place,
-        peer: prepared.peer,
-        local: prepared.local,
-        scheme: prepared.scheme,
-        tls: prepared.tls,
-    };
+    let connection = Connection { worker, place, caller: Rc::new(prepared.caller) };
     if prepared.http2 {
-        h2::serve(prepared.wire, connection).await;
+        Box::pin(h2::serve(prepared.wire, connection)).await;
     } else if let Some((wire, connection)) = h1::serve(prepared.wire, connection).await {
-        h2::serve(wire, connection).await;
+        Box::pin(h2::serve(wire, connection)).await;
     }
 }
 
 struct Prepared {
     wire: Wire,
-    peer: SocketAddr,
-    local: SocketAddr,
-    scheme: Scheme,
-    tls: Option<&'static str>,
+    caller: Caller,
     http2: bool,
 }
 
@@ -109,6 +90,7 @@ async fn prepare(
     listener: &Arc<plan::Listener>,
     mut socket: TcpStream,
     peer: SocketAddr,
+    worker: usize,
 ) -> Result<Prepared, (Refusal, io::Error)> {
     let local = socket.local_addr().map_err(|e| (Refusal::Accept, e))?;
     let mut ends = (peer, local);
@@ -118,8 +100,8 @@ async fn prepare(
     }
     let (peer, local) = ends;
     let Some(tls) = &listener.tls else {
-        let wire = Wire::Plain(socket);
-        return Ok(Prepared { wire, peer, local, scheme: Scheme::Http, tls: None, http2: false });
+        let caller = Caller::new(peer, local, Scheme::Http, worker);
+        return Ok(Prepared { wire: Wire::Plain(socket), caller, http2: false });
     };
     let stream = TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
     let (_, session) = stream.get_ref();
@@ -129,5 +111,6 @@ async fn prepare(
         _ => "TLSv1.3",
     };
     let wire = Wire::Wrapped(Box::new(stream));
-    Ok(Prepared { wire, peer, local, scheme: Scheme::Https, tls: Some(version), http2 })
+    let caller = Caller { tls: Some(version), ..Caller::new(peer, local, Scheme::Https, worker) };
+    Ok(Prepared { wire, caller, http2 })
 }

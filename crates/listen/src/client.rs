@@ -126,16 +126,24 @@ impl Client {
         Poll::Ready(Err(Fault::new(Kind::RequestTimeout, why)))
     }
 
-    /// Ready when the client has gone while its reply is being made. Keeps what it pipelines meanwhile.
+    /// Ready when the client has gone while its reply is being made, also where it only closed its side.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX {
-            match ready!(self.wire.poll_read_into(cx, &mut self.buffer, PIPELINED_BYTES_MAX)) {
+        let broken = self.poll_broken(cx);
+        if self.half_closed { Poll::Ready(()) } else { broken }
+    }
+
+    /// Ready when the connection is broken while its reply is being made. A client that closed its side may still wait for it.
+    /// Keeps what it pipelines meanwhile; a body that is not read yet is read by whoever wants it.
+    pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.decoder.is_done() && !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX {
+            let mut ahead = scratch::lend();
+            match ready!(self.wire.poll_read_into(cx, &mut ahead, SCRATCH_BYTES)) {
                 Ok(0) => self.half_closed = true,
-                Ok(_) => {}
+                Ok(_) => self.buffer.extend_from_slice(&ahead),
                 Err(_) => return Poll::Ready(()),
             }
         }
-        if self.half_closed { Poll::Ready(()) } else { Poll::Pending }
+        Poll::Pending
     }
 }
 

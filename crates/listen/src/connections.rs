@@ -69,10 +69,6 @@ impl Door {
         self.cutting.get()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.open.load(Ordering::Relaxed) >= self.listener.borrow().limits.connections_max
-    }
-
     /// Tasks of this worker that have not ended: connections, and the accept loop.
     pub(crate) fn open_here(&self) -> usize {
         self.wakers.borrow().len()
@@ -84,11 +80,13 @@ impl Door {
         Watch { door: self.clone(), number, registered: Cell::new(false) }
     }
 
-    /// Takes a place for a connection that was accepted.
-    pub(crate) fn enter(self: &Rc<Door>, worker: usize) -> Place {
-        self.open.fetch_add(1, Ordering::Relaxed);
+    /// Takes a place for a connection that was accepted; none where all are taken, over all workers.
+    pub(crate) fn enter(self: &Rc<Door>, worker: usize) -> Option<Place> {
+        let max = self.listener.borrow().limits.connections_max;
+        let free = |open: usize| (open < max).then_some(open + 1);
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
         self.metrics.opened(worker);
-        Place { door: self.clone(), worker, watch: self.watch() }
+        Some(Place { door: self.clone(), worker, watch: self.watch() })
     }
 
     /// Begins the end: connections that wait for a request close, the others after the one they are in.

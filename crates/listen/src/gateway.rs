@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use plan::{AccessLogSettings, Plan};
 use telemetry::Telemetry;
 use telemetry::access::AccessLog;
 use tokio::sync::{mpsc, oneshot};
+use upstream::Upstream;
 
 use crate::sockets::Sockets;
 use crate::worker::{self, Order, Serving};
@@ -20,14 +21,23 @@ pub struct Gateway {
     workers: Vec<mpsc::Sender<Order>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     held: Mutex<Held>,
+    upkeep: mpsc::Sender<Arc<Plan>>,
+}
+
+/// The background work for the upstreams of every plan: look-ups and health checks. It runs beside the workers.
+pub struct Upkeep {
+    plans: mpsc::Receiver<Arc<Plan>>,
 }
 
 /// What outlives a plan because the next one may say the same.
 #[derive(Default)]
 struct Held {
     sockets: Sockets,
-    access_log: Option<(AccessLogSettings, Arc<AccessLog>)>,
+    access_log: Option<RunningLog>,
 }
+
+/// An access log with what its operator said about it.
+type RunningLog = (AccessLogSettings, Arc<AccessLog>);
 
 /// Orders wait for a worker that is busy; it never takes more than a moment.
 const ORDERS_MAX: usize = 16;
@@ -37,7 +47,7 @@ const ADOPT_MAX: Duration = Duration::from_secs(5);
 
 impl Gateway {
     /// Starts the workers. They listen nowhere until there is a plan.
-    pub fn start(workers: usize, telemetry: Arc<Telemetry>) -> io::Result<Gateway> {
+    pub fn start(workers: usize, telemetry: Arc<Telemetry>) -> io::Result<(Gateway, Upkeep)> {
         let mut senders = Vec::new();
         let mut threads = Vec::new();
         for index in 0..workers.max(1) {
@@ -47,7 +57,10 @@ impl Gateway {
             threads.push(thread.spawn(move || worker::run(index, orders, telemetry))?);
             senders.push(sender);
         }
-        Ok(Gateway { telemetry, workers: senders, threads: Mutex::new(threads), held: Mutex::default() })
+        let (upkeep, plans) = mpsc::channel(ORDERS_MAX);
+        let threads = Mutex::new(threads);
+        let gateway = Gateway { telemetry, workers: senders, threads, held: Mutex::default(), upkeep };
+        Ok((gateway, Upkeep { plans }))
     }
 
     /// Puts a plan into service on every worker. Sockets that cannot be bound, or a log that cannot be opened, refuse
@@ -55,8 +68,11 @@ impl Gateway {
     pub async fn publish(&self, plan: Arc<Plan>) -> Result<(), String> {
         let (sockets, access_log) = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            // Both may fail, so nothing is kept before both have succeeded.
             let access_log = held.access_log(&plan, &self.telemetry)?;
-            (held.sockets.bind(&plan.listeners, self.workers.len())?, access_log)
+            let sockets = held.sockets.bind(&plan.listeners, self.workers.len())?;
+            held.access_log = access_log.clone();
+            (sockets, access_log.map(|(_, log)| log))
         };
         let mut adopted = Vec::new();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
@@ -70,7 +86,7 @@ impl Gateway {
             let waited = tokio::time::timeout(ADOPT_MAX, done).await;
             waited.map_err(|_| "a worker is stuck".to_owned())?.map_err(|_| "a worker has ended".to_owned())?;
         }
-        Ok(())
+        self.upkeep.send(plan).await.map_err(|_| "the upkeep has ended".to_owned())
     }
 
     /// Where the listeners really are, by name: port 0 has become a number.
@@ -116,20 +132,31 @@ impl Gateway {
     }
 }
 
+impl Upkeep {
+    /// Runs until the gateway is gone. An upstream that a plan took over from the last one is kept up already.
+    pub async fn run(mut self) {
+        let mut kept: Vec<Weak<Upstream>> = Vec::new();
+        while let Some(plan) = self.plans.recv().await {
+            kept.retain(|upstream| upstream.strong_count() > 0);
+            for upstream in &plan.upstreams {
+                if !kept.iter().any(|known| known.as_ptr() == Arc::as_ptr(upstream)) {
+                    upstream::maintain(upstream);
+                    kept.push(Arc::downgrade(upstream));
+                }
+            }
+        }
+    }
+}
+
 impl Held {
     /// The running access log if the plan says the same about it, a new one if not.
-    fn access_log(&mut self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<Arc<AccessLog>>, String> {
-        let Some(settings) = &plan.access_log else {
-            self.access_log = None;
-            return Ok(None);
-        };
-        if let Some((_, log)) = self.access_log.as_ref().filter(|(known, _)| known == settings) {
-            return Ok(Some(log.clone()));
+    fn access_log(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningLog>, String> {
+        let Some(settings) = &plan.access_log else { return Ok(None) };
+        if let Some(running) = self.access_log.as_ref().filter(|(known, _)| known == settings) {
+            return Ok(Some(running.clone()));
         }
         let log = AccessLog::start(settings.format.clone(), settings.sink.clone(), telemetry)
             .map_err(|e| format!("the access log cannot be opened: {e}"))?;
-        let log = Arc::new(log);
-        self.access_log = Some((settings.clone(), log.clone()));
-        Ok(Some(log))
+        Ok(Some((settings.clone(), Arc::new(log))))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use http1::{Form, Framing, Version};
 use kit::scratch::{self, SCRATCH_BYTES};
-use kit::{Wire, clock};
+use kit::{SharedAlarm, Wire, clock};
 use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
 use policy::Exchange;
@@ -36,6 +36,8 @@ struct H1 {
     client: Shared,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
+    /// For what exchanges wait for outside; one timer for all of them.
+    alarm: SharedAlarm,
     first: bool,
 }
 
@@ -61,28 +63,37 @@ enum After {
     Close,
     /// The client may still be sending.
     Linger,
+    /// Close without a goodbye.
+    Cut,
+    /// Read past what is left of the request's body first.
+    Discard,
 }
 
 /// Serves a connection to its end, or hands it back if it turns out to speak HTTP/2.
 pub(crate) async fn serve(wire: Wire, connection: Connection) -> Option<(Wire, Connection)> {
     let listener = connection.place.door.listener();
     let client = Rc::new(RefCell::new(Client::new(wire, listener.timeout.body)));
-    let mut h1 = H1 { client, connection, listener, first: true };
+    let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
     loop {
         let after = match h1.next().await {
-            Next::Request(arrival) => Box::pin(h1.exchange(arrival)).await,
-            Next::Refused(fault) => h1.refuse(fault).await,
+            Next::Request(arrival) => h1.exchange(arrival).await,
+            Next::Refused(fault) => Box::pin(h1.refuse(fault)).await,
             Next::Http2 => return h1.into_http2(),
             Next::Close => After::Close,
         };
         match after {
             After::Next => h1.first = false,
+            After::Discard if Box::pin(h1.discard()).await => h1.first = false,
             After::Close => {
                 h1.shutdown().await;
                 return None;
             }
-            After::Linger => {
-                h1.linger().await;
+            After::Discard | After::Linger => {
+                Box::pin(h1.linger()).await;
+                return None;
+            }
+            After::Cut => {
+                h1.reset();
                 return None;
             }
         }
@@ -141,7 +152,7 @@ impl H1 {
 
     /// Makes a request of the input, if its head is complete. What follows the head goes to the client's buffer.
     fn parse(&self, client: &mut Client, input: &[u8]) -> Option<Next> {
-        if self.first && self.listener.http2 && self.connection.tls.is_none() && h2::may_be_preface(input) {
+        if self.first && self.listener.http2 && self.connection.caller.tls.is_none() && h2::may_be_preface(input) {
             if !h2::is_preface(input) {
                 return None;
             }
@@ -195,39 +206,51 @@ impl H1 {
     }
 
     /// One exchange, from its head to the end of its reply.
-    async fn exchange(&mut self, arrival: Arrival) -> After {
+    async fn exchange(&mut self, mut arrival: Arrival) -> After {
         let current = self.connection.worker.current();
-        let mut account = self.account(current.books);
-        account.asked_for(&arrival.request.head);
+        let mut account = self.account(current.books.clone());
+        let request = &mut arrival.request;
+        account.asked_for(&request.head);
         let asked = Asked {
-            protocol: arrival.request.head.protocol,
-            head: arrival.request.head.method() == b"HEAD",
+            protocol: request.head.protocol,
+            head: request.head.method() == b"HEAD",
             keep_alive: arrival.keep_alive,
         };
-        let reply = match refused_method(arrival.request.head.method()) {
-            Some(fault) => pipeline::refuse(&mut account, fault),
-            None => pipeline::serve(&current.plan, &self.listener, &mut account, arrival.request).await,
+        let served = match refused_method(request.head.method()) {
+            Some(fault) => Some(pipeline::refuse(&mut account, fault)),
+            None => {
+                let serving = pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
+                self.unless_broken(serving).await
+            }
         };
-        self.answer(account, asked, reply).await
+        match served {
+            Some(reply) => self.answer(&mut account, asked, reply).await,
+            None => After::Cut,
+        }
+    }
+
+    /// The reply, unless the client breaks the connection first: an upstream does not work for nobody.
+    async fn unless_broken(&self, mut serving: Pin<&mut impl Future<Output = Reply>>) -> Option<Reply> {
+        poll_fn(|cx| match serving.as_mut().poll(cx) {
+            Poll::Ready(reply) => Poll::Ready(Some(reply)),
+            Poll::Pending => self.client.borrow_mut().poll_broken(cx).map(|()| None),
+        })
+        .await
     }
 
     async fn refuse(&mut self, fault: Fault) -> After {
-        let mut account = self.account(self.connection.worker.current().books);
+        let mut account = self.account(self.connection.worker.current().books.clone());
         let reply = pipeline::refuse(&mut account, fault);
         let asked = Asked { protocol: Protocol::Http11, head: false, keep_alive: false };
-        self.answer(account, asked, reply).await;
+        self.answer(&mut account, asked, reply).await;
         After::Linger
     }
 
     fn account(&self, books: Rc<pipeline::Books>) -> Account {
-        let connection = &self.connection;
-        let ex = Exchange::new(connection.peer, connection.local, connection.scheme, connection.worker.index);
-        let mut account = Account::open(ex, books);
-        account.tls = connection.tls;
-        account
+        Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), books)
     }
 
-    async fn answer(&mut self, mut account: Account, asked: Asked, mut reply: Reply) -> After {
+    async fn answer(&mut self, account: &mut Account, asked: Asked, mut reply: Reply) -> After {
         let tunnel = reply.tunnel.take();
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
@@ -235,23 +258,25 @@ impl H1 {
         let keep_alive = asked.keep_alive && !ends && !stuck && !self.connection.place.door.is_closing();
         let tunnelled = tunnel.is_some();
         let (outgoing, keep_alive) = reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
-        let written = reply::write(&self.client, outgoing, &mut account, self.listener.timeout.body).await;
+        let ends_by_closing = asked.protocol == Protocol::Http10 && outgoing.is_endless();
+        let written = reply::write(&self.client, outgoing, account, self.listener.timeout.body).await;
         let written = match (written, tunnel) {
             (Ok(()), Some(tunnel)) => {
-                self.tunnel(tunnel, &mut account).await;
+                Box::pin(self.tunnel(*tunnel, account)).await;
                 return After::Close;
             }
             (written, _) => written,
         };
         account.request_bytes = self.client.borrow().body_bytes;
         if let Err(fault) = written {
+            // A reply that breaks off must not look complete to a client that reads until the connection closes.
+            let cut = ends_by_closing || fault.kind == Kind::ClientGone;
             account.broke(fault);
-            self.reset();
-            return After::Close;
+            return if cut { After::Cut } else { After::Close };
         }
-        drop(account);
         match keep_alive {
-            true => self.discard().await,
+            true if self.client.borrow().decoder.is_done() => After::Next,
+            true => After::Discard,
             false if self.client.borrow().decoder.is_done() && self.client.borrow().buffer.is_empty() => After::Close,
             false => After::Linger,
         }
@@ -264,26 +289,24 @@ impl H1 {
         client.decoder.is_done() || (little && !client.is_waiting_for_leave())
     }
 
-    /// Reads past what is left of the request's body.
-    async fn discard(&mut self) -> After {
-        if self.client.borrow().decoder.is_done() {
-            return After::Next;
-        }
+    /// Reads past what is left of the request's body; false if that is not to be had.
+    async fn discard(&mut self) -> bool {
         if !self.can_discard() {
-            return After::Linger;
+            return false;
         }
         let mut discarded = scratch::lend();
         let mut total = 0;
-        loop {
+        while total <= DISCARDED_BYTES_MAX {
             discarded.clear();
             let read = poll_fn(|cx| self.client.borrow_mut().poll_body(cx, &mut discarded)).await;
             total += u64::try_from(discarded.len()).unwrap_or(u64::MAX);
             match read {
-                Ok(message::Fill::End) => return After::Next,
-                Ok(message::Fill::More) if total <= DISCARDED_BYTES_MAX => {}
-                Ok(message::Fill::More) | Err(_) => return After::Linger,
+                Ok(message::Fill::End) => return true,
+                Ok(message::Fill::More) => {}
+                Err(_) => return false,
             }
         }
+        false
     }
 
     async fn tunnel(&self, tunnel: Tunnel, account: &mut Account) {
@@ -310,7 +333,7 @@ impl H1 {
         Some((h2::rewound(early, wire), self.connection))
     }
 
-    /// A reply that breaks off must not look complete, even to a client that reads until the connection closes.
+    /// Makes the end of the connection a reset, and frees what the client does not take.
     fn reset(&self) {
         if let Wire::Plain(socket) = &self.client.borrow().wire {
             reset_on_close(socket);

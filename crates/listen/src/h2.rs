@@ -18,7 +18,7 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kit::scratch;
-use kit::{Alarm, Wire, clock};
+use kit::{Alarm, SharedAlarm, Wire, clock};
 use message::{Body, Fill, Protocol, Reply, Request, RequestHead, Source, Trailers};
 use pipeline::Account;
 use plan::Listener;
@@ -133,15 +133,14 @@ async fn exchange(
     request: http::Request<Incoming>,
 ) -> Result<http::Response<ReplyBody>, Infallible> {
     let current = connection.worker.current();
-    let ex = Exchange::new(connection.peer, connection.local, connection.scheme, connection.worker.index);
-    let mut account = Account::open(ex, current.books);
-    account.tls = connection.tls;
+    let ex = Exchange::new(connection.caller.clone(), SharedAlarm::default());
+    let mut account = Account::open(ex, current.books.clone());
     let is_head = request.method() == http::Method::HEAD;
     let reply = match request_of(request, &listener) {
-        Ok((request, counted)) => {
+        Ok((mut request, counted)) => {
             account.asked_for(&request.head);
             account.count_request_body(counted);
-            pipeline::serve(&current.plan, &listener, &mut account, request).await
+            pipeline::serve(&current.plan, &listener, &mut account, &mut request).await
         }
         Err(fault) => pipeline::refuse(&mut account, fault),
     };
@@ -342,6 +341,15 @@ impl http_body::Body for ReplyBody {
     }
 }
 
+impl Drop for ReplyBody {
+    /// A client that resets its stream makes hyper drop what is left of the reply.
+    fn drop(&mut self) {
+        if !self.is_end_stream() && self.account.ex.fault.is_none() {
+            self.account.broke(Fault::new(Kind::ClientGone, "the stream ended before its reply"));
+        }
+    }
+}
+
 impl ReplyBody {
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Fault>> {
         if let Body::Whole(bytes) = &mut self.body {
@@ -413,6 +421,18 @@ impl AsyncRead for Rewound {
 impl AsyncWrite for Rewound {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.wire).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.wire).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.wire.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

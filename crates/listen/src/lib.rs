@@ -17,4 +17,4 @@ mod sockets;
 mod tunnel;
 mod worker;
 
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Upkeep};

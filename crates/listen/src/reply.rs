@@ -117,7 +117,10 @@ impl Writing {
         }
         match outgoing.poll(cx, &mut ClientOutlet(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Ready(Err(Broken::Source(fault))) => Poll::Ready(Err(fault)),
+            Poll::Ready(Err(Broken::Source(fault))) => {
+                outgoing.flush(cx, &mut ClientOutlet(client));
+                Poll::Ready(Err(fault))
+            }
             Poll::Ready(Err(Broken::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
             Poll::Pending => self.poll_waiting(cx, client, outgoing),
         }
@@ -139,7 +142,11 @@ impl Writing {
             };
         }
         // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
-        match self.endless && client.poll_gone(cx).is_ready() {
+        let gone_for_good = match self.endless {
+            true => client.poll_gone(cx),
+            false => client.poll_broken(cx),
+        };
+        match gone_for_good.is_ready() {
             true => Poll::Ready(Err(gone("closed"))),
             false => Poll::Pending,
         }

@@ -10,10 +10,18 @@ use std::time::Duration;
 use plan::Listener;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-/// The addresses that are bound, by the address the operator wrote.
+/// The addresses that are bound.
 #[derive(Default)]
 pub(crate) struct Sockets {
-    bound: HashMap<SocketAddr, Bound>,
+    bound: HashMap<Key, Bound>,
+}
+
+/// What a listener is known by across plans: the address the operator wrote. Where the system chooses the port every listener
+/// gets another, so there its name belongs to it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    address: SocketAddr,
+    name: Option<String>,
 }
 
 #[derive(Clone)]
@@ -39,6 +47,13 @@ const BACKLOG: i32 = 16_384;
 /// A silent peer is probed after this, so that tunnels and streams to dead machines end.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
+impl Key {
+    pub(crate) fn of(listener: &Listener) -> Key {
+        let name = (listener.address.port() == 0).then(|| listener.name.clone());
+        Key { address: listener.address, name }
+    }
+}
+
 impl Sockets {
     /// Binds what is new and forgets what is gone. Gives each worker its list. Nothing changes if one address fails.
     pub(crate) fn bind(
@@ -50,7 +65,7 @@ impl Sockets {
         let mut lists: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         for listener in listeners {
             let failed = |e: io::Error| format!("listen.{}: {} cannot be bound: {e}", listener.name, listener.address);
-            let (known, sockets) = match self.bound.get(&listener.address) {
+            let (known, sockets) = match self.bound.get(&Key::of(listener)) {
                 Some(known) => (known.clone(), Vec::new()),
                 None => open(listener, workers).map_err(failed)?,
             };
@@ -59,10 +74,23 @@ impl Sockets {
                 let (listener, open) = (listener.clone(), known.open.clone());
                 list.push(Opened { listener, open, socket: sockets.next() });
             }
-            bound.insert(listener.address, Bound { name: listener.name.clone(), ..known });
+            bound.insert(Key::of(listener), Bound { name: listener.name.clone(), ..known });
         }
-        self.bound = bound;
+        let before = std::mem::replace(&mut self.bound, bound);
+        self.tell_changes(&before);
         Ok(lists)
+    }
+
+    /// Tells the log which addresses came and went.
+    fn tell_changes(&self, before: &HashMap<Key, Bound>) {
+        let mut new: Vec<_> = self.bound.iter().filter(|(key, _)| !before.contains_key(key)).collect();
+        new.sort_by_key(|(_, bound)| &bound.name);
+        for (_, Bound { name, actual, .. }) in new {
+            tracing::info!(listener = name, address = %actual, "listening");
+        }
+        for (_, Bound { name, actual, .. }) in before.iter().filter(|(key, _)| !self.bound.contains_key(key)) {
+            tracing::info!(listener = name, address = %actual, "closed");
+        }
     }
 
     pub(crate) fn addresses(&self) -> Vec<(String, SocketAddr)> {

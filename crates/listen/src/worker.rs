@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tokio::task::LocalSet;
 
 use crate::accept;
 use crate::connections::Door;
-use crate::sockets::Opened;
+use crate::sockets::{Key, Opened};
 
 /// What the gateway tells a worker.
 pub(crate) enum Order {
@@ -37,11 +36,10 @@ pub(crate) struct Serving {
 /// What every connection of a worker shares.
 pub(crate) struct Worker {
     pub(crate) index: usize,
-    current: RefCell<Current>,
+    current: RefCell<Rc<Current>>,
 }
 
 /// What a request takes when it arrives and keeps until it ends.
-#[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
     pub(crate) books: Rc<Books>,
@@ -94,7 +92,7 @@ struct Doors {
     telemetry: Arc<Telemetry>,
     /// Made with the first plan.
     worker: Option<Rc<Worker>>,
-    open: HashMap<SocketAddr, Rc<Door>>,
+    open: HashMap<Key, Rc<Door>>,
     /// Closed, but with connections that still end.
     leaving: Vec<Rc<Door>>,
 }
@@ -104,8 +102,8 @@ impl Doors {
         let worker = self.publish(serving);
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
-            let address = opened.listener.address;
-            let door = match before.remove(&address) {
+            let key = Key::of(&opened.listener);
+            let door = match before.remove(&key) {
                 Some(door) => door,
                 None => Door::new(opened.listener.clone(), self.telemetry.listener(&opened.listener.name), opened.open),
             };
@@ -113,7 +111,7 @@ impl Doors {
             if let Some(socket) = opened.socket {
                 kit::spawn(accept::run(worker.clone(), door.clone(), socket));
             }
-            self.open.insert(address, door);
+            self.open.insert(key, door);
         }
         self.leaving.retain(|door| door.open_here() > 0);
         for door in before.into_values() {
@@ -124,7 +122,7 @@ impl Doors {
 
     fn publish(&mut self, serving: Serving) -> Rc<Worker> {
         let books = Rc::new(Books { telemetry: self.telemetry.clone(), access_log: serving.access_log });
-        let current = Current { plan: serving.plan, books };
+        let current = Rc::new(Current { plan: serving.plan, books });
         match &self.worker {
             Some(worker) => {
                 worker.current.replace(current);
@@ -155,7 +153,7 @@ impl Doors {
 }
 
 impl Worker {
-    pub(crate) fn current(&self) -> Current {
+    pub(crate) fn current(&self) -> Rc<Current> {
         self.current.borrow().clone()
     }
 }

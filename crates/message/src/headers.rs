@@ -18,6 +18,9 @@ pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
     result
 }
 
+/// Room for the lines a gateway adds to a head: for the ordinary ones the head is not moved again.
+const ADDED_BYTES: usize = 256;
+
 /// The lines of a head, in order. Removing forgets an offset; adding appends to the bytes.
 #[derive(Debug, Default)]
 pub struct Headers {
@@ -38,6 +41,7 @@ impl Headers {
     /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
     pub fn copied(bytes: &[u8], lines: &[Line]) -> Headers {
         let mut headers = Headers::new();
+        headers.bytes.reserve(bytes.len() + ADDED_BYTES);
         headers.bytes.extend_from_slice(bytes);
         headers.lines.extend_from_slice(lines);
         headers
@@ -102,13 +106,44 @@ impl Headers {
         if !valid {
             return Err(InvalidLine);
         }
+        self.append_line(name, value);
+        Ok(())
+    }
+
+    /// Appends a line whose name is written in the program, and whose value was a header's value before or is made here.
+    /// Checking them again would cost a request more than finding its route.
+    pub fn add_known(&mut self, name: &'static str, value: &[u8]) {
+        debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
+        self.append_line(name, &[value]);
+    }
+
+    /// Appends a line with the value another line has, where there is that line.
+    pub fn add_copy(&mut self, name: &'static str, of: &str) {
+        let Some(line) = self.lines.iter().find(|line| self.is_named(line, of)) else { return };
+        let value = line.value.start as usize..line.value.end as usize;
+        self.bytes.reserve(name.len() + value.len() + 4);
+        let name = self.append(&[name.as_bytes()]);
+        self.bytes.extend_from_slice(b": ");
+        let value_start = at(self.bytes.len());
+        self.bytes.extend_from_within(value);
+        self.close_line(name, value_start);
+    }
+
+    fn append_line(&mut self, name: &str, value: &[&[u8]]) {
+        self.bytes.reserve(name.len() + value.iter().map(|v| v.len()).sum::<usize>() + 4);
         let name_span = self.append(&[name.as_bytes()]);
         self.bytes.extend_from_slice(b": ");
-        let value_span = self.append(value);
+        let value_start = at(self.bytes.len());
+        value.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.close_line(name_span, value_start);
+    }
+
+    /// Ends the line whose name was appended last but for its value.
+    fn close_line(&mut self, name: Span, value_start: u32) {
+        let value = Span { start: value_start, end: at(self.bytes.len()) };
         self.bytes.extend_from_slice(b"\r\n");
-        let line = Span { start: name_span.start, end: at(self.bytes.len()) };
-        self.lines.push(Line { line, name: name_span, value: value_span });
-        Ok(())
+        let line = Span { start: name.start, end: at(self.bytes.len()) };
+        self.lines.push(Line { line, name, value });
     }
 
     /// Appends loose bytes (a new request target) and says where they are.

@@ -29,7 +29,7 @@ pub struct Reply {
     pub head: ReplyHead,
     pub body: Body,
     /// Set on a 101: the stream that both sides are joined through from here on.
-    pub tunnel: Option<Tunnel>,
+    pub tunnel: Option<Box<Tunnel>>,
 }
 
 /// An upgraded connection to the upstream.

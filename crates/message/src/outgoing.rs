@@ -70,6 +70,11 @@ impl Outgoing {
         !self.pending.is_empty()
     }
 
+    /// After a pending poll: it is the source that is slow.
+    pub fn is_starved(&self) -> bool {
+        !self.ended && self.pending.is_empty()
+    }
+
     /// The body's length is not known before its end.
     pub fn is_endless(&self) -> bool {
         self.body.remaining().is_none()
@@ -95,7 +100,14 @@ impl Outgoing {
                 return Poll::Ready(Ok(()));
             }
             let mut out = self.head.take().unwrap_or_else(scratch::lend);
-            let filled = self.poll_fill(cx, &mut out).map_err(Broken::Source)?;
+            let filled = match self.poll_fill(cx, &mut out) {
+                Poll::Ready(Err(fault)) => {
+                    self.keep(&out, 0);
+                    return Poll::Ready(Err(Broken::Source(fault)));
+                }
+                Poll::Ready(Ok(())) => Poll::Ready(()),
+                Poll::Pending => Poll::Pending,
+            };
             if out.is_empty() && filled.is_pending() {
                 return Poll::Pending;
             }
@@ -114,6 +126,12 @@ impl Outgoing {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// After the source broke: writes what it gave before, as far as the peer takes it at once.
+    pub fn flush(&mut self, cx: &mut Context<'_>, outlet: &mut impl Outlet) {
+        // The message is broken already; that its last piece does not arrive either adds nothing.
+        let _unsent = self.poll_pending(cx, outlet);
     }
 
     /// Keeps what was not taken. Where only a flush still waits, one sent byte is kept to remember that.
@@ -143,7 +161,11 @@ impl Outgoing {
             let start = out.len();
             let fill = match self.body.poll_fill(cx, out) {
                 Poll::Ready(Ok(fill)) => fill,
-                Poll::Ready(Err(fault)) => return Poll::Ready(Err(fault)),
+                Poll::Ready(Err(fault)) => {
+                    // It has no frame yet.
+                    out.truncate(start);
+                    return Poll::Ready(Err(fault));
+                }
                 Poll::Pending => return Poll::Pending,
             };
             let added = out.len() - start;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault::{Fault, Level};
+use fault::{Fault, Kind, Level};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
 use plan::Route;
@@ -27,8 +27,6 @@ pub struct Account {
     pub reply_bytes: u64,
     /// Time spent waiting for the client to take the reply.
     pub client_wait: Duration,
-    /// The TLS version of the connection.
-    pub tls: Option<&'static str>,
     status: u16,
     route: Option<HeldRoute>,
     /// What only the access log needs, where there is one.
@@ -47,6 +45,25 @@ struct Asked {
     protocol: Protocol,
 }
 
+impl Asked {
+    /// What there is to say of a request whose head cannot be read.
+    fn unread(ex: &Exchange) -> Asked {
+        Asked {
+            time: began(ex),
+            method: Vec::new(),
+            host: Vec::new(),
+            target: Vec::new(),
+            user_agent: None,
+            protocol: Protocol::Http11,
+        }
+    }
+}
+
+/// When an exchange began, by the wall clock.
+fn began(ex: &Exchange) -> Duration {
+    clock::wall().saturating_sub(ex.started.elapsed())
+}
+
 impl Account {
     /// Opens an account. The status is 499 until there is a reply.
     pub fn open(ex: Exchange, books: std::rc::Rc<Books>) -> Account {
@@ -55,8 +72,7 @@ impl Account {
             request_bytes: 0,
             reply_bytes: 0,
             client_wait: Duration::ZERO,
-            tls: None,
-            status: fault::Kind::ClientGone.status(),
+            status: Kind::ClientGone.status(),
             route: None,
             asked: None,
             counted: None,
@@ -68,7 +84,7 @@ impl Account {
     pub fn asked_for(&mut self, head: &RequestHead) {
         if self.books.access_log.is_some() {
             self.asked = Some(Box::new(Asked {
-                time: clock::wall().saturating_sub(self.ex.started.elapsed()),
+                time: began(&self.ex),
                 method: head.method().to_vec(),
                 host: head.host().to_vec(),
                 target: head.target().to_vec(),
@@ -92,7 +108,7 @@ impl Account {
     }
 
     pub(crate) fn panicked(&self) {
-        self.books.telemetry.worker(self.ex.worker).panics.add(1);
+        self.books.telemetry.worker(self.ex.caller.worker).panics.add(1);
     }
 
     /// The body broke after its head was sent: the status stays, the fault is told.
@@ -102,7 +118,7 @@ impl Account {
 
     fn record(&self, duration: Duration) {
         self.books.telemetry.record(&Record {
-            worker: self.ex.worker,
+            worker: self.ex.caller.worker,
             route: self.route.as_ref().map(|route| &*route.metrics),
             status: self.status,
             fault: self.ex.fault.as_ref().map(|fault| fault.kind.label()),
@@ -115,10 +131,12 @@ impl Account {
     }
 
     fn log(&self, duration: Duration) {
-        let (Some(log), Some(asked)) = (&self.books.access_log, &self.asked) else { return };
+        let Some(log) = &self.books.access_log else { return };
+        let unread = Asked::unread(&self.ex);
+        let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
         log.write(
-            self.ex.worker,
+            self.ex.caller.worker,
             &Entry {
                 time: asked.time,
                 client: self.ex.client,
@@ -136,7 +154,7 @@ impl Account {
                 upstream_target: self.ex.target.as_deref(),
                 request_id: Some(self.ex.id.as_bytes()),
                 user_agent: asked.user_agent.as_deref(),
-                tls: self.tls,
+                tls: self.ex.caller.tls,
                 fault: self.ex.fault.as_ref().map(|f| f.kind.label()),
                 cause: self.ex.fault.as_ref().map(|f| &*f.cause),
             },
@@ -149,6 +167,9 @@ impl Drop for Account {
         let duration = clock::now().duration_since(self.ex.started);
         if let Some(counted) = &self.counted {
             self.request_bytes = counted.get();
+        }
+        if self.status == Kind::ClientGone.status() && self.ex.fault.is_none() {
+            self.ex.fault = Some(Fault::new(Kind::ClientGone, "the exchange was given up before its reply"));
         }
         self.record(duration);
         self.log(duration);

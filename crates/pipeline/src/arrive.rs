@@ -30,7 +30,7 @@ pub(crate) fn arrive(
     if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::kept) {
         ex.id = id;
     }
-    ex.peer_trusted = listener.trusts(ex.peer.ip());
+    ex.peer_trusted = listener.trusts(ex.caller.peer.ip());
     if ex.peer_trusted {
         ex.client = client(listener, &head.headers).unwrap_or(ex.client);
     }
@@ -79,12 +79,14 @@ fn shown(bytes: &[u8]) -> String {
 impl Arrived {
     /// Gives the request the path that the upstream is to see.
     pub(crate) fn set_path(&self, sent: &PathSent, parameters: &Parameters, head: &mut RequestHead) {
+        if matches!(sent, PathSent::AsItCame) && !self.moved {
+            return;
+        }
         let raw = head.path().to_vec();
         let matched = self.matched.as_deref().unwrap_or(&raw);
         let base = if self.moved { matched } else { &raw };
         match sent {
-            PathSent::AsItCame if self.moved => head.set_path(base),
-            PathSent::AsItCame => {}
+            PathSent::AsItCame => head.set_path(base),
             PathSent::Without(prefix) => {
                 let left = base.strip_prefix(&**prefix).or_else(|| matched.strip_prefix(&**prefix));
                 head.set_path(&rooted(left.unwrap_or(base)));

@@ -2,7 +2,7 @@
 //! who asked (RFC 9110, 7.6).
 
 use fault::{Fault, Kind};
-use message::{Headers, InvalidLine, Protocol, Reply, RequestHead};
+use message::{Headers, Protocol, Reply, RequestHead};
 use policy::Exchange;
 
 /// How this gateway calls itself in `Via`.
@@ -15,37 +15,25 @@ pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault
         websocket_version(head)?;
     }
     drop_connection_lines(&mut head.headers, ex.peer_trusted);
-    let host = head.host().to_vec();
-    name_client(ex, &host, &mut head.headers)
-        .and_then(|()| name_upgrade(upgrade, &mut head.headers))
-        .map_err(|_| Fault::new(Kind::Internal, "a forwarding line that cannot be written"))
+    name_client(ex, &mut head.headers);
+    if let Some(protocol) = upgrade {
+        head.headers.add_known("Connection", b"upgrade");
+        head.headers.add_known("Upgrade", &protocol);
+    }
+    Ok(())
 }
 
-fn name_client(ex: &Exchange, host: &[u8], headers: &mut Headers) -> Result<(), InvalidLine> {
-    headers.add("Via", VIA)?;
-    headers.add("X-Request-Id", ex.id.as_bytes())?;
-    let mut text = Address { bytes: [0; 48] };
-    let peer = text.write(ex.peer.ip());
-    if !ex.peer_trusted {
-        headers.add("X-Forwarded-For", peer)?;
-        headers.add("X-Forwarded-Proto", ex.scheme.name().as_bytes())?;
-        return headers.add("X-Forwarded-Host", host);
-    }
+fn name_client(ex: &Exchange, headers: &mut Headers) {
+    headers.add_known("Via", VIA);
+    headers.add_known("X-Request-Id", ex.id.as_bytes());
     // What trusted proxies said stays; the peer itself is the next in the list.
-    headers.add("X-Forwarded-For", peer)?;
-    if !headers.contains("x-forwarded-proto") {
-        headers.add("X-Forwarded-Proto", ex.scheme.name().as_bytes())?;
+    headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());
+    if !(ex.peer_trusted && headers.contains("x-forwarded-proto")) {
+        headers.add_known("X-Forwarded-Proto", ex.caller.scheme.name().as_bytes());
     }
-    match headers.contains("x-forwarded-host") {
-        true => Ok(()),
-        false => headers.add("X-Forwarded-Host", host),
+    if !(ex.peer_trusted && headers.contains("x-forwarded-host")) {
+        headers.add_copy("X-Forwarded-Host", "host");
     }
-}
-
-fn name_upgrade(upgrade: Option<Vec<u8>>, headers: &mut Headers) -> Result<(), InvalidLine> {
-    let Some(protocol) = upgrade else { return Ok(()) };
-    headers.add("Connection", b"upgrade")?;
-    headers.add("Upgrade", &protocol)
 }
 
 /// The protocol a client wants to change to, where that may pass. `h2c` never does: behind it requests would flow that
@@ -74,19 +62,19 @@ pub(crate) fn reply(reply: &mut Reply) {
     // What an upstream says about forwarding is its own affair and passes.
     drop_connection_lines(&mut reply.head.headers, true);
     if let Some(protocol) = upgrade {
-        let lines = &mut reply.head.headers;
-        // The value was a header's value, so it can be one again.
-        let written = lines.add("Connection", b"upgrade").and_then(|()| lines.add("Upgrade", &protocol));
-        debug_assert!(written.is_ok());
+        reply.head.headers.add_known("Connection", b"upgrade");
+        reply.head.headers.add_known("Upgrade", &protocol);
     }
 }
 
 /// Every reply names its exchange and this gateway.
 pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
     let lines = &mut reply.head.headers;
-    lines.remove("x-request-id");
-    let written = lines.add("X-Request-Id", ex.id.as_bytes()).and_then(|()| lines.add("Via", VIA));
-    debug_assert!(written.is_ok());
+    if lines.contains("x-request-id") {
+        lines.remove("x-request-id");
+    }
+    lines.add_known("X-Request-Id", ex.id.as_bytes());
+    lines.add_known("Via", VIA);
 }
 
 /// Removes what belongs to one connection, and everything `Connection` names; where the other side is not trusted, also
@@ -150,28 +138,10 @@ fn belongs(name: &[u8]) -> Belongs {
     }
 }
 
-/// An address as text, without an allocation.
-struct Address {
-    bytes: [u8; 48],
-}
-
-impl Address {
-    fn write(&mut self, ip: std::net::IpAddr) -> &[u8] {
-        use std::io::Write;
-        let mut rest = &mut self.bytes[..];
-        let room = rest.len();
-        // 48 bytes hold every address there is.
-        let written = write!(rest, "{}", ip.to_canonical());
-        debug_assert!(written.is_ok());
-        let len = room - rest.len();
-        self.bytes.get(..len).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::Scheme;
+    use policy::{Caller, Scheme};
 
     fn passed(lines: &[(&str, &str)], trusted: bool) -> Vec<(String, String)> {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
@@ -179,7 +149,7 @@ mod tests {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         let peer = "192.0.2.1:1".parse().unwrap();
-        let mut ex = Exchange::new(peer, peer, Scheme::Https, 0);
+        let mut ex = Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
         ex.id = policy::RequestId::kept(b"id").unwrap();
         ex.peer_trusted = trusted;
         request(&ex, &mut head).unwrap();

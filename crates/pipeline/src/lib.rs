@@ -14,6 +14,7 @@ mod steps;
 
 pub use account::{Account, Books};
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
@@ -25,8 +26,11 @@ use crate::arrive::Arrived;
 use crate::steps::{Descent, ascend, descend};
 
 /// Answers one request. The account then knows the route, and every fault that became the reply.
-pub async fn serve(plan: &Plan, listener: &Listener, account: &mut Account, request: Request) -> Reply {
-    let answered = kit::task::contain(answer(plan, listener, account, request)).await;
+pub async fn serve(plan: &Plan, listener: &Listener, account: &mut Account, request: &mut Request) -> Reply {
+    let answered = {
+        let answering = pin!(answer(plan, listener, account, request));
+        kit::task::contain(answering).await
+    };
     let mut reply = match answered {
         Ok(reply) => reply,
         Err(panic) => {
@@ -48,25 +52,26 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     reply
 }
 
-async fn answer(plan: &Plan, listener: &Listener, account: &mut Account, mut request: Request) -> Reply {
+async fn answer(plan: &Plan, listener: &Listener, account: &mut Account, request: &mut Request) -> Reply {
     let arrived = match arrive::arrive(plan, listener, &mut account.ex, &request.head) {
         Ok(arrived) => arrived,
         Err(fault) => return problem::reply(&mut account.ex, fault),
     };
     account.routed(&arrived.route);
-    let (route, ex) = (arrived.route.clone(), &mut account.ex);
-    if let Err(fault) = limited::limit(&route, &mut request) {
+    let (route, ex) = (&*arrived.route, &mut account.ex);
+    if let Err(fault) = limited::limit(route, request) {
         return problem::reply(ex, fault);
     }
-    let (depth, reply) = match descend(&route, ex, &mut request).await {
-        Descent::Through => (route.policies.len(), across(&route, &arrived, ex, request).await),
+    let (depth, mut reply) = match descend(route, ex, request).await {
+        Descent::Through => (route.policies.len(), across(&arrived, ex, request).await),
         Descent::Turned { depth, reply } => (depth, reply),
     };
-    ascend(&route, depth, ex, reply).await
+    ascend(route, depth, ex, &mut reply).await;
+    reply
 }
 
-async fn across(route: &Route, arrived: &Arrived, ex: &mut Exchange, request: Request) -> Reply {
-    match &route.destination {
+async fn across(arrived: &Arrived, ex: &mut Exchange, request: &mut Request) -> Reply {
+    match &arrived.route.destination {
         Destination::Respond(fixed) => fixed_reply(fixed),
         Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
             Ok(reply) => reply,
@@ -75,7 +80,12 @@ async fn across(route: &Route, arrived: &Arrived, ex: &mut Exchange, request: Re
     }
 }
 
-async fn send(forward: &Forward, arrived: &Arrived, ex: &mut Exchange, mut request: Request) -> Result<Reply, Fault> {
+async fn send(
+    forward: &Forward,
+    arrived: &Arrived,
+    ex: &mut Exchange,
+    request: &mut Request,
+) -> Result<Reply, Fault> {
     forward::request(ex, &mut request.head)?;
     arrived.set_path(&forward.path, &ex.parameters, &mut request.head);
     let mut reply = forward.upstream.send(ex, request, &forward.host).await?;

@@ -56,12 +56,12 @@ fn escape(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::Scheme;
+    use policy::{Caller, Scheme};
 
     #[test]
     fn the_client_never_reads_the_cause() {
         let peer = "192.0.2.1:1".parse().unwrap();
-        let mut ex = Exchange::new(peer, peer, Scheme::Http, 0);
+        let mut ex = Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
         let fault = Fault::with_detail(Kind::ConnectFailure, "10.0.0.1:80: refused", "a \"b\"\n");
         let reply = reply(&mut ex, fault);
         let Body::Whole(bytes) = &reply.body else { panic!("no body") };

@@ -31,16 +31,15 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
 }
 
 /// Walks a reply up the list, from above the policy at `depth`.
-pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, mut reply: Reply) -> Reply {
+pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
     for policy in route.policies.iter().take(depth).rev() {
         let Some(step) = &policy.response else { continue };
         match run(step, ex, &mut reply.head, &mut reply.body).await {
             Ok(Onward::Next) => {}
-            Ok(Onward::Turn(other)) => reply = other,
-            Err(fault) => reply = problem::reply(ex, fault),
+            Ok(Onward::Turn(other)) => *reply = other,
+            Err(fault) => *reply = problem::reply(ex, fault),
         }
     }
-    reply
 }
 
 /// A head that a step can be given: a request's or a reply's.

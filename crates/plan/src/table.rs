@@ -129,7 +129,7 @@ impl Table {
 
     /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`].
     pub fn find(&self, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
-        let host = host_name(head.host());
+        let host = if self.hosts.tell_apart() { host_name(head.host()) } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
             let mut search = Search { table: self, head, parameters: Vec::new() };
@@ -210,6 +210,11 @@ impl Hosts {
                 self.below.get_mut(at).map_or(&mut self.any, |(_, tree)| tree)
             }
         }
+    }
+
+    /// Some route asks for a host.
+    fn tell_apart(&self) -> bool {
+        !(self.exact.is_empty() && self.below.is_empty())
     }
 
     /// The trees to search for a host, most specific first.

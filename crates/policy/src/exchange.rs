@@ -2,27 +2,39 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fault::Fault;
+use kit::SharedAlarm;
 use kit::clock::{self, Instant};
+
+/// The connection a request came by. One for all its exchanges.
+#[derive(Debug)]
+pub struct Caller {
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// The peer's address as forwarding headers name it.
+    pub peer_text: String,
+    /// This side, as the peer addressed it.
+    pub local: SocketAddr,
+    pub scheme: Scheme,
+    /// The TLS version, on a TLS connection.
+    pub tls: Option<&'static str>,
+    /// Index of the worker the connection lives on.
+    pub worker: usize,
+}
 
 /// What is known about one request on its way through. Named fields, no map: what is missing is a compile error.
 #[derive(Debug)]
 pub struct Exchange {
     pub id: RequestId,
-    /// The other end of the connection.
-    pub peer: SocketAddr,
-    /// The other end as this side is addressed: what the connection was accepted on.
-    pub local: SocketAddr,
+    pub caller: Rc<Caller>,
     /// The peer is one of the listener's trusted proxies: what it says about the client is believed.
     pub peer_trusted: bool,
     /// Who sent the request: the peer, or the address that a trusted proxy named.
     pub client: IpAddr,
-    pub scheme: Scheme,
-    /// Index of the worker this exchange runs on.
-    pub worker: usize,
     pub started: Instant,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
@@ -34,6 +46,9 @@ pub struct Exchange {
     pub retries: u32,
     /// The fault that ended the exchange or its body, for the access record.
     pub fault: Option<Fault>,
+    /// The deadline for what the exchange waits for outside. It belongs to the exchange's task, so that one timer serves all
+    /// exchanges of a connection.
+    pub alarm: SharedAlarm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,23 +69,28 @@ impl Scheme {
 /// Values of path parameters. Their names are the route's.
 pub type Parameters = Vec<Box<[u8]>>;
 
+impl Caller {
+    pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Caller {
+        let peer_text = peer.ip().to_canonical().to_string();
+        Caller { peer, peer_text, local, scheme, tls: None, worker }
+    }
+}
+
 impl Exchange {
     /// An exchange that has just begun. The id is a new one until the client's own is known.
-    pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Exchange {
+    pub fn new(caller: Rc<Caller>, alarm: SharedAlarm) -> Exchange {
         Exchange {
             id: RequestId::made(),
-            peer,
-            local,
             peer_trusted: false,
-            client: peer.ip(),
-            scheme,
-            worker,
+            client: caller.peer.ip(),
+            caller,
             started: clock::now(),
             parameters: Parameters::new(),
             target: None,
             upstream_wait: Duration::ZERO,
             retries: 0,
             fault: None,
+            alarm,
         }
     }
 }
@@ -88,12 +108,10 @@ pub const REQUEST_ID_BYTES_MAX: usize = 96;
 impl RequestId {
     /// 128 random bits as 32 hex digits. Unique, not secret.
     pub fn made() -> RequestId {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0; REQUEST_ID_BYTES_MAX];
-        let mut random = fastrand::u128(..);
-        for byte in bytes.iter_mut().take(32) {
-            *byte = DIGITS.get((random & 15) as usize).copied().unwrap_or(b'0');
-            random >>= 4;
+        let random = fastrand::u128(..).to_le_bytes();
+        for (pair, byte) in bytes.chunks_exact_mut(2).zip(random) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
         RequestId { bytes, len: 32 }
     }
@@ -113,6 +131,11 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
+}
+
+/// A hex digit, without a branch or a table.
+fn digit(value: u8) -> u8 {
+    value + b'0' + u8::from(value > 9) * (b'a' - b'0' - 10)
 }
 
 impl fmt::Debug for RequestId {

@@ -7,5 +7,5 @@
 mod exchange;
 mod step;
 
-pub use exchange::{Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
+pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use step::{Flow, Frames, OnCall, OnFrames, OnHead, OnWhole, Onward, Policy, Step};

@@ -21,6 +21,7 @@ fn record(bencher: divan::Bencher<'_, '_>) {
         fault: None,
         duration: Duration::from_micros(312),
         upstream: Duration::from_micros(300),
+        client: Duration::ZERO,
         request_bytes: 1024,
         reply_bytes: 1024,
     };

@@ -30,7 +30,7 @@ metrics! {
     WorkerPanics = Counter "tidegate_worker_panics", "Exchanges that ended in a panic, each a defect of the gateway.";
     Requests = Counter "tidegate_requests", "Requests by route and status class.";
     Duration = Histogram "tidegate_request_duration_seconds", "From the first byte of a request to the last of its reply.";
-    OwnDuration = Histogram "tidegate_own_duration_seconds", "The gateway's own part of the duration: all but the wait for an upstream.";
+    OwnDuration = Histogram "tidegate_own_duration_seconds", "The gateway's own part of the duration: all but the waits for an upstream and for the client to take the reply.";
     UpstreamDuration = Histogram "tidegate_upstream_duration_seconds", "The wait for an upstream.";
     RequestBytes = Counter "tidegate_request_bytes", "Bytes received from clients.";
     ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";

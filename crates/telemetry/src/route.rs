@@ -89,7 +89,8 @@ impl RouteShard {
         self.request_bytes.add(record.request_bytes);
         self.reply_bytes.add(record.reply_bytes);
         self.total.record(record.duration);
-        self.own.record(record.duration.saturating_sub(record.upstream).saturating_sub(record.client));
+        self.own
+            .record(record.duration.saturating_sub(record.upstream).saturating_sub(record.client));
         if !record.upstream.is_zero() {
             self.upstream.record(record.upstream);
         }

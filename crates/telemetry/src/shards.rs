@@ -19,7 +19,10 @@ impl<T: Default> Shards<T> {
 
     /// The part of a worker.
     pub(crate) fn of(&self, worker: usize) -> &T {
-        debug_assert!(worker < self.workers.len() || worker == crate::BACKGROUND, "there is no worker {worker}");
+        debug_assert!(
+            worker < self.workers.len() || worker == crate::BACKGROUND,
+            "there is no worker {worker}"
+        );
         self.workers.get(worker).unwrap_or(&self.stray).get_or_init(Box::default)
     }
 

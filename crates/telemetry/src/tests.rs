@@ -123,7 +123,11 @@ fn a_route_is_shown_with_the_sum_of_its_workers() {
 fn histograms_are_cumulative_and_tell_the_own_part_apart() {
     let telemetry = Telemetry::new(1);
     let route = telemetry.route("r");
-    let waited = Record { upstream: Duration::from_micros(997), ..record(&route, 0, 200, 1_000) };
+    let waited = Record {
+        upstream: Duration::from_micros(997),
+        client: Duration::from_micros(1),
+        ..record(&route, 0, 200, 1_001)
+    };
     telemetry.record(&waited);
     telemetry.record(&record(&route, 0, 200, 70_000_000));
     check(
@@ -181,7 +185,7 @@ fn histograms_are_cumulative_and_tell_the_own_part_apart() {
         series[&format!("tidegate_request_duration_seconds_bucket{{le=\"{le}\",route=\"r\"}}")]
     };
     assert_eq!(
-        (bucket("0.0005"), bucket("0.001"), bucket("60.0"), bucket("+Inf")),
+        (bucket("0.001"), bucket("0.0025"), bucket("60.0"), bucket("+Inf")),
         (0.0, 1.0, 1.0, 2.0)
     );
 }

@@ -10,7 +10,7 @@ use crate::settings::Breaker;
 /// The three limits, with what is taken of each.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    pub(crate) requests: Arc<Limit>,
+    pub(crate) requests: Limit,
     pub(crate) connections: Arc<Limit>,
     pub(crate) pending: Arc<Limit>,
 }
@@ -30,32 +30,39 @@ impl Limits {
     pub(crate) fn new(breaker: &Breaker) -> Limits {
         Limits {
             requests: Limit::new("requests", breaker.requests),
-            connections: Limit::new("connections", breaker.connections),
-            pending: Limit::new("pending connections", breaker.pending),
+            connections: Arc::new(Limit::new("connections", breaker.connections)),
+            pending: Arc::new(Limit::new("pending connections", breaker.pending)),
         }
     }
 }
 
 impl Limit {
-    fn new(what: &'static str, max: u32) -> Arc<Limit> {
-        Arc::new(Limit { what, max, taken: AtomicU32::new(0) })
+    fn new(what: &'static str, max: u32) -> Limit {
+        Limit { what, max, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place, or says which limit is reached.
-    pub(crate) fn take(self: &Arc<Limit>) -> Result<Place, Fault> {
-        let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        // The place is made first, so that a refusal gives back what it took.
-        let place = Place(self.clone());
-        match before < self.max {
-            true => Ok(place),
-            false => Err(Fault::new(Kind::BreakerOpen, format!("{} {} in hand", self.max, self.what))),
+    /// Counts one more, or says which limit is reached. Whoever enters leaves.
+    pub(crate) fn enter(&self) -> Result<(), Fault> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.max {
+            return Ok(());
         }
+        self.leave();
+        Err(Fault::new(Kind::BreakerOpen, format!("{} {} in hand", self.max, self.what)))
+    }
+
+    pub(crate) fn leave(&self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Enters, and leaves when the place is dropped.
+    pub(crate) fn take(self: &Arc<Limit>) -> Result<Place, Fault> {
+        self.enter().map(|()| Place(self.clone()))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.0.leave();
     }
 }
 
@@ -65,7 +72,7 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let limit = Limit::new("requests", 2);
+        let limit = Arc::new(Limit::new("requests", 2));
         let first = limit.take().unwrap();
         let second = limit.take().unwrap();
         assert_eq!(limit.take().unwrap_err().kind, Kind::BreakerOpen);

@@ -6,12 +6,14 @@ use std::task::{Context, Poll};
 
 use fault::{Fault, Kind};
 use http1::{Asked, Decoder, ResponseHead};
-use kit::clock;
+use std::time::Duration;
+
+use kit::SharedAlarm;
+use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use message::{Body, Broken, Outgoing, ReplyHead, RequestHead};
 
 use crate::connect::Connection;
-use crate::settings::Timeouts;
 
 /// A request being sent, until its reply begins.
 pub(crate) struct Call<'a> {
@@ -23,8 +25,15 @@ pub(crate) struct Call<'a> {
     upgrade_asked: bool,
     /// The beginning of a reply's head that came in pieces.
     partial: Vec<u8>,
-    timeout: &'a Timeouts,
+    wait: Wait<'a>,
     url: &'a str,
+}
+
+/// How long the reply's head may take, and the alarm that tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait<'a> {
+    pub(crate) alarm: &'a SharedAlarm,
+    pub(crate) response: Duration,
 }
 
 /// A reply that has begun.
@@ -63,7 +72,7 @@ impl<'a> Call<'a> {
         head: &RequestHead,
         host: Option<&str>,
         body: Body,
-        timeout: &'a Timeouts,
+        wait: Wait<'a>,
         url: &'a str,
     ) -> Call<'a> {
         let chunked = body.remaining().is_none();
@@ -76,23 +85,29 @@ impl<'a> Call<'a> {
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
             partial: Vec::new(),
-            timeout,
+            wait,
             url,
         }
     }
 
-    /// Sends the request and waits for the reply to begin.
-    pub(crate) async fn begin(mut self) -> Result<Begun, Failure> {
-        self.connection.alarm.set(clock::now(), self.timeout.response);
-        let (head, parsed, rest) = poll_fn(|cx| self.poll_reply(cx)).await?;
+    /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
+    pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
+        self.wait.alarm.borrow_mut().set(began, self.wait.response);
+        let read = poll_fn(|cx| self.poll_reply(cx)).await?;
+        self.begun(read)
+    }
+
+    /// Takes apart what was read up to the end of the head.
+    fn begun(self, (head, parsed, input): (ReplyHead, ResponseHead, Scratch)) -> Result<Begun, Failure> {
         if parsed.upgrade && !self.upgrade_asked {
             return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
         }
+        let rest = input.get(parsed.head_len..).unwrap_or_default();
         let mut decoder = Decoder::new(parsed.framing);
         let mut ahead = Vec::new();
         let taken = match parsed.upgrade {
             true => 0,
-            false => decoder.decode(&rest, &mut ahead).map_err(|e| self.malformed(&e))?,
+            false => decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?,
         };
         let behind = rest.get(taken..).unwrap_or_default().to_vec();
         let intact = self.upload_broken.is_none();
@@ -103,8 +118,10 @@ impl<'a> Call<'a> {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
         self.poll_upload(cx)?;
         match self.poll_head(cx) {
-            Poll::Pending if self.connection.alarm.poll(cx).is_ready() => {
-                let why = format!("no reply within {:?}", self.timeout.response);
+            // A pause of the client is the client's: there is a deadline for it where its body is read.
+            Poll::Pending if self.upload_broken.is_none() && self.upload.is_starved() => Poll::Pending,
+            Poll::Pending if self.wait.alarm.borrow_mut().poll(cx).is_ready() => {
+                let why = format!("no reply within {:?}", self.wait.response);
                 Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)))
             }
             other => other,
@@ -123,20 +140,20 @@ impl<'a> Call<'a> {
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         if self.upload.payload_bytes() != before {
-            self.connection.alarm.set(clock::now(), self.timeout.response);
+            self.wait.alarm.borrow_mut().set(clock::now(), self.wait.response);
         }
         Ok(())
     }
 
-    /// Reads until a final head is complete. What follows it stays in the scratch buffer.
+    /// Reads until a final head is complete. It stays in the scratch buffer, in front of what follows it.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
         let mut interim = 0;
         let mut input = scratch::lend();
         input.append(&mut self.partial);
         loop {
             if let Some((parsed, head)) = self.parse(&input)? {
-                cut(&mut input, parsed.head_len);
                 let Some(head) = head else {
+                    cut(&mut input, parsed.head_len);
                     interim += 1;
                     if interim > INTERIM_MAX {
                         return Poll::Ready(Err(self.failure(Kind::UpstreamMalformed, "too many 1xx", false)));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::{Alarm, Wire};
+use kit::Wire;
 use telemetry::UpstreamMetrics;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -17,7 +17,6 @@ use crate::target::Target;
 /// An open connection to a target, in use or idle.
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
-    pub(crate) alarm: Alarm,
     /// It has carried an exchange before, so the target may have closed it meanwhile.
     pub(crate) reused: bool,
     /// Held for the connection's life.
@@ -48,7 +47,7 @@ impl Upstream {
         metrics.connections_created.add(1);
         metrics.connections_open.add(1);
         let open = Open { metrics: self.metrics.clone(), worker, _place: place };
-        Ok(Connection { wire, alarm: Alarm::default(), reused: false, open })
+        Ok(Connection { wire, reused: false, open })
     }
 
     async fn open(&self, target: &Target) -> Result<Wire, Fault> {

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kit::{Alarm, clock};
+use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
 
 use crate::Upstream;
-use crate::call::Call;
+use crate::call::{Call, Wait};
 use crate::settings::Health;
 use crate::target::Target;
 
@@ -93,17 +93,17 @@ impl Upstream {
     }
 
     async fn probe_untimed(&self, target: &Target, health: &Health) -> Result<(), String> {
-        let mut connection = self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
+        let connection = self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
         let Some(path) = &health.path else { return Ok(()) };
-        connection.alarm = Alarm::default();
         let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
         for (name, value) in [("connection", &b"close"[..]), ("user-agent", b"tidegate-health")] {
             head.headers.add(name, value).map_err(|_| "the probe cannot be written".to_owned())?;
         }
-        let timeout = &self.settings.timeout;
-        let call = Call::new(connection, &head, Some(target.authority()), Body::Empty, timeout, target.url());
+        let alarm = SharedAlarm::default();
+        let wait = Wait { alarm: &alarm, response: health.timeout };
+        let call = Call::new(connection, &head, Some(target.authority()), Body::Empty, wait, target.url());
         let began = clock::now();
-        let begun = call.begin().await.map_err(|failure| failure.fault.to_string())?;
+        let begun = call.begin(began).await.map_err(|failure| failure.fault.to_string())?;
         let status = begun.parsed.status;
         match health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
             true => Ok(()),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use kit::clock::{self, Instant};
+use telemetry::{PoolMetrics, UpstreamMetrics};
 
 use crate::Upstream;
 use crate::balance::Turn;
@@ -14,7 +15,9 @@ use crate::connect::Connection;
 /// What one worker keeps for one upstream.
 pub(crate) struct Pool {
     upstream: Weak<Upstream>,
+    metrics: Arc<UpstreamMetrics>,
     worker: usize,
+    idle_max: usize,
     /// By target; the most recently used last.
     idle: RefCell<Vec<Vec<Idle>>>,
     pub(crate) turn: RefCell<Turn>,
@@ -36,7 +39,9 @@ impl Upstream {
             let pool = pools.entry(self.serial).or_insert_with(|| {
                 let idle = (0..self.targets.len()).map(|_| Vec::new()).collect();
                 let (idle, turn) = (RefCell::new(idle), RefCell::default());
-                Rc::new(Pool { upstream: Arc::downgrade(self), worker, idle, turn })
+                let metrics = self.metrics.clone();
+                let (upstream, idle_max) = (Arc::downgrade(self), self.settings.idle_max);
+                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, turn })
             });
             pool.clone()
         })
@@ -59,15 +64,14 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request.
-    pub(crate) fn give(&self, target: usize, mut connection: Connection) {
-        let Some(upstream) = self.upstream.upgrade() else { return };
-        let mut idle = self.idle.borrow_mut();
-        let Some(list) = idle.get_mut(target).filter(|list| list.len() < upstream.settings().idle_max) else {
+    pub(crate) fn give(&self, target: usize, mut connection: Connection, now: Instant) {
+        if self.upstream.strong_count() == 0 {
             return;
-        };
+        }
+        let mut idle = self.idle.borrow_mut();
+        let Some(list) = idle.get_mut(target).filter(|list| list.len() < self.idle_max) else { return };
         connection.reused = true;
-        connection.alarm.clear();
-        list.push(Idle { connection, since: clock::now() });
+        list.push(Idle { connection, since: now });
         self.count_idle(1);
     }
 
@@ -81,10 +85,20 @@ impl Pool {
         }
     }
 
+    pub(crate) fn metrics(&self) -> &PoolMetrics {
+        self.metrics.pool(self.worker)
+    }
+
     fn count_idle(&self, n: i64) {
-        if let Some(upstream) = self.upstream.upgrade() {
-            upstream.metrics.pool(self.worker).connections_idle.add(n);
-        }
+        self.metrics().connections_idle.add(n);
+    }
+}
+
+impl Drop for Pool {
+    /// The metrics live on under the upstream's name.
+    fn drop(&mut self) {
+        let left: usize = self.idle.get_mut().iter().map(Vec::len).sum();
+        self.count_idle(-i64::try_from(left).unwrap_or_default());
     }
 }
 

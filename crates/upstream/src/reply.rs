@@ -2,16 +2,18 @@
 //! before, it is closed.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http1::Decoder;
-use kit::clock;
+use kit::SharedAlarm;
+use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES};
 use message::{Body, Broken, Fill, Outgoing, Reply, Source, Trailers, Tunnel};
 
-use crate::breaker::Place;
+use crate::Upstream;
 use crate::call::Begun;
 use crate::connect::Connection;
 use crate::pool::Pool;
@@ -21,18 +23,17 @@ use crate::target::InFlight;
 pub(crate) struct Hold {
     pub(crate) pool: Rc<Pool>,
     pub(crate) target: usize,
-    pub(crate) url: std::sync::Arc<str>,
     /// Between two pieces of the body.
     pub(crate) timeout: Duration,
-    pub(crate) _place: Place,
-    pub(crate) _in_flight: InFlight,
-    pub(crate) _active: Active,
+    pub(crate) alarm: SharedAlarm,
+    pub(crate) in_flight: InFlight,
+    pub(crate) _ticket: Ticket,
 }
 
-/// Counts a request as active in the metrics of its worker.
-pub(crate) struct Active {
-    pub(crate) metrics: std::sync::Arc<telemetry::UpstreamMetrics>,
-    pub(crate) worker: usize,
+/// A request that is in hand: it counts against the breaker and in the metrics until this is dropped.
+pub(crate) struct Ticket {
+    upstream: Arc<Upstream>,
+    pool: Rc<Pool>,
 }
 
 /// A body still arriving.
@@ -54,11 +55,11 @@ struct Held {
 }
 
 /// Turns a reply that has begun into one that can be passed on.
-pub(crate) fn reply(begun: Begun, hold: Hold) -> Reply {
+pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
-        return Reply { head: begun.head, body: Body::Empty, tunnel: Some(tunnel) };
+        return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
     let endless = begun.head.headers.get("content-type").is_some_and(is_event_stream);
     let incoming = Incoming {
@@ -69,7 +70,7 @@ pub(crate) fn reply(begun: Begun, hold: Hold) -> Reply {
         decoder: begun.decoder,
         ahead: begun.ahead,
     };
-    Reply { head: begun.head, body: incoming.body(hold), tunnel: None }
+    Reply { head: begun.head, body: incoming.body(hold, now), tunnel: None }
 }
 
 /// Such a stream may be silent for as long as it likes; that its client has gone is noticed on the other side.
@@ -80,19 +81,21 @@ fn is_event_stream(content_type: &[u8]) -> bool {
 
 impl Incoming {
     /// A body at hand where all of it came with the head and nothing is left to do for the connection.
-    fn body(mut self, hold: Hold) -> Body {
+    fn body(mut self, hold: Hold, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {
             let bytes = std::mem::take(&mut self.ahead);
-            self.finish(hold);
+            self.finish(hold, now);
             return Body::whole(bytes.into());
         }
-        self.connection.alarm.clear();
-        let remaining = self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
+        hold.alarm.borrow_mut().clear();
+        let left = self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
+        // A body with trailers has no length to tell, even when all of it is here: they need chunks to follow.
+        let remaining = left.filter(|_| self.decoder.trailers().is_empty());
         Body::Stream(Box::new(Held { incoming: Some((self, hold)), trailers: Trailers::new(), remaining }))
     }
 
-    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, url: &str) -> Poll<Result<Fill, Fault>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, hold: &Hold) -> Poll<Result<Fill, Fault>> {
         if !self.ahead.is_empty() {
             out.append(&mut self.ahead);
             self.ahead = Vec::new();
@@ -102,10 +105,10 @@ impl Incoming {
         if self.decoder.is_done() {
             return Poll::Ready(Ok(Fill::End));
         }
-        match self.poll_read(cx, out, url) {
-            Poll::Pending => self.poll_alarm(cx, url),
+        match self.poll_read(cx, out, hold.in_flight.url()) {
+            Poll::Pending => self.poll_alarm(cx, hold),
             Poll::Ready(read) => {
-                self.connection.alarm.clear();
+                hold.alarm.borrow_mut().clear();
                 Poll::Ready(read.map(|()| self.fill()))
             }
         }
@@ -142,14 +145,19 @@ impl Incoming {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_alarm(&mut self, cx: &mut Context<'_>, url: &str) -> Poll<Result<Fill, Fault>> {
+    fn poll_alarm(&self, cx: &mut Context<'_>, hold: &Hold) -> Poll<Result<Fill, Fault>> {
         let Some(timeout) = self.timeout else { return Poll::Pending };
-        let alarm = &mut self.connection.alarm;
+        let mut alarm = hold.alarm.borrow_mut();
+        if self.upload.as_ref().is_some_and(Outgoing::is_starved) {
+            // The target may be waiting for the client, which has a deadline of its own.
+            alarm.clear();
+            return Poll::Pending;
+        }
         if !alarm.is_set() {
             alarm.set(clock::now(), timeout);
         }
         ready!(alarm.poll(cx));
-        let why = format!("{url}: the body paused for {timeout:?}");
+        let why = format!("{}: the body paused for {timeout:?}", hold.in_flight.url());
         Poll::Ready(Err(Fault::new(Kind::UpstreamTimeout, why)))
     }
 
@@ -168,9 +176,9 @@ impl Incoming {
     }
 
     /// Gives the connection back if it can serve again.
-    fn finish(self, hold: Hold) {
+    fn finish(self, hold: Hold, now: Instant) {
         if self.reusable && self.upload.is_none() {
-            hold.pool.give(hold.target, self.connection);
+            hold.pool.give(hold.target, self.connection, now);
         }
     }
 }
@@ -179,7 +187,7 @@ impl Source for Held {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let Some((incoming, hold)) = &mut self.incoming else { return Poll::Ready(Ok(Fill::End)) };
         let before = out.len();
-        let fill = ready!(incoming.poll_fill(cx, out, &hold.url));
+        let fill = ready!(incoming.poll_fill(cx, out, hold));
         if let Some(remaining) = &mut self.remaining {
             let added = u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
             *remaining = remaining.saturating_sub(added);
@@ -188,7 +196,7 @@ impl Source for Held {
             && let Some((incoming, hold)) = self.incoming.take()
         {
             self.trailers = incoming.decoder.trailers().to_vec();
-            incoming.finish(hold);
+            incoming.finish(hold, clock::now());
         }
         Poll::Ready(fill)
     }
@@ -202,15 +210,19 @@ impl Source for Held {
     }
 }
 
-impl Active {
-    pub(crate) fn new(metrics: std::sync::Arc<telemetry::UpstreamMetrics>, worker: usize) -> Active {
-        metrics.pool(worker).requests_active.add(1);
-        Active { metrics, worker }
+impl Ticket {
+    /// Takes a place under the breaker's limit of requests.
+    pub(crate) fn take(upstream: &Arc<Upstream>, pool: Rc<Pool>) -> Result<Ticket, Fault> {
+        let metrics = pool.metrics();
+        upstream.limits.requests.enter().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        metrics.requests_active.add(1);
+        Ok(Ticket { upstream: upstream.clone(), pool })
     }
 }
 
-impl Drop for Active {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        self.metrics.pool(self.worker).requests_active.add(-1);
+        self.upstream.limits.requests.leave();
+        self.pool.metrics().requests_active.add(-1);
     }
 }

@@ -4,14 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::clock;
-use message::{Body, Reply, Request, RequestHead};
+use kit::SharedAlarm;
+use kit::clock::{self, Instant};
+use message::{Body, Reply, Request};
 use policy::Exchange;
 
 use crate::Upstream;
-use crate::call::{Begun, Call, Failure};
+use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
-use crate::reply::{Active, Hold, reply};
+use crate::reply::{Hold, Ticket, reply};
 use crate::settings::HostSent;
 use crate::target::Target;
 
@@ -20,10 +21,11 @@ struct Attempts<'a> {
     upstream: &'a Arc<Upstream>,
     pool: Rc<Pool>,
     worker: usize,
-    head: RequestHead,
+    alarm: SharedAlarm,
+    request: &'a mut Request,
+    /// A body that cannot be replayed is on its way.
+    spent: bool,
     host: &'a HostSent,
-    /// Gone once a body that cannot be replayed is on its way.
-    body: Option<Body>,
     key: Option<u64>,
     /// Targets that failed.
     tried: Vec<usize>,
@@ -34,71 +36,78 @@ struct Attempts<'a> {
 }
 
 impl Upstream {
-    /// Sends a request and gives the reply as soon as its head is there. The body follows at the reader's pace.
+    /// Sends a request and gives the reply as soon as its head is there. The body follows at the reader's pace. The request
+    /// stays with the caller, so that nothing of it is moved while it waits; what is left of it means nothing afterwards.
     pub async fn send(
         self: &Arc<Upstream>,
         ex: &mut Exchange,
-        request: Request,
+        request: &mut Request,
         host: &HostSent,
     ) -> Result<Reply, Fault> {
         let began = clock::now();
-        let sent = self.attempt(ex, request, host).await;
-        ex.upstream_wait += clock::now().duration_since(began);
+        let sent = self.attempt(ex, request, host, began).await;
+        if sent.is_err() {
+            ex.upstream_wait += clock::now().duration_since(began);
+        }
         sent
     }
 
     async fn attempt(
         self: &Arc<Upstream>,
         ex: &mut Exchange,
-        request: Request,
+        request: &mut Request,
         host: &HostSent,
+        began: Instant,
     ) -> Result<Reply, Fault> {
-        let pool = self.pool(ex.worker);
-        let metrics = self.metrics.pool(ex.worker);
-        let place = self.limits.requests.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        let pool = self.pool(ex.caller.worker);
+        let ticket = Ticket::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
-        let body = match idempotent || retry.attempts > 0 {
-            true => request.body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge).await?,
-            false => request.body,
-        };
+        if (idempotent || retry.attempts > 0) && matches!(request.body, Body::Stream(_)) {
+            // It may have to be sent twice.
+            let body = std::mem::take(&mut request.body);
+            request.body = Box::pin(body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge)).await?;
+        }
         let mut attempts = Attempts {
             key: self.hash_key(&request.head, ex.client),
             upstream: self,
             pool,
-            worker: ex.worker,
-            head: request.head,
+            worker: ex.caller.worker,
+            alarm: ex.alarm.clone(),
+            request,
+            spent: false,
             host,
-            body: Some(body),
             tried: Vec::new(),
             left: retry.attempts,
             stale_left: idempotent,
         };
-        let active = Active::new(self.metrics.clone(), ex.worker);
+        let mut attempt_began = began;
         loop {
             let at = attempts.choose()?;
             let Some(target) = self.targets.get(at) else { continue };
             ex.target = Some(target.url().clone());
             let in_flight = target.begin();
-            match attempts.once(at, target).await {
+            match attempts.once(at, target, attempt_began).await {
                 Ok(begun) if attempts.repeats(at, begun.parsed.status) => {}
                 Ok(begun) => {
                     self.judge(target, begun.parsed.status < 500);
                     let hold = Hold {
                         pool: attempts.pool,
                         target: at,
-                        url: target.url().clone(),
                         timeout: self.settings.timeout.response,
-                        _place: place,
-                        _in_flight: in_flight,
-                        _active: active,
+                        alarm: attempts.alarm,
+                        in_flight,
+                        _ticket: ticket,
                     };
-                    return Ok(reply(begun, hold));
+                    let now = clock::now();
+                    ex.upstream_wait += now.duration_since(began);
+                    return Ok(reply(begun, hold, now));
                 }
                 Err(failure) => attempts.forgive(at, target, failure)?,
             }
             ex.retries += 1;
-            metrics.retries.add(1);
+            attempts.pool.metrics().retries.add(1);
+            attempt_began = clock::now();
         }
     }
 
@@ -129,34 +138,43 @@ impl Attempts<'_> {
         })
     }
 
-    async fn once(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
+    async fn once(&mut self, at: usize, target: &Target, began: Instant) -> Result<Begun, Failure> {
         let connection = match self.pool.take(at) {
             Some(connection) => connection,
-            None => self.upstream.connect(target, self.worker).await.map_err(Failure::unsent)?,
+            // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
+            None => Box::pin(self.upstream.connect(target, self.worker)).await.map_err(Failure::unsent)?,
         };
         let reused = connection.reused;
-        let Some(body) = self.body.as_ref().and_then(Body::replay).or_else(|| self.body.take()) else {
-            return Err(Failure::unsent(Fault::new(Kind::Internal, "the body is gone")));
-        };
+        let again = self.stale_left || self.left > 0;
+        let kept_max = u64::try_from(self.upstream.settings.retry.body_bytes_max).unwrap_or(u64::MAX);
+        let fits = again && self.request.body.remaining().is_some_and(|n| n <= kept_max);
+        let kept = if fits { self.request.body.replay() } else { None };
+        self.spent = kept.is_none();
+        let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
+        let head = &mut self.request.head;
         let host = match self.host {
-            HostSent::AsItCame if self.head.headers.contains("host") => None,
+            HostSent::AsItCame if head.headers.contains("host") => None,
             // An HTTP/1.0 client may name no host; the target is spoken to in 1.1, which must.
             HostSent::AsItCame => Some(target.authority()),
             HostSent::Target => Some(target.authority()),
             HostSent::Named(name) => Some(&**name),
         };
         if host.is_some() {
-            self.head.headers.remove("host");
+            head.headers.remove("host");
         }
-        let timeout = &self.upstream.settings.timeout;
-        let call = Call::new(connection, &self.head, host, body, timeout, target.url());
-        call.begin().await.map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
+        let wait = Wait { alarm: &self.alarm, response: self.upstream.settings.timeout.response };
+        let call = Call::new(connection, head, host, body, wait, target.url());
+        if !again {
+            // It is written and never needed again: its memory serves the next request, which finds it in the cache.
+            drop(std::mem::take(&mut head.headers));
+        }
+        call.begin(began).await.map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
     }
 
     /// Whether a reply of this status is thrown away and asked for again.
     fn repeats(&mut self, at: usize, status: u16) -> bool {
         let again = self.left > 0
-            && self.body.is_some()
+            && !self.spent
             && self.upstream.settings.retry.on.statuses.contains(&status);
         if again {
             self.left -= 1;
@@ -167,7 +185,7 @@ impl Attempts<'_> {
 
     /// Decides whether to go on after a failure; if not, it is the exchange's fault.
     fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<(), Fault> {
-        if failure.silent && self.stale_left && self.body.is_some() {
+        if failure.silent && self.stale_left && !self.spent {
             self.stale_left = false;
             return Ok(());
         }
@@ -183,7 +201,7 @@ impl Attempts<'_> {
             Kind::UpstreamTimeout => on.timeout,
             _ => false,
         };
-        if !(allowed && self.left > 0 && self.body.is_some()) {
+        if !(allowed && self.left > 0 && !self.spent) {
             return Err(failure.fault);
         }
         self.left -= 1;

@@ -155,6 +155,12 @@ impl Drop for Target {
 /// A request in flight to a target.
 pub(crate) struct InFlight(Arc<Target>);
 
+impl InFlight {
+    pub(crate) fn url(&self) -> &str {
+        &self.0.url
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Ordering::Relaxed);

@@ -1,0 +1,48 @@
+# Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run test fmt tidy conformance bench bench-peers h2spec fuzz schema deny
+SHELL := /bin/bash
+# Where rustup puts cargo, for shells that were not told.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+help: ## what can be made
+	@awk -F ' *## ' '/^[a-z0-9-]+:.*##/ { split($$1, n, ":"); printf "  make %-12s %s\n", n[1], $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing (Debian); quick when nothing is
+	@scripts/setup.sh
+
+demo: setup ## build, start a gateway with backends, send requests through, print what happened
+	@scripts/demo.sh $(ARGS)
+
+run: setup ## build and serve examples/gateway
+	cargo run --release -p tidegate -- run examples/gateway/tidegate.yaml
+
+test: setup ## everything a change must pass, as CI runs it
+	@scripts/test.sh
+
+fmt: ## format all Rust
+	cargo fmt --all
+
+tidy: ## the rules a program can check
+	cargo xtask tidy
+
+conformance: setup ## the HTTP/1 pack of foreign tests; PACKS=FOLDER says where packs are
+	@scripts/conformance.sh $(ARGS)
+
+bench: setup ## micro benches
+	cargo bench --workspace --bench '*' $(ARGS)
+
+bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; ARGS=--quick for a look
+	@bench/peers.sh $(ARGS)
+
+h2spec: setup ## HTTP/2 conformance beside nginx
+	@bench/h2spec.sh $(ARGS)
+
+fuzz: setup ## each fuzz target for SECONDS_EACH (30)
+	@scripts/fuzz.sh
+
+schema: ## write docs/tidegate.schema.json anew
+	@scripts/schema.sh write
+
+deny: ## licences, duplicates and sources of dependencies (needs cargo-deny)
+	cargo deny check bans licenses sources

@@ -1,0 +1,188 @@
+//! Load tests as values: what to start, what to send, how many users come when, what is cut off.
+//!
+//! Whole load-test documents are reproduced from these. Owns no clock and no socket: `load` runs one,
+//! `report` says what came out.
+
+use std::time::Duration;
+
+use http::Method;
+
+use crate::backend::Kind;
+
+/// A load test.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What the command line takes.
+    pub name: &'static str,
+    /// What it shows, for people.
+    pub title: &'static str,
+    /// What stands behind the gateway.
+    pub backend: Kind,
+    /// The gateway's configuration; `LISTEN`, `ADMIN` and `BACKEND` stand for addresses.
+    pub gateway: &'static str,
+    /// What every user sends, again and again.
+    pub request: Request,
+    /// How long a user waits after a reply before the next request.
+    pub think: Duration,
+    /// One after the other, from no users at all.
+    pub stages: Vec<Stage>,
+    /// Cut off from the start: what finishes in it is not counted.
+    pub warm_up: Duration,
+}
+
+/// One request and the reply it must get.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Any method.
+    pub method: Method,
+    /// With the query.
+    pub target: &'static str,
+    /// `name`, `value`.
+    pub headers: Vec<(&'static str, &'static str)>,
+    /// Sent as it is: its size is the payload's.
+    pub body: Vec<u8>,
+    /// Anything else counts as an error.
+    pub expected: Expected,
+}
+
+/// What makes a reply a good one; the status is 200 in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing more.
+    Status,
+    /// The body of the request comes back.
+    Echo,
+    /// The body holds this.
+    Contains(&'static str),
+}
+
+/// The number of users goes in a straight line to `users` in this time; whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// At the end of the stage.
+    pub users: u32,
+    /// The length of the stage.
+    pub over: Duration,
+}
+
+impl Scenario {
+    /// Every scenario there is.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        vec![plain_echo()]
+    }
+
+    /// The scenario of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|scenario| scenario.name == name)
+    }
+
+    /// From the first user to the last reply.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.over).sum()
+    }
+
+    /// The same shape in another time, rounded up to whole seconds; for a quick look.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        for stage in &mut self.stages {
+            let seconds = (stage.over.as_secs_f64() * factor).ceil().max(1.0);
+            stage.over = Duration::from_secs_f64(seconds);
+        }
+        self.warm_up = self.warm_up.mul_f64(factor);
+        self
+    }
+
+    /// How many users there are on average from the end of the warm-up to the end.
+    #[must_use]
+    pub fn users_mean(&self) -> f64 {
+        let mut start = 0.0;
+        let mut users = 0.0;
+        let mut area = 0.0;
+        let warm_up = self.warm_up.as_secs_f64();
+        for stage in &self.stages {
+            let (over, target) = (stage.over.as_secs_f64(), f64::from(stage.users));
+            let counted = (start + over - warm_up).clamp(0.0, over);
+            if over > 0.0 {
+                let users_then = target - (target - users) * counted / over;
+                area += counted * f64::midpoint(users_then, target);
+            }
+            (start, users) = (start + over, target);
+        }
+        area / (self.length().as_secs_f64() - warm_up)
+    }
+}
+
+/// The gateway with nothing to do but forward.
+fn plain_echo() -> Scenario {
+    let body = vec![b'x'; 1024];
+    Scenario {
+        name: "plain-echo",
+        title: "1 KiB echo through one route without policies, 100 users who pause 50 ms",
+        backend: Kind::Echo,
+        gateway: r#"listen: { public: { address: "LISTEN" } }
+admin: { address: "ADMIN" }
+upstreams: { echo: { targets: ["http://BACKEND"] } }
+routes: { echo: { match: { path: "/**" }, upstream: echo } }
+"#,
+        request: Request {
+            method: Method::POST,
+            target: "/echo",
+            headers: vec![("content-type", "text/plain")],
+            body,
+            expected: Expected::Echo,
+        },
+        think: Duration::from_millis(50),
+        stages: vec![
+            Stage { users: 100, over: Duration::from_secs(5) },
+            Stage { users: 100, over: Duration::from_secs(30) },
+        ],
+        warm_up: Duration::from_secs(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_averaged_over_what_is_counted() {
+        let seconds = Duration::from_secs;
+        let shaped = |warm_up, stages: &[(u32, u64)]| Scenario {
+            stages: stages
+                .iter()
+                .map(|&(users, over)| Stage { users, over: seconds(over) })
+                .collect(),
+            warm_up: seconds(warm_up),
+            ..plain_echo()
+        };
+        let cases = [
+            (0, &[(10, 10)][..], 5.0),
+            (5, &[(10, 10)], 7.5),
+            (10, &[(10, 10), (10, 20)], 10.0),
+            (5, &[(10, 10), (10, 5)], 8.75),
+            (10, &[(10, 10), (20, 10)], 15.0),
+            (0, &[(10, 10), (0, 10)], 5.0),
+        ];
+        for (warm_up, stages, expected) in cases {
+            let users = shaped(warm_up, stages).users_mean();
+            assert!((users - expected).abs() < 1e-9, "{warm_up} {stages:?}: {users}");
+        }
+    }
+
+    #[test]
+    fn scenarios_are_well_formed() {
+        for scenario in Scenario::all() {
+            assert!(scenario.warm_up < scenario.length(), "{}", scenario.name);
+            assert!(Scenario::find(scenario.name).is_some());
+            for word in ["LISTEN", "ADMIN", "BACKEND"] {
+                assert!(scenario.gateway.contains(word), "{}: no {word}", scenario.name);
+            }
+            for stage in &scenario.stages {
+                assert_eq!(stage.over.subsec_nanos(), 0, "{}", scenario.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What each path answers.
+
+use crate::page;
+use crate::problem::Problem;
+use crate::text::Text;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse, Response};
+use control::{Control, Failure, Outcome, view};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+type Controlled = State<Arc<Control>>;
+
+/// The process is alive, whatever else is wrong.
+pub(crate) async fn healthz() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether new clients should come here.
+pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Problem> {
+    match control.not_ready() {
+        None => Ok(Json(json!({ "status": "ready", "generation": control.status().generation }))),
+        Some(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)),
+    }
+}
+
+/// The metrics. They take a while where there are thousands of routes, and `/healthz` must not wait for it.
+pub(crate) async fn metrics(State(control): Controlled) -> Result<Response, Problem> {
+    let rendered = tokio::task::spawn_blocking(move || control.telemetry().render()).await;
+    let text = rendered.map_err(|error| internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response())
+}
+
+/// The configuration as it was written.
+pub(crate) async fn config(State(control): Controlled) -> Response {
+    ([(header::CONTENT_TYPE, "application/yaml")], control.config_text()).into_response()
+}
+
+/// Brings a configuration into service.
+pub(crate) async fn put_config(
+    State(control): Controlled,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    let (generation, changed) = match control.apply_text(text).await.map_err(problem)? {
+        Outcome::Serving(generation) => (generation, true),
+        Outcome::Unchanged(generation) => (generation, false),
+    };
+    let warnings = control.status().warnings;
+    Ok(Json(
+        json!({ "generation": generation, "changed": changed, "warnings": view::complaints(&warnings) }),
+    ))
+}
+
+/// Says what is wrong with a configuration and changes nothing.
+pub(crate) async fn check_config(
+    State(control): Controlled,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    let report = control.check_text(text).await.map_err(problem)?;
+    let complaints = view::complaints(&report);
+    match report.has_errors() {
+        true => Err(Problem::complaints(complaints)),
+        false => Ok(Json(json!({ "usable": true, "complaints": complaints }))),
+    }
+}
+
+/// The plan that serves, and how it came to be.
+pub(crate) async fn plan(State(control): Controlled) -> Json<Value> {
+    let mut plan = view::plan(&control.plan());
+    if let Some(plan) = plan.as_object_mut() {
+        plan.insert("configuration".to_owned(), view::status(&control.status()));
+    }
+    Json(plan)
+}
+
+pub(crate) async fn routes(State(control): Controlled) -> Json<Value> {
+    Json(view::routes(&control.plan()))
+}
+
+pub(crate) async fn upstreams(State(control): Controlled) -> Json<Value> {
+    Json(view::upstreams(&control.plan()))
+}
+
+/// The description of this API.
+pub(crate) async fn openapi() -> Json<Value> {
+    Json(crate::openapi::document())
+}
+
+/// The schema of the configuration, for editors.
+pub(crate) async fn schema() -> Response {
+    let schema = control::json_schema().to_string();
+    ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
+}
+
+/// The page for people.
+pub(crate) async fn page(State(control): Controlled) -> Html<String> {
+    Html(page::html(&view::plan(&control.plan()), &view::status(&control.status())))
+}
+
+pub(crate) async fn no_such_path(uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        format!("There is no {}; /openapi.json lists what there is.", uri.path()),
+    )
+}
+
+pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}.", uri.path()))
+}
+
+fn problem(failure: Failure) -> Problem {
+    match failure {
+        Failure::Complaints(report) => Problem::complaints(view::complaints(&report)),
+        // The configuration is fine and the world around it is not: what it names is taken, or the disk is read-only.
+        Failure::Unwritable(_) | Failure::Unpublished(_) => {
+            Problem::new(StatusCode::CONFLICT, failure.to_string())
+        }
+        Failure::Internal(why) => internal(&why),
+    }
+}
+
+fn internal(why: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(%why, "the admin API failed");
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "The gateway failed to do this; its log says why.",
+    )
+}

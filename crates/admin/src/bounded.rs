@@ -1,0 +1,101 @@
+//! A socket that takes no more than so many connections at once, and lets none be quiet for long. Further ones wait in the
+//! system's queue.
+
+use axum::serve::Listener;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a connection may be quiet: between two requests, in the middle of one, or while a reply is made. Longer than the
+/// largest configuration takes to come into service, and than Prometheus' usual interval, which keeps its connection.
+pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
+
+/// A listener with a bound.
+pub(crate) struct Bounded {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+/// A connection and its place, which is free again when it is dropped.
+pub(crate) struct Placed {
+    stream: TcpStream,
+    quiet: Pin<Box<Sleep>>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Bounded {
+    pub(crate) fn new(listener: TcpListener, max: usize) -> Bounded {
+        Bounded { listener, places: Arc::new(Semaphore::new(max)) }
+    }
+}
+
+impl Listener for Bounded {
+    type Io = Placed;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Placed, SocketAddr) {
+        // Nobody closes the semaphore, so there is always a place in the end.
+        let place = self.places.clone().acquire_owned().await.ok();
+        // axum's own accept goes on after errors, and pauses when the process is out of descriptors.
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        (Placed { stream, quiet: Box::pin(sleep(QUIET_MAX)), _place: place }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Placed {
+    /// Something came or went.
+    fn speaks(&mut self) {
+        self.quiet.as_mut().reset(Instant::now() + QUIET_MAX);
+    }
+}
+
+impl AsyncRead for Placed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_read(cx, buf) {
+            Poll::Pending => {
+                self.quiet.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+            ready @ Poll::Ready(_) => {
+                self.speaks();
+                ready
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Placed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if poll.is_ready() {
+            self.speaks();
+        }
+        poll
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

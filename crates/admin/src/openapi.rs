@@ -1,0 +1,134 @@
+//! The description of this API. Written by hand, because what it says is for people; a test holds it against the paths there are.
+
+use serde_json::{Value, json};
+
+/// The OpenAPI document.
+pub(crate) fn document() -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidegate admin API",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Health, metrics and the configuration of one gateway. For operators only: it has no passwords.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "paths": {
+            "/": { "get": read("page", "A page that shows the plan", "text/html") },
+            "/healthz": { "get": read("health", "Whether the process is alive", "application/json") },
+            "/readyz": { "get": ready() },
+            "/metrics": { "get": read("metrics", "All metrics as OpenMetrics text", "application/openmetrics-text") },
+            "/config": {
+                "get": read("getConfig", "The configuration as it was written", "application/yaml"),
+                "put": change("putConfig", "Bring a configuration into service", "Changed"),
+            },
+            "/config/check": {
+                "post": change("checkConfig", "Say what is wrong with a configuration and change nothing", "Checked"),
+            },
+            "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
+            "/routes": { "get": read("routes", "The routes", "application/json") },
+            "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
+            "/openapi.json": { "get": read("openapi", "This document", "application/json") },
+            "/schema.json": { "get": read("schema", "The schema of the configuration, for editors", "application/schema+json") },
+        },
+        "components": { "schemas": schemas(), "responses": responses() },
+    })
+}
+
+fn read(id: &str, summary: &str, kind: &str) -> Value {
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "responses": {
+            "200": { "description": summary, "content": { kind: {} } },
+            "403": { "$ref": "#/components/responses/Forbidden" },
+        },
+    })
+}
+
+fn ready() -> Value {
+    json!({
+        "operationId": "readiness",
+        "summary": "Whether new clients should come here",
+        "responses": {
+            "200": { "description": "They should", "content": { "application/json": {} } },
+            "503": problem("They should not; `detail` says why"),
+        },
+    })
+}
+
+fn change(id: &str, summary: &str, result: &str) -> Value {
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "requestBody": {
+            "required": true,
+            "content": { "application/yaml": { "schema": { "type": "string" } } },
+        },
+        "responses": {
+            "200": {
+                "description": "Done",
+                "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{result}") } } },
+            },
+            "400": problem("The body is not UTF-8 text"),
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "409": problem("The file cannot be written, or the plan cannot be brought into service"),
+            "413": problem("The body is too large"),
+            "422": problem("The configuration cannot be used; `complaints` says where and why"),
+        },
+    })
+}
+
+fn problem(description: &str) -> Value {
+    json!({
+        "description": description,
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    })
+}
+
+fn responses() -> Value {
+    json!({ "Forbidden": problem("The request may come from a web page of another site") })
+}
+
+fn schemas() -> Value {
+    let complaints =
+        json!({ "type": "array", "items": { "$ref": "#/components/schemas/Complaint" } });
+    json!({
+        "Complaint": {
+            "type": "object",
+            "required": ["file", "line", "column", "severity", "message", "help"],
+            "properties": {
+                "file": { "type": ["string", "null"] },
+                "line": { "type": "integer", "minimum": 1 },
+                "column": { "type": "integer", "minimum": 1 },
+                "severity": { "enum": ["error", "warning"] },
+                "message": { "type": "string" },
+                "help": { "type": ["string", "null"], "description": "What to write instead" },
+            },
+        },
+        "Changed": {
+            "type": "object",
+            "required": ["generation", "changed", "warnings"],
+            "properties": {
+                "generation": { "type": "integer", "description": "The number of the plan that serves" },
+                "changed": { "type": "boolean", "description": "False if that configuration served already" },
+                "warnings": complaints,
+            },
+        },
+        "Checked": {
+            "type": "object",
+            "required": ["usable", "complaints"],
+            "properties": { "usable": { "const": true }, "complaints": complaints },
+        },
+        "Problem": {
+            "type": "object",
+            "required": ["type", "title", "status", "detail"],
+            "properties": {
+                "type": { "type": "string" },
+                "title": { "type": "string" },
+                "status": { "type": "integer" },
+                "detail": { "type": "string" },
+                "complaints": complaints,
+            },
+        },
+    })
+}

@@ -1,0 +1,22 @@
+//! The list of paths. Whoever adds one describes it in `openapi.json` too; a test compares the two.
+
+use crate::answer;
+use axum::routing::{MethodRouter, get, post};
+use control::Control;
+use std::sync::Arc;
+
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 11] {
+    [
+        ("/", get(answer::page)),
+        ("/healthz", get(answer::healthz)),
+        ("/readyz", get(answer::readyz)),
+        ("/metrics", get(answer::metrics)),
+        ("/config", get(answer::config).put(answer::put_config)),
+        ("/config/check", post(answer::check_config)),
+        ("/plan", get(answer::plan)),
+        ("/routes", get(answer::routes)),
+        ("/upstreams", get(answer::upstreams)),
+        ("/openapi.json", get(answer::openapi)),
+        ("/schema.json", get(answer::schema)),
+    ]
+}

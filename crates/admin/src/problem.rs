@@ -1,0 +1,42 @@
+//! Errors of this API as `application/problem+json` (RFC 9457).
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// What went wrong with a request.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    detail: String,
+    complaints: Option<Value>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into(), complaints: None }
+    }
+
+    /// A configuration that cannot be used, with everything that is wrong with it.
+    pub(crate) fn complaints(complaints: Value) -> Problem {
+        let detail =
+            "The configuration cannot be used; `complaints` says where and why.".to_owned();
+        Problem { status: StatusCode::UNPROCESSABLE_ENTITY, detail, complaints: Some(complaints) }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        if let (Some(body), Some(complaints)) = (body.as_object_mut(), self.complaints) {
+            body.insert("complaints".to_owned(), complaints);
+        }
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (self.status, kind, body.to_string()).into_response()
+    }
+}

@@ -1,0 +1,316 @@
+//! The API over a socket, byte for byte.
+
+use super::*;
+use control::Publish;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+const CONFIG: &str = "\
+listen:
+  public: { address: \"127.0.0.1:0\" }
+workers: 2
+upstreams:
+  orders: { targets: [\"http://127.0.0.1:9\"] }
+routes:
+  orders: { match: { path: \"/orders/**\", methods: [GET] }, upstream: orders }
+  hello: { match: { path: /hello }, respond: { body: \"hi\" } }
+";
+
+struct Api {
+    address: SocketAddr,
+    control: Arc<Control>,
+    folder: TempDir,
+    stop: oneshot::Sender<()>,
+    stopped: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Api {
+    #[allow(clippy::disallowed_methods, reason = "a test's server has no worker to run on")]
+    async fn start() -> Api {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidegate.yaml");
+        fs::write(&path, CONFIG).unwrap();
+        let publish: Publish = Box::new(|_| Box::pin(async { Ok(()) }));
+        let control = Control::start(&path, publish).unwrap_or_else(|report| panic!("{report}"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stops) = oneshot::channel();
+        let served = serve(listener, control.clone(), async { drop(stops.await) });
+        Api { address, control, folder, stop, stopped: tokio::spawn(served) }
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &str) -> Reply {
+        let headers = format!("Host: {}\r\nContent-Length: {}", self.address, body.len());
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n{body}"
+        ))
+        .await
+    }
+
+    async fn send(&self, request: &str) -> Reply {
+        self.send_bytes(request.as_bytes()).await
+    }
+
+    async fn send_bytes(&self, request: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let reply = self.ask("GET", path, "").await;
+        assert_eq!(reply.status, 200, "{path}");
+        serde_json::from_str(&reply.body).unwrap()
+    }
+}
+
+impl Reply {
+    /// The problem, which every error of this API is.
+    fn problem(&self) -> Value {
+        assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
+        let problem: Value = serde_json::from_str(&self.body).unwrap();
+        assert_eq!(problem["status"], self.status);
+        problem
+    }
+}
+
+#[tokio::test]
+async fn shows_what_serves() {
+    let api = Api::start().await;
+    assert_eq!(api.json("/healthz").await["status"], "ok");
+    assert_eq!(api.json("/readyz").await["generation"], 1);
+    let plan = api.json("/plan").await;
+    assert_eq!((&plan["generation"], &plan["workers"]), (&1.into(), &2.into()));
+    assert_eq!(plan["configuration"]["last_failed"], Value::Null);
+    let routes = api.json("/routes").await;
+    assert_eq!((&routes[0]["name"], &routes[1]["name"]), (&"orders".into(), &"hello".into()));
+    assert_eq!(api.json("/upstreams").await[0]["targets"][0]["healthy"], true);
+    assert!(api.json("/schema.json").await.to_string().contains("strip_prefix"));
+    assert_eq!(api.ask("GET", "/config", "").await.body, CONFIG);
+
+    let metrics = api.ask("GET", "/metrics", "").await;
+    assert!(
+        metrics.head.contains("content-type: application/openmetrics-text"),
+        "{}",
+        metrics.head
+    );
+    assert!(metrics.body.contains("\ntidegate_workers 2\n") && metrics.body.ends_with("# EOF\n"));
+
+    let page = api.ask("GET", "/", "").await;
+    assert!(
+        page.head.contains("text/html")
+            && page.head.contains("content-security-policy: default-src 'none'")
+    );
+    for shown in ["Plan 1", "/orders/**", "http://127.0.0.1:9", "a fixed 200"] {
+        assert!(page.body.contains(shown), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_goes_away_is_alive_and_not_ready() {
+    let api = Api::start().await;
+    api.control.set_draining();
+    assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);
+    let reply = api.ask("GET", "/readyz", "").await;
+    assert_eq!((reply.status, &reply.problem()["detail"]), (503, &"draining".into()));
+}
+
+#[tokio::test]
+async fn a_configuration_that_is_put_serves_and_is_kept() {
+    let api = Api::start().await;
+    let changed = CONFIG.replace("hi", "ho");
+    let reply = api.ask("PUT", "/config", &changed).await;
+    let result: Value = serde_json::from_str(&reply.body).unwrap();
+    assert_eq!(
+        (reply.status, &result["generation"], &result["changed"]),
+        (200, &2.into(), &true.into())
+    );
+    assert_eq!(api.ask("GET", "/config", "").await.body, changed);
+    assert_eq!(fs::read_to_string(api.folder.path().join("tidegate.yaml")).unwrap(), changed);
+
+    let again = api.ask("PUT", "/config", &changed).await;
+    let result: Value = serde_json::from_str(&again.body).unwrap();
+    assert_eq!(
+        (again.status, &result["generation"], &result["changed"]),
+        (200, &2.into(), &false.into())
+    );
+}
+
+#[tokio::test]
+async fn every_complaint_comes_back_with_its_place() {
+    let api = Api::start().await;
+    let wrong = CONFIG.replace("respond", "resond").replace("workers: 2", "workers: many");
+    for (method, path) in [("PUT", "/config"), ("POST", "/config/check")] {
+        let reply = api.ask(method, path, &wrong).await;
+        assert_eq!(reply.status, 422);
+        let problem = reply.problem();
+        let complaints = problem["complaints"].as_array().unwrap();
+        let at = |line: u64| complaints.iter().find(|complaint| complaint["line"] == line).unwrap();
+        assert_eq!(at(3)["column"], 10);
+        assert!(at(8)["message"].as_str().unwrap().contains("resond"), "{problem}");
+        assert!(complaints.iter().all(|c| c["file"].as_str().unwrap().ends_with("tidegate.yaml")));
+        assert!(
+            complaints.iter().all(|c| c["severity"] == "error" && c["help"].is_string()),
+            "{problem}"
+        );
+    }
+    assert_eq!(api.json("/plan").await["generation"], 1);
+    assert!(
+        api.json("/plan").await["configuration"]["last_failed"]["why"]
+            .as_str()
+            .unwrap()
+            .contains("resond")
+    );
+    assert!(api.ask("GET", "/", "").await.body.contains("The last change was refused"));
+    assert_eq!(api.ask("GET", "/readyz", "").await.status, 200, "the old plan serves");
+}
+
+#[tokio::test]
+async fn a_check_says_that_all_is_well_and_changes_nothing() {
+    let api = Api::start().await;
+    let reply = api.ask("POST", "/config/check", &CONFIG.replace("hi", "ho")).await;
+    let result: Value = serde_json::from_str(&reply.body).unwrap();
+    assert_eq!((reply.status, &result["usable"]), (200, &true.into()));
+    assert_eq!(api.ask("GET", "/config", "").await.body, CONFIG);
+}
+
+#[tokio::test]
+async fn wrong_questions_are_problems() {
+    let api = Api::start().await;
+    let nothing = api.ask("GET", "/nothing", "").await;
+    assert_eq!(nothing.status, 404);
+    assert!(nothing.problem()["detail"].as_str().unwrap().contains("/nothing"));
+    let delete = api.ask("DELETE", "/config", "").await;
+    assert_eq!(delete.status, 405);
+    delete.problem();
+    assert!(delete.head.contains("allow: get,head,put"), "{}", delete.head);
+
+    let host = format!("Host: {}", api.address);
+    let large = format!(
+        "PUT /config HTTP/1.1\r\n{host}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        BODY_BYTES_MAX + 1
+    );
+    let large = api.send(&large).await;
+    assert_eq!(large.status, 413);
+    large.problem();
+
+    let binary = format!(
+        "PUT /config HTTP/1.1\r\n{host}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\n"
+    );
+    let binary = api.send_bytes(&[binary.as_bytes(), b"\xff\r\n0\r\n\r\n"].concat()).await;
+    assert_eq!(binary.status, 400);
+    binary.problem();
+}
+
+/// The clock is paused: it jumps to the next deadline whenever everybody waits.
+#[tokio::test(start_paused = true)]
+async fn slow_clients_are_not_waited_for() {
+    let api = Api::start().await;
+    let host = format!("Host: {}", api.address);
+    let body = format!(
+        "PUT /config HTTP/1.1\r\n{host}\r\nContent-Length: 10\r\nConnection: close\r\n\r\nlis"
+    );
+    assert_eq!(api.send(&body).await.status, 408);
+
+    let mut stream = TcpStream::connect(api.address).await.unwrap();
+    stream.write_all(b"GET /healthz HTT").await.unwrap();
+    let mut bytes = Vec::new();
+    // Closed, with or without a last word.
+    drop(stream.read_to_end(&mut bytes).await);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_get_nothing() {
+    let api = Api::start().await;
+    let address = api.address;
+    let requests = [
+        "GET /config HTTP/1.1\r\nHost: evil.example:9901".to_owned(),
+        format!(
+            "PUT /config HTTP/1.1\r\nHost: {address}\r\nOrigin: https://evil.example\r\nContent-Length: 0"
+        ),
+        format!(
+            "POST /config/check HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: cross-site\r\nContent-Length: 0"
+        ),
+    ];
+    for request in requests {
+        let reply = api.send(&format!("{request}\r\nConnection: close\r\n\r\n")).await;
+        assert_eq!(reply.status, 403, "{request}");
+        reply.problem();
+        assert!(!reply.head.contains("access-control"), "{}", reply.head);
+    }
+    let own = format!(
+        "PUT /config HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(api.send(&own).await.status, 422, "allowed, and an empty configuration is none");
+    let scrape = "GET /metrics HTTP/1.1\r\nHost: tidegate.svc\r\nConnection: close\r\n\r\n";
+    assert_eq!(api.send(scrape).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_description_has_the_paths_and_methods_there_are() {
+    let api = Api::start().await;
+    let document = api.json("/openapi.json").await;
+    let described = document["paths"].as_object().unwrap();
+    let paths: BTreeSet<&str> = paths::all().iter().map(|(path, _)| *path).collect();
+    assert_eq!(described.keys().map(String::as_str).collect::<BTreeSet<_>>(), paths);
+    let mut ids = BTreeSet::new();
+    for (path, methods) in described {
+        for method in ["get", "put", "post", "delete", "patch"] {
+            let status = api.ask(&method.to_ascii_uppercase(), path, "").await.status;
+            match methods.get(method) {
+                Some(operation) => {
+                    let declared = operation["responses"].get(status.to_string());
+                    assert!(declared.is_some(), "{method} {path} gave {status}");
+                    assert!(
+                        ids.insert(operation["operationId"].as_str().unwrap().to_owned()),
+                        "{path}"
+                    );
+                }
+                None => assert_eq!(status, 405, "{method} {path}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn stopping_ends_the_server() {
+    let api = Api::start().await;
+    assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);
+    api.stop.send(()).unwrap();
+    api.stopped.await.unwrap().unwrap();
+    assert!(TcpStream::connect(api.address).await.is_err());
+}
+
+#[tokio::test]
+async fn connections_past_the_bound_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut bounded = Bounded::new(listener, 1);
+    let (first, _) =
+        (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+    let (held, _) = axum::serve::Listener::accept(&mut bounded).await;
+    let mut second = Box::pin(axum::serve::Listener::accept(&mut bounded));
+    let waits =
+        std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending()))
+            .await;
+    assert!(waits);
+    drop((held, first));
+    second.await;
+}

@@ -1,0 +1,212 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bench::token::Algorithm;
+use clap::{Args, Parser, Subcommand};
+
+/// One gateway for APIs, SOAP/XML, integration flows and streams.
+#[derive(Parser)]
+#[command(version, after_help = "\
+Examples:
+  tidegate demo                                 see it work, with backends of its own
+  tidegate check gateway.yaml                   every mistake as file:line:column
+  tidegate run gateway.yaml                     serve; the file is reloaded when it changes
+  tidegate explain gateway.yaml GET http://api.example.com/orders/7
+                                                which route, and why not the others
+  tidegate backend echo --port 9000             something to put behind it
+
+The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug).
+Exit codes: 0 done, 1 failed, 2 wrong usage.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve a configuration until a signal ends it.
+    ///
+    /// The configuration is reloaded when one of its files changes, on SIGHUP and by the admin API. A bad one leaves the last
+    /// good one serving. SIGTERM and Ctrl-C let exchanges end first.
+    #[command(after_help = "\
+Examples:
+  tidegate run                                  serve ./tidegate.yaml
+  tidegate run /etc/tidegate/                   serve every *.yaml of a folder as one configuration
+  kill -HUP PID                                 look at the files again, and open the access log anew")]
+    Run {
+        /// A YAML file, or a directory of them.
+        #[arg(default_value = "tidegate.yaml")]
+        file: PathBuf,
+    },
+    /// Check a configuration: exit code 0, or 1 with every complaint as file:line:column.
+    #[command(after_help = "\
+Examples:
+  tidegate check gateway.yaml
+  tidegate check --schema > tidegate.schema.json
+                                                for an editor: # yaml-language-server: $schema=tidegate.schema.json")]
+    Check {
+        /// A YAML file, or a directory of them.
+        #[arg(required_unless_present = "schema")]
+        file: Option<PathBuf>,
+        /// Print the JSON Schema of the configuration instead, for editors.
+        #[arg(long, conflicts_with = "file")]
+        schema: bool,
+    },
+    /// Print what a configuration means, every default included; with a request, what happens to it.
+    #[command(after_help = "\
+Examples:
+  tidegate explain gateway.yaml
+  tidegate explain gateway.yaml GET http://api.example.com/orders/7
+  tidegate explain gateway.yaml POST /orders -H 'x-tier: gold'")]
+    Explain {
+        /// A YAML file, or a directory of them.
+        file: PathBuf,
+        /// The method of a request.
+        #[arg(requires = "url")]
+        method: Option<String>,
+        /// Its URL: http://host/path?query, or just the path.
+        url: Option<String>,
+        /// A header line of the request; may be given again.
+        #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, requires = "url")]
+        headers: Vec<(String, String)>,
+    },
+    /// Start a gateway and backends in one process, send requests through, and print what happened.
+    ///
+    /// With a terminal it stays up until Ctrl-C; without one it ends after the last request.
+    Demo(Demo),
+    /// Run a backend to put behind the gateway.
+    Backend(Backend),
+    /// Mint a JWT for tests, or print the keys it can be checked with.
+    Token(Token),
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate demo
+  tidegate demo --once --port 0 --admin-port 0  on free ports, and end after the requests")]
+pub(crate) struct Demo {
+    /// Where the demo's gateway listens; 0 takes any free port.
+    #[arg(long, default_value_t = 8080)]
+    pub(crate) port: u16,
+    /// Where its admin API listens; 0 takes any free port.
+    #[arg(long, default_value_t = 9901)]
+    pub(crate) admin_port: u16,
+    /// End after the requests, also with a terminal.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Kinds:
+  echo      any method and path: the body comes back, or a text that describes the request
+  httpbin   /anything, /size/350B, /status/N, /headers, /delay/SECONDS, ...
+  sse       server-sent events: ?interval=1s&count=10
+  reverse   a WebSocket that sends each message back reversed
+
+Examples:
+  tidegate backend echo --port 9000 --name one
+  tidegate backend echo --port 9443 --tls --delay 200ms
+  tidegate backend sse --port 9001")]
+pub(crate) struct Backend {
+    /// echo, httpbin, sse or reverse.
+    pub(crate) kind: bench::backend::Kind,
+    /// The port to listen on; 0 takes a free one, which is printed.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) address: IpAddr,
+    /// Wait before each answer, without holding up others: 250ms, 2s.
+    #[arg(long, value_parser = duration, default_value = "0s")]
+    pub(crate) delay: Duration,
+    /// Speak TLS: with --certificate and --key, or with a certificate made at start.
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// PEM file of the certificate chain; implies --tls.
+    #[arg(long, requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// PEM file of its key.
+    #[arg(long, requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// PEM file of authorities: clients must show a certificate signed by one of them.
+    #[arg(long, requires = "certificate")]
+    pub(crate) client_ca: Option<PathBuf>,
+    /// Sent as x-backend with every answer, to see which one answered.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate token --issuer https://idp.test --subject ann --scope 'orders:read orders:write' --key key.pem
+  tidegate token --jwks --key key.pem > jwks.json")]
+pub(crate) struct Token {
+    /// The key, made if it is not there. Without it a new key is used once, and its JWKS is printed too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// The kind of a new key: es256 or rs256.
+    #[arg(long, default_value = "es256", value_parser = algorithm)]
+    pub(crate) algorithm: Algorithm,
+    /// Print the JWKS instead of a token.
+    #[arg(long)]
+    pub(crate) jwks: bool,
+    /// Claim iss.
+    #[arg(long)]
+    pub(crate) issuer: Option<String>,
+    /// Claim sub.
+    #[arg(long)]
+    pub(crate) subject: Option<String>,
+    /// Claim aud; may be given again.
+    #[arg(long)]
+    pub(crate) audience: Vec<String>,
+    /// Claim scope: words separated by blanks.
+    #[arg(long)]
+    pub(crate) scope: Option<String>,
+    /// From now on: 10m, 1h. A negative time is already over: -1m.
+    #[arg(long, default_value = "1h", allow_hyphen_values = true)]
+    pub(crate) expires: String,
+    /// Another claim; the value is JSON, or a text.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = claim)]
+    pub(crate) claim: Vec<(String, serde_json::Value)>,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as `name: value`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "es256" => Ok(Algorithm::Es256),
+        "rs256" => Ok(Algorithm::Rs256),
+        _ => Err("the algorithms are es256 and rs256".to_owned()),
+    }
+}
+
+fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as `name=value`")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    Ok((name.to_owned(), value))
+}
+
+/// A duration as the configuration writes it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.strip_prefix(digits).unwrap_or_default();
+    let count: f64 = digits.parse().map_err(|_| "write it as `250ms`, `2s` or `5m`".to_owned())?;
+    let seconds = match unit {
+        "ms" => count / 1000.0,
+        "s" => count,
+        "m" => count * 60.0,
+        "h" => count * 3600.0,
+        "d" => count * 86_400.0,
+        _ => return Err("the units are ms, s, m, h and d".to_owned()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| "a duration is not negative".to_owned())
+}

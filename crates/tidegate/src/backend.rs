@@ -1,0 +1,45 @@
+//! `tidegate backend`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use bench::backend::{self, Options, Tls};
+
+use crate::arguments::Backend;
+use crate::log;
+
+pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        address: SocketAddr::new(arguments.address, arguments.port),
+        name: arguments.name.clone(),
+        delay: arguments.delay,
+        tls: tls(arguments),
+        http2: true,
+    };
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let kind = arguments.kind;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let ready = |address| log::say(&format!("{}: {scheme}://{address}", kind.name()));
+        backend::serve(kind, options, ready, interrupted()).await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tls(arguments: &Backend) -> Option<Tls> {
+    match (&arguments.certificate, &arguments.key) {
+        (Some(certificate), Some(key)) => Some(Tls::Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: arguments.client_ca.clone(),
+        }),
+        _ => arguments.tls.then_some(Tls::SelfSigned),
+    }
+}
+
+/// Ctrl-C. Where it cannot be caught, it ends the program the rough way.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,67 @@
+//! `tidegate check` and `tidegate explain`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use compile::Compiled;
+use config::{Loaded, Report};
+use telemetry::Telemetry;
+
+use crate::log;
+
+pub(crate) fn check(file: Option<&Path>, schema: bool) -> anyhow::Result<ExitCode> {
+    let Some(file) = file.filter(|_| !schema) else {
+        log::say(&serde_json::to_string_pretty(&config::json_schema())?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    Ok(match compiled(file) {
+        Ok((compiled, _)) => {
+            say_report(&compiled.warnings);
+            log::say(&format!("{}: ok", file.display()));
+            ExitCode::SUCCESS
+        }
+        Err(report) => {
+            say_report(&report);
+            ExitCode::FAILURE
+        }
+    })
+}
+
+pub(crate) fn explain(
+    file: &Path,
+    method: Option<&str>,
+    url: Option<&str>,
+    headers: &[(String, String)],
+) -> anyhow::Result<ExitCode> {
+    let (compiled, loaded) = match compiled(file) {
+        Ok(compiled) => compiled,
+        Err(report) => {
+            say_report(&report);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    match (method, url, &loaded.config) {
+        (Some(method), Some(url), _) => match compile::explain_request(&compiled.plan, method, url, headers) {
+            Ok(text) => log::say(text.trim_end()),
+            Err(why) => {
+                log::say_error(&why);
+                return Ok(ExitCode::from(2));
+            }
+        },
+        (_, _, Some(config)) => log::say(compile::explain(config, &compiled.plan).trim_end()),
+        (_, _, None) => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compiled(file: &Path) -> Result<(Compiled, Loaded), Report> {
+    let loaded = config::load(file);
+    let compiled = compile::compile(&loaded, None, &Telemetry::new(1))?;
+    Ok((compiled, loaded))
+}
+
+fn say_report(report: &Report) {
+    if !report.is_empty() {
+        log::say_error(format!("{report:#}").trim_end());
+    }
+}

@@ -1,0 +1,148 @@
+//! `tidegate demo`: a gateway and its backends in one process, requests through it, and what came of each.
+
+use std::io::IsTerminal;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use bench::backend::{self, Backend, Kind, Options};
+use tokio::task::LocalSet;
+
+use crate::arguments::Demo;
+use crate::log::{self, say};
+use crate::run::{self, NotStarted, Running};
+
+mod client;
+mod shows;
+
+/// The configuration, with places for ports.
+const CONFIGURATION: &str = include_str!("demo.yaml");
+
+/// The backends of the demo. They stop when this is dropped.
+struct Backends {
+    echo_one: Backend,
+    echo_two: Backend,
+    httpbin: Backend,
+    sse: Backend,
+    reverse: Backend,
+}
+
+pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let backends = Backends::start()?;
+        let folder = Folder::make()?;
+        let file = folder.path.join("tidegate.yaml");
+        std::fs::write(&file, backends.configuration(options)).with_context(|| file.display().to_string())?;
+        let running = started(&file).await?;
+        let gateway = running.public()?;
+        say(&format!("gateway  http://{gateway}   configuration  {}\n", file.display()));
+        let failed = shows::all(gateway, running.admin).await;
+        say(&summary(gateway, running.admin, failed));
+        if !options.once && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+            say("\nIt stays up until Ctrl-C.");
+            tokio::signal::ctrl_c().await?;
+        }
+        running.end().await;
+        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
+
+async fn started(file: &Path) -> anyhow::Result<Running> {
+    run::start(file).await.map_err(|why| match why {
+        NotStarted::Complaints(report) => anyhow!("the demo's own configuration is wrong:\n{report}"),
+        NotStarted::Failed(error) => error,
+    })
+}
+
+fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> String {
+    let mut text = match failed {
+        0 => "\nEverything went as it should. Try it yourself:\n".to_owned(),
+        n => format!("\n{n} did not go as they should. Try it yourself:\n"),
+    };
+    for line in ["/hello", "/echo/anything?you=like", "/orders/7", "/ticks?interval=1s"] {
+        text.push_str(&format!("  curl -i  'http://{gateway}{line}'\n"));
+    }
+    if let Some(admin) = admin {
+        for (path, what) in [("/", "overview"), ("/metrics", "metrics"), ("/config", "configuration"), ("/healthz", "alive?")] {
+            text.push_str(&format!("  http://{admin}{path:<10} {what}\n"));
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+impl Running {
+    fn public(&self) -> anyhow::Result<SocketAddr> {
+        match self.gateway.addresses().first() {
+            Some((_, address)) => Ok(*address),
+            None => bail!("the gateway listens nowhere"),
+        }
+    }
+}
+
+impl Backends {
+    fn start() -> anyhow::Result<Backends> {
+        let start = |kind: Kind, name: &str| {
+            let options = Options { name: Some(name.to_owned()), ..Options::default() };
+            backend::spawn_thread(kind, options).with_context(|| format!("cannot start the backend {name}"))
+        };
+        Ok(Backends {
+            echo_one: start(Kind::Echo, "one")?,
+            echo_two: start(Kind::Echo, "two")?,
+            httpbin: start(Kind::Httpbin, "httpbin")?,
+            sse: start(Kind::Sse, "sse")?,
+            reverse: start(Kind::Reverse, "reverse")?,
+        })
+    }
+
+    fn configuration(&self, options: &Demo) -> String {
+        let backends = [
+            ("{echo_one}", &self.echo_one),
+            ("{echo_two}", &self.echo_two),
+            ("{httpbin}", &self.httpbin),
+            ("{sse}", &self.sse),
+            ("{reverse}", &self.reverse),
+        ];
+        let text = backends
+            .iter()
+            .fold(CONFIGURATION.to_owned(), |text, (place, backend)| text.replace(place, &backend.address().to_string()));
+        text.replace("{port}", &free(options.port).to_string())
+            .replace("{admin_port}", &free(options.admin_port).to_string())
+    }
+}
+
+/// The wanted port, or 0 if somebody has it: a demo should not fail for that.
+fn free(port: u16) -> u16 {
+    match TcpListener::bind(("127.0.0.1", port)) {
+        Ok(_) => port,
+        Err(e) => {
+            log::say_error(&format!("port {port} is taken ({e}); another one is used"));
+            0
+        }
+    }
+}
+
+/// A folder that is removed at the end.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn make() -> anyhow::Result<Folder> {
+        let path = std::env::temp_dir().join(format!("tidegate-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Folder { path })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Left behind, it is a small file in the folder for temporary files.
+        let _left = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Nothing the demo asks for takes this long.
+const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -1,0 +1,140 @@
+//! What the demo shows: a request each, what was expected of it, and what came.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::ANSWER_MAX;
+use super::client::{get, send, websocket};
+use crate::log::say;
+
+/// Runs every show in turn and prints its outcome; gives the number that failed.
+pub(super) async fn all(gateway: SocketAddr, admin: Option<SocketAddr>) -> usize {
+    let mut failed = 0;
+    let mut tell = |what: &str, outcome: anyhow::Result<String>| match outcome {
+        Ok(seen) => say(&format!("  ok      {what:<34} {seen}")),
+        Err(error) => {
+            failed += 1;
+            say(&format!("  FAILED  {what:<34} {error:#}"));
+        }
+    };
+    tell("GET /hello", hello(gateway).await);
+    tell("POST /echo/post", echo(gateway).await);
+    tell("GET /echo/who, six times", balance(gateway).await);
+    tell("GET /orders/7", orders(gateway).await);
+    tell("GET /ticks (server-sent events)", ticks(gateway).await);
+    tell("GET /chat (WebSocket)", chat(gateway).await);
+    tell("GET /nowhere", problem(gateway, "/nowhere", 404, "no_route").await);
+    tell("GET /down", problem(gateway, "/down", 502, "connect_failure").await);
+    tell("bytes that two parsers could disagree on", smuggled(gateway).await);
+    if let Some(admin) = admin {
+        tell("GET /metrics (admin)", metrics(admin).await);
+    }
+    failed
+}
+
+async fn hello(gateway: SocketAddr) -> anyhow::Result<String> {
+    let answer = get(gateway, "/hello").await?;
+    ensure!(answer.status == 200 && answer.body == "hello\n", "status {}: {}", answer.status, answer.body);
+    Ok("200, answered by the gateway itself".to_owned())
+}
+
+async fn echo(gateway: SocketAddr) -> anyhow::Result<String> {
+    let body = "forty-two";
+    let request = format!(
+        "POST /echo/post HTTP/1.1\r\nHost: demo\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = send(gateway, &request).await?;
+    ensure!(answer.status == 200 && answer.body == body, "status {}: {}", answer.status, answer.body);
+    let path = answer.header("x-echo-path").unwrap_or_default();
+    ensure!(path == "/post", "the upstream saw {path}");
+    Ok("200, the body came back; the upstream saw /post".to_owned())
+}
+
+async fn balance(gateway: SocketAddr) -> anyhow::Result<String> {
+    let (mut one, mut two) = (0, 0);
+    for _ in 0..6 {
+        match get(gateway, "/echo/who").await?.header("x-backend") {
+            Some("one") => one += 1,
+            Some("two") => two += 1,
+            other => bail!("answered by {other:?}"),
+        }
+    }
+    // Each worker takes turns of its own, so the shares are near the weights, not on them.
+    ensure!(one > 0 && two > 0, "one target got everything");
+    Ok(format!("balanced by weight 1:2, here {one} and {two}"))
+}
+
+async fn orders(gateway: SocketAddr) -> anyhow::Result<String> {
+    let answer = get(gateway, "/orders/7").await?;
+    ensure!(answer.status == 200, "status {}", answer.status);
+    ensure!(answer.body.contains("/anything/order-7"), "not rewritten: {}", answer.body);
+    ensure!(answer.body.to_ascii_lowercase().contains("x-tier"), "no x-tier: {}", answer.body);
+    let added = answer.header("x-demo").unwrap_or_default();
+    ensure!(added == "seen by a policy", "x-demo: {added}");
+    Ok("200, rewritten to /anything/order-7, headers set by a policy".to_owned())
+}
+
+/// The first event must be here before the last is made.
+async fn ticks(gateway: SocketAddr) -> anyhow::Result<String> {
+    const COUNT: usize = 4;
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(gateway).await?;
+    let request = format!("GET /ticks?interval=150ms&count={COUNT} HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let (mut text, mut first) = (String::new(), None);
+    let reading = async {
+        let mut bytes = [0; 4096];
+        loop {
+            let read = stream.read(&mut bytes).await?;
+            if read == 0 {
+                return Ok::<_, std::io::Error>(());
+            }
+            text.push_str(&String::from_utf8_lossy(bytes.get(..read).unwrap_or_default()));
+            if first.is_none() && text.contains("data:") {
+                first = Some(began.elapsed());
+            }
+        }
+    };
+    tokio::time::timeout(ANSWER_MAX, reading).await??;
+    let (first, last) = (first.unwrap_or(Duration::MAX), began.elapsed());
+    let events = text.matches("data:").count();
+    ensure!(events == COUNT, "{events} events");
+    ensure!(first * 2 < last, "the first event came after {first:?} of {last:?}");
+    Ok(format!("{events} events, the first after {} ms, the last after {} ms", first.as_millis(), last.as_millis()))
+}
+
+async fn chat(gateway: SocketAddr) -> anyhow::Result<String> {
+    let back = websocket(gateway, "/chat", "Tidegate \u{2713}").await?;
+    ensure!(back == "\u{2713} etagediT", "came back as {back}");
+    Ok(format!("101, \"Tidegate \u{2713}\" came back as \"{back}\""))
+}
+
+async fn problem(gateway: SocketAddr, path: &str, status: u16, fault: &str) -> anyhow::Result<String> {
+    let answer = get(gateway, path).await?;
+    let kind = answer.header("content-type").unwrap_or_default();
+    ensure!(answer.status == status && kind == "application/problem+json", "{} {kind}", answer.status);
+    ensure!(answer.body.contains(fault), "{}", answer.body);
+    Ok(format!("{status}, problem+json says {fault}"))
+}
+
+async fn smuggled(gateway: SocketAddr) -> anyhow::Result<String> {
+    let request = "POST /echo HTTP/1.1\r\nHost: demo\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let answer = send(gateway, request).await?;
+    ensure!(answer.status == 400, "status {}", answer.status);
+    Ok("400 and closed, nothing was forwarded".to_owned())
+}
+
+async fn metrics(admin: SocketAddr) -> anyhow::Result<String> {
+    let answer = get(admin, "/metrics").await?;
+    let line = answer.body.lines().find(|l| l.starts_with("tidegate_requests_total") && l.contains("\"echo\"") && l.contains("2xx"));
+    match line {
+        Some(line) => Ok(line.to_owned()),
+        None => bail!("no requests are counted for route echo"),
+    }
+}

@@ -1,0 +1,46 @@
+//! `tidegate token`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use bench::token::{Claims, Minter};
+
+use crate::arguments::{self, Token};
+use crate::log;
+
+pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
+    let minter = match &arguments.key {
+        Some(file) => {
+            Minter::load_or_create(file, arguments.algorithm).with_context(|| file.display().to_string())?
+        }
+        None => Minter::new(arguments.algorithm)?,
+    };
+    if !arguments.jwks {
+        log::say(&minter.mint(&claims(arguments)?)?);
+    }
+    if arguments.jwks || arguments.key.is_none() {
+        log::say(&serde_json::to_string_pretty(&minter.jwks())?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn claims(arguments: &Token) -> anyhow::Result<Claims> {
+    let (over, time) = match arguments.expires.strip_prefix('-') {
+        Some(time) => (true, time),
+        None => (false, arguments.expires.as_str()),
+    };
+    let time = arguments::duration(time).map_err(|why| anyhow!("--expires {}: {why}", arguments.expires))?;
+    let mut others: serde_json::Map<_, _> = arguments.claim.iter().cloned().collect();
+    if over {
+        let expired = kit::clock::wall().saturating_sub(time).as_secs();
+        others.insert("exp".to_owned(), expired.into());
+    }
+    Ok(Claims {
+        issuer: arguments.issuer.clone(),
+        subject: arguments.subject.clone(),
+        audiences: arguments.audience.clone(),
+        scope: arguments.scope.clone(),
+        expires_in: (!over).then_some(time),
+        others,
+    })
+}

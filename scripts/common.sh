@@ -1,0 +1,32 @@
+# Read by the other scripts: the root of the project, and one way to speak.
+# shellcheck shell=bash
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Where cargo puts what it builds.
+target=${CARGO_TARGET_DIR:-target}
+
+# Bold where somebody reads it on a terminal.
+say() {
+  if [ -t 1 ]; then printf '\033[1m==> %s\033[0m\n' "$*"; else printf '==> %s\n' "$*"; fi
+}
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Runs a step under its name and says how long it took.
+step() {
+  local name=$1 began=$SECONDS
+  shift
+  say "$name"
+  "$@"
+  say "$name: $((SECONDS - began)) s"
+}
+
+# The archive of a suite of foreign tests, or nothing where it is not on this machine.
+pack() {
+  local folder=${PACKS:-${TIDEGATE_PACKS:-../shared/conformance}}
+  [ -f "$folder/$1.tar.gz" ] && printf '%s\n' "$folder/$1.tar.gz"
+}

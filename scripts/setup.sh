@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
+# Measuring and fuzzing install their own tools: bench/setup.sh, scripts/fuzz.sh.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
+missing=()
+command -v cc >/dev/null 2>&1 && command -v c++ >/dev/null 2>&1 || missing+=(build-essential)
+command -v make >/dev/null 2>&1 || missing+=(make)
+# cargo talks to crates.io over TLS and believes the system's authorities.
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
+  missing+=(ca-certificates)
+
+if [ "${#missing[@]}" -gt 0 ]; then
+  say "installing ${missing[*]}"
+  command -v apt-get >/dev/null 2>&1 || fail "install these with your package manager: ${missing[*]}"
+  as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || fail "not root and no sudo; as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+# Debian's own Rust is too old for this project, so it is never installed from there.
+wanted=$(awk -F '"' '/^rust-version/ { print $2; exit }' Cargo.toml)
+command -v cargo >/dev/null 2>&1 || fail "there is no Rust; install $wanted or newer from https://rustup.rs"
+found=$(rustc --version | awk '{ print $2 }')
+printf '%s\n' "$wanted" "${found%%-*}" | sort -V -C ||
+  fail "Rust $found is too old: run \`rustup update\`, or install $wanted or newer"

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Everything a change must pass, cheapest first; the tests come last. CI runs exactly this.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# rustfmt and clippy come with most Rust installations, but not with the minimal one.
+component() {
+  cargo "$1" --version >/dev/null 2>&1 && return
+  command -v rustup >/dev/null 2>&1 && rustup component add "$2" && return
+  say "SKIPPED: cargo $1 is not installed, so $3 is not checked"
+  return 1
+}
+
+# The load generator is part of no other build, so it is looked at here.
+lints() {
+  cargo clippy --workspace --all-targets --features bench/load --locked -- --deny warnings
+}
+
+fuzz_targets() {
+  cargo check --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz" --locked
+}
+
+conformance() {
+  local archive
+  if archive=$(pack http1); then
+    cargo xtask conformance http1 "$archive"
+  else
+    say "SKIPPED: http1.tar.gz is not on this machine; TIDEGATE_PACKS=FOLDER says where packs are"
+  fi
+}
+
+tests() {
+  cargo test --workspace --locked --no-fail-fast
+}
+
+say "Cargo.lock fits the manifests"
+cargo metadata --locked --format-version 1 >/dev/null
+if component fmt rustfmt "the format"; then step "format" cargo fmt --all --check; fi
+step "tidy" cargo xtask tidy
+if component clippy clippy "no lint"; then step "lints" lints; fi
+step "fuzz targets compile" fuzz_targets
+step "schema is the program's" scripts/schema.sh check
+step "conformance" conformance
+say "tests"
+tests

@@ -1,0 +1,417 @@
+//! What `check`, `explain` and `run` say about a configuration: every complaint with its place, every default, every route.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::harness::{Run, tidegate, tidegate_with};
+
+/// A listener, for configurations that are about something else.
+const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
+
+/// A folder with the files of one configuration.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Files(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn check(&self, name: &str) -> Run {
+        tidegate(&["check", self.path(name).to_str().unwrap()])
+    }
+}
+
+/// A complaint as it is printed, without the folder: its place and what it says.
+fn complaints(said: &Run, folder: &Path) -> Vec<(String, String)> {
+    let prefix = format!("{}/", folder.display());
+    let lines = said.stderr.lines().filter_map(|line| line.strip_prefix(&prefix));
+    lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(at, what)| (at.into(), what.into()))
+        .collect()
+}
+
+/// Checks a file and compares the place of each complaint and a part of what it says.
+#[track_caller]
+fn complains(text: &str, expected: &[(&str, &str)]) {
+    let files = Files::new(&[("gate.yaml", text)]);
+    let said = files.check("gate.yaml");
+    let found = complaints(&said, files.0.path());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(found.len(), expected.len(), "{}", said.stderr);
+    for ((at, what), (place, part)) in found.iter().zip(expected) {
+        assert_eq!(at, &format!("gate.yaml:{place}"), "{}", said.stderr);
+        assert!(what.contains(part), "{what:?} should say {part:?}");
+    }
+}
+
+const TEN_MISTAKES: &str = r#"listen:
+  public: { adress: "127.0.0.1:0" }
+  secure: { address: "127.0.0.1:0", tls: { certificate: missing.pem, key: missing.pem } }
+workers: none
+upstreams:
+  orders:
+    targets: ["ftp://10.0.0.1:8080"]
+    timeout: { connect: 1 }
+routes:
+  a: { match: { path: "orders" }, upstream: orders }
+  b: { match: { path: "/b" }, upstream: order }
+  c: { match: { path: "/c" } }
+  d: { match: { path: "/d", methods: ["G T"] }, respond: {} }
+  e: { match: { path: "/e" }, policies: [{ heders: {} }], respond: { status: 99 } }
+"#;
+
+const TEN_COMPLAINTS: &[(&str, &str)] = &[
+    ("2:13", "unknown key `adress`; did you mean `address`?"),
+    ("3:57", "there is no such file"),
+    ("3:75", "there is no such file"),
+    ("4:10", "found `none`"),
+    ("7:15", "neither http nor https"),
+    ("8:25", "the duration `1` has no unit"),
+    ("10:23", "a path begins with `/`"),
+    ("11:41", "there is no upstream `order`; did you mean `orders`?"),
+    ("12:3", "the route `c` has no destination"),
+    ("13:39", "cannot be a method"),
+    ("14:44", "unknown policy `heders`; did you mean `headers`?"),
+    ("14:78", "a whole number from 200 to 599"),
+];
+
+#[test]
+fn every_mistake_has_its_complaint() {
+    complains(TEN_MISTAKES, TEN_COMPLAINTS);
+}
+
+#[test]
+fn every_complaint_says_what_to_write_instead() {
+    let files = Files::new(&[("gate.yaml", TEN_MISTAKES)]);
+    let said = files.check("gate.yaml");
+    let helps = said.stderr.lines().filter(|line| line.trim_start().starts_with("help: ")).count();
+    assert_eq!(helps, TEN_COMPLAINTS.len(), "{}", said.stderr);
+}
+
+#[test]
+fn what_yaml_itself_allows_and_nobody_means_is_a_complaint() {
+    complains("", &[("1:1", "empty")]);
+    complains("# nothing but a comment\n", &[("1:1", "empty")]);
+    complains("listen: [\n", &[("2:1", "not YAML")]);
+    complains("just a text\n", &[("1:1", "expected a map")]);
+    let twice = format!(
+        "{LISTEN}routes:\n  a: {{ match: {{ path: /a }}, respond: {{}} }}\n  a: {{ match: {{ path: /b }}, respond: {{}} }}\n"
+    );
+    complains(&twice, &[("4:3", "`a` is here twice; the first is on line 3")]);
+    complains(&format!("{LISTEN}{LISTEN}"), &[("2:1", "`listen` is here twice")]);
+}
+
+#[test]
+fn routes_that_match_the_same_are_a_complaint() {
+    let routes = |other: &str| {
+        let rest = "respond: {} }\n";
+        format!(
+            "{LISTEN}routes:\n  a: {{ match: {{ path: \"/a/{{id}}\", methods: [GET, POST] }}, {rest}  b: {{ match: {other}, {rest}"
+        )
+    };
+    let same = "the routes `b` and `a` match the same requests";
+    complains(&routes(r#"{ path: "/a/{name}", methods: [POST, GET] }"#), &[("4:15", same)]);
+    let files = Files::new(&[("gate.yaml", &routes(r#"{ path: "/a/{name}", methods: [PUT] }"#))]);
+    assert_eq!(files.check("gate.yaml").code, Some(0));
+}
+
+#[test]
+fn a_good_file_is_ok_and_a_doubtful_one_is_warned_about() {
+    let good = format!("{LISTEN}routes: {{ a: {{ match: {{ path: /a }}, respond: {{}} }} }}\n");
+    let doubtful = format!(
+        "{LISTEN}upstreams: {{ u: {{ targets: [\"https://127.0.0.1:1\"], tls: {{ verify: false }} }} }}\n\
+         routes: {{ a: {{ match: {{ path: /a }}, upstream: u }} }}\n"
+    );
+    let files = Files::new(&[("good.yaml", &good), ("doubtful.yaml", &doubtful)]);
+    let said = files.check("good.yaml");
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    assert!(said.stdout.ends_with("good.yaml: ok\n"), "{said:?}");
+    let said = files.check("doubtful.yaml");
+    assert_eq!(said.code, Some(0));
+    assert!(said.stderr.contains("doubtful.yaml:2:68: warning: "), "{said:?}");
+}
+
+#[test]
+fn run_refuses_a_bad_file_with_every_complaint() {
+    let files = Files::new(&[("gate.yaml", TEN_MISTAKES)]);
+    let said = tidegate(&["run", files.path("gate.yaml").to_str().unwrap()]);
+    assert_eq!(said.code, Some(1));
+    let places: Vec<String> =
+        complaints(&said, files.0.path()).into_iter().map(|(at, _)| at).collect();
+    let expected: Vec<String> =
+        TEN_COMPLAINTS.iter().map(|(at, _)| format!("gate.yaml:{at}")).collect();
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_complaint() {
+    let files = Files::new(&[]);
+    let folder = files.0.path();
+    for command in ["check", "run", "explain"] {
+        let said = tidegate(&[command, files.path("none.yaml").to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{command}: {said:?}");
+        let [(at, what)] = &complaints(&said, folder)[..] else { panic!("{command}: {said:?}") };
+        assert_eq!(at, "none.yaml:1:1");
+        assert!(what.contains("there is no such file"), "{what}");
+    }
+}
+
+#[test]
+fn a_folder_of_files_is_one_configuration() {
+    let files = Files::new(&[
+        ("gate/a.yaml", LISTEN),
+        ("gate/b.yml", "routes: { a: { match: { path: /a }, upstream: u } }\n"),
+        ("gate/c.yaml", "upstreams: { u: { targets: [\"http://127.0.0.1:1\"] } }\n"),
+        ("gate/notes.txt", "not: [yaml"),
+    ]);
+    assert_eq!(files.check("gate").code, Some(0));
+    let folder = files.path("gate");
+    let said = tidegate(&["explain", folder.to_str().unwrap(), "GET", "/a"]);
+    assert!(said.stdout.contains("route `a`"), "{said:?}");
+
+    fs::write(files.path("gate/d.yaml"), "routes: { a: { match: { path: /d }, respond: {} } }\n")
+        .unwrap();
+    fs::write(files.path("gate/e.yaml"), "routs: {}\n").unwrap();
+    let found = complaints(&files.check("gate"), &folder);
+    let [(first, twice), (second, unknown)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((first.as_str(), second.as_str()), ("d.yaml:1:11", "e.yaml:1:1"));
+    assert!(twice.contains("`a` is in two files"), "{twice}");
+    assert!(unknown.contains("did you mean `routes`?"), "{unknown}");
+
+    fs::create_dir(files.path("empty")).unwrap();
+    let said = files.check("empty");
+    assert_eq!(said.code, Some(1));
+    assert!(said.stderr.contains("no file that ends in .yaml or .yml"), "{said:?}");
+}
+
+#[test]
+fn variables_and_files_are_put_in_once() {
+    let text = format!(
+        "{LISTEN}routes: {{ a: {{ match: {{ path: /a }}, respond: {{ body: \"${{WHO}} $${{WHO}}\", headers: {{ x-s: \"${{file:secret.txt}}\" }} }} }} }}\n"
+    );
+    let files = Files::new(&[("gate.yaml", &text), ("secret.txt", "from a file\n")]);
+    let path = files.path("gate.yaml");
+    let explain = ["explain", path.to_str().unwrap()];
+    // What a variable holds is text: neither YAML nor another reference. `$${` is how that is written.
+    let said = tidegate_with(&explain, &[("WHO", "${HOME} {a: b} #")]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.contains(r#"body: "$${HOME} {a: b} # $${WHO}""#), "{}", said.stdout);
+    assert!(said.stdout.contains(r#"x-s: "from a file""#), "{}", said.stdout);
+
+    fs::remove_file(files.path("secret.txt")).unwrap();
+    let found = complaints(&files.check("gate.yaml"), files.0.path());
+    let [(_, variable), (_, file)] = &found[..] else { panic!("{found:?}") };
+    assert!(variable.contains("the environment has no variable `WHO`"), "{variable}");
+    assert!(file.contains("there is no such file"), "{file}");
+}
+
+#[test]
+fn explain_prints_every_default() {
+    let text = format!(
+        "{LISTEN}upstreams: {{ u: {{ targets: [\"http://127.0.0.1:1\"], health: {{}}, outlier: {{}} }} }}\n\
+         routes: {{ a: {{ match: {{ path: /a }}, upstream: u }} }}\n"
+    );
+    let files = Files::new(&[("gate.yaml", &text)]);
+    let said = tidegate(&["explain", files.path("gate.yaml").to_str().unwrap()]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    let defaults = [
+        "head_bytes_max: 64KiB",
+        "target_bytes_max: 16KiB",
+        "headers_max: 128",
+        "idle: 75s",
+        "drain: 30s",
+        "balance: round_robin",
+        "connect: 1s",
+        "attempts: 0",
+        "unhealthy_after: 2",
+        "consecutive_faults: 5",
+        "requests: 65536",
+        "verify: true",
+        "host: preserve",
+    ];
+    for default in defaults {
+        assert!(
+            said.stdout.lines().any(|line| line.trim() == default),
+            "no {default} in\n{}",
+            said.stdout
+        );
+    }
+    // It is a configuration itself, and says the same of itself.
+    fs::write(files.path("again.yaml"), &said.stdout).unwrap();
+    let again = tidegate(&["explain", files.path("again.yaml").to_str().unwrap()]);
+    assert_eq!(again.stdout, said.stdout);
+}
+
+const ROUTES: &str = r#"
+upstreams: { orders: { targets: ["http://127.0.0.1:1"] } }
+routes:
+  one: { match: { host: api.example.com, path: "/orders/{id}", methods: [GET] }, upstream: orders }
+  gold:
+    match: { host: api.example.com, path: "/orders/{id}", methods: [GET], headers: { x-tier: gold } }
+    policies: [{ headers: { request: { set: { x-a: b } } } }]
+    strip_prefix: /orders
+    upstream: orders
+  all: { match: { path: "/orders/**" }, upstream: orders }
+  hello: { match: { path: /hello, query: { lang: en } }, respond: { body: hi } }
+"#;
+
+#[test]
+fn explain_tells_the_route_and_why_not_the_others() {
+    let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{ROUTES}"))]);
+    let path = files.path("gate.yaml");
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["GET", "http://api.example.com/orders/7"],
+            &[
+                "\nroute `one`\n",
+                "{id} is 7",
+                "upstream `orders` (http://127.0.0.1:1), the path as it came",
+                "`gold`: the header `x-tier` is not `gold`",
+                "`all`: matches too, but /orders/** is less specific",
+                "`hello`: the path is not /hello",
+            ],
+        ),
+        (
+            &["GET", "http://api.example.com/orders/7", "-H", "X-Tier: gold"],
+            &[
+                "\nroute `gold`\n",
+                "policy headers: request: head",
+                "the path without /orders",
+                "`one`: matches too, but",
+            ],
+        ),
+        (
+            &["POST", "/orders/7?a=b"],
+            &["\nroute `all`\n", "`one`: the host is not api.example.com"],
+        ),
+        (
+            &["POST", "http://api.example.com/orders/7"],
+            &["\nroute `all`\n", "`one`: the method POST is not GET"],
+        ),
+        (
+            &["GET", "/hello"],
+            &["no route matches: 404", "`hello`: the query parameter `lang` is not `en`"],
+        ),
+        (&["GET", "/hello?lang=en"], &["\nroute `hello`\n", "a fixed reply, status 200, 2 bytes"]),
+        (&["GET", "/orders/../hello?lang=en"], &["matched as /hello", "\nroute `hello`\n"]),
+        (&["GET", "/../hello"], &["refused with 400"]),
+    ];
+    for (request, expected) in cases {
+        let said = tidegate(&[&["explain", path.to_str().unwrap()], *request].concat());
+        assert_eq!(said.code, Some(0), "{request:?}: {said:?}");
+        for part in *expected {
+            assert!(
+                said.stdout.contains(part),
+                "{request:?} should say {part:?}:\n{}",
+                said.stdout
+            );
+        }
+    }
+}
+
+/// The folder of the project.
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_examples_are_good() {
+    let folders = fs::read_dir(project().join("examples")).unwrap();
+    let examples: Vec<PathBuf> =
+        folders.map(|folder| folder.unwrap().path().join("tidegate.yaml")).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let said = tidegate(&["check", example.to_str().unwrap()]);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{}", example.display());
+    }
+}
+
+/// Configurations in the documents: whole ones are good, and pieces have at least no key that is not there.
+#[test]
+fn what_the_documents_show_can_be_written() {
+    const KEYS: [&str; 6] =
+        ["listen:", "admin:", "upstreams:", "routes:", "telemetry:", "shutdown:"];
+    let guide =
+        fs::read_dir(project().join("docs/guide")).unwrap().map(|page| page.unwrap().path());
+    let (mut whole, mut pieces) = (0, 0);
+    for page in guide.chain([project().join("README.md")]) {
+        let text = fs::read_to_string(&page).unwrap();
+        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let has = |key: &str| block.lines().any(|line| line.starts_with(key));
+            let files = Files::new(&[("gate.yaml", block)]);
+            let said = files.check("gate.yaml");
+            if has("listen:") && has("routes:") {
+                whole += 1;
+                assert_eq!(said.code, Some(0), "{}: {}", page.display(), said.stderr);
+            } else if KEYS.iter().any(|key| block.starts_with(key)) {
+                pieces += 1;
+                for (at, what) in complaints(&said, files.0.path()) {
+                    let unreadable = ["unknown key", "not YAML", "expected"]
+                        .iter()
+                        .any(|part| what.contains(part));
+                    assert!(!unreadable, "{}: {at}: {what}", page.display());
+                }
+            }
+        }
+    }
+    assert!(whole >= 2 && pieces >= 3, "{whole} {pieces}");
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{ROUTES}"))]);
+    let path = files.path("gate.yaml");
+    let path = path.to_str().unwrap();
+    let cases: &[&[&str]] = &[
+        &[],
+        &["chek"],
+        &["check"],
+        &["check", path, "--schema"],
+        &["check", path, path],
+        &["explain", path, "GET"],
+        &["explain", path, "GET", "not a url"],
+        &["explain", path, "G T", "/"],
+        &["explain", path, "GET", "/", "-H", "no colon"],
+        &["run", path, "--fast"],
+        &["backend", "nosuch"],
+        &["backend", "echo", "--delay", "soon"],
+        &["token", "--algorithm", "none"],
+    ];
+    for arguments in cases {
+        let said = tidegate(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(!said.stderr.is_empty() && said.stdout.is_empty(), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn the_schema_is_a_json_schema_of_what_can_be_written() {
+    let said = tidegate(&["check", "--schema"]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    let schema: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let config = &schema["$defs"]["Config"];
+    for key in ["listen", "admin", "workers", "upstreams", "routes", "telemetry"] {
+        assert!(config["properties"][key].is_object(), "no {key} in {config}");
+    }
+    assert_eq!(config["additionalProperties"], false);
+    // Every reference leads somewhere.
+    for reference in
+        said.stdout.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next())
+    {
+        assert!(schema["$defs"][reference].is_object(), "{reference} leads nowhere");
+    }
+}

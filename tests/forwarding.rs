@@ -1,0 +1,177 @@
+//! What happens to header lines on the way.
+
+use crate::harness::{Gateway, Origin, Plain};
+
+/// Names and values, without the lines the gateway adds.
+fn own(headers: &[(String, String)]) -> Vec<(&str, &str)> {
+    let added = ["via", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "date"];
+    let is_own = |(name, _): &&(String, String)| !added.contains(&name.to_ascii_lowercase().as_str());
+    headers.iter().filter(is_own).map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
+#[test]
+fn what_is_not_the_gateways_business_passes_untouched() {
+    let origin = Origin::answering(concat!(
+        "HTTP/1.1 299 Quite Fine\r\nServer: origin/1\r\nSet-Cookie: a=b\r\nX-cAsE: c\r\nSet-Cookie: d=e; Path=/\r\n",
+        "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
+    ));
+    let gateway = Gateway::before(&origin);
+    let reply = gateway.wire().ask(concat!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-cAsE:  v  \r\nCookie: a=b\r\nAccept: */*\r\nX-Many: 1\r\nX-Many: 2\r\n",
+        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\ntracestate: a=b\r\n",
+        "Authorization: Bearer c\r\nX-Empty:\r\n\r\n",
+    ));
+    assert_eq!(
+        own(&origin.request().headers),
+        [
+            ("Host", "a.test"),
+            ("X-cAsE", "v"),
+            ("Cookie", "a=b"),
+            ("Accept", "*/*"),
+            ("X-Many", "1"),
+            ("X-Many", "2"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            ("tracestate", "a=b"),
+            ("Authorization", "Bearer c"),
+            ("X-Empty", ""),
+        ]
+    );
+    assert_eq!(reply.start, "HTTP/1.1 299 Quite Fine");
+    assert_eq!(
+        own(&reply.headers),
+        [
+            ("Server", "origin/1"),
+            ("Set-Cookie", "a=b"),
+            ("X-cAsE", "c"),
+            ("Set-Cookie", "d=e; Path=/"),
+            ("Content-Length", "0"),
+        ]
+    );
+    assert_eq!(reply.get("date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
+}
+
+#[test]
+fn lines_of_one_connection_stay_behind() {
+    let origin = Origin::answering(concat!(
+        "HTTP/1.1 200 OK\r\nConnection: X-Internal, keep-alive\r\nX-Internal: secret\r\nKeep-Alive: timeout=5\r\n",
+        "Proxy-Connection: keep-alive\r\nUpgrade: h2\r\nX-Kept: a\r\nContent-Length: 0\r\n\r\n",
+    ));
+    let gateway = Gateway::before(&origin);
+    let reply = gateway.wire().ask(concat!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: x-one, keep-alive\r\nConnection:X-TWO\r\nX-One: 1\r\nX-Two: 2\r\n",
+        "X-Two: 3\r\nKeep-Alive: 5\r\nProxy-Connection: close\r\nTE: gzip\r\nUpgrade: foo\r\nX-Kept: a\r\n\r\n",
+    ));
+    assert_eq!(own(&origin.request().headers), [("Host", "a.test"), ("X-Kept", "a")]);
+    assert_eq!(own(&reply.headers), [("X-Kept", "a"), ("Content-Length", "0")]);
+}
+
+/// A client must not rob a request of what routes, frames or protects it.
+#[test]
+fn connection_cannot_name_what_the_gateway_needs() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    let reply = gateway.wire().ask(concat!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: host, content-length, x-forwarded-for, x-request-id, via\r\n",
+        "Content-Length: 5\r\nX-Request-Id: mine\r\n\r\nhello",
+    ));
+    assert_eq!(reply.text(), "hello");
+    let request = origin.request();
+    assert_eq!(request.get("host"), Some("a.test"));
+    assert_eq!(request.get("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(request.get("x-request-id"), Some("mine"));
+    assert_eq!(request.get("via"), Some("1.1 tidegate"));
+}
+
+#[test]
+fn the_upstream_learns_who_asked() {
+    let origin = Origin::echo();
+    let sent = concat!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nVia: 1.0 fred\r\nX-Forwarded-For: 203.0.113.7, 198.51.100.2\r\n",
+        "X-Forwarded-Proto: https\r\nX-Forwarded-Host: public.test\r\nForwarded: for=203.0.113.7\r\n\r\n",
+    );
+    for (listener, client, proto, host) in [
+        ("", "127.0.0.1", "http", "a.test"),
+        ("trusted_proxies: [\"10.0.0.0/8\"]", "127.0.0.1", "http", "a.test"),
+        ("trusted_proxies: [\"127.0.0.0/8\"]", "203.0.113.7, 198.51.100.2, 127.0.0.1", "https", "public.test"),
+    ] {
+        let gateway = Plain { listener, ..Plain::default() }.start(&origin);
+        let reply = gateway.wire().ask(sent);
+        assert_eq!(reply.all("via"), ["1.1 tidegate"]);
+        let request = origin.requests().pop().unwrap();
+        assert_eq!(request.all("x-forwarded-for").join(", "), client, "{listener}");
+        assert_eq!(request.get("x-forwarded-proto"), Some(proto), "{listener}");
+        assert_eq!(request.get("x-forwarded-host"), Some(host), "{listener}");
+        assert_eq!(request.all("forwarded").is_empty(), proto == "http", "{listener}");
+        assert_eq!(request.all("via").join(", "), "1.0 fred, 1.1 tidegate", "{listener}");
+    }
+}
+
+#[test]
+fn every_exchange_has_an_id() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n");
+    let gateway = Gateway::before(&origin);
+    let mut wire = gateway.wire();
+    let long = "x".repeat(500);
+    let mut ids = Vec::new();
+    for (line, kept) in [
+        ("X-Request-Id: abc-123", Some("abc-123")),
+        ("", None),
+        ("X-Request-Id:", None),
+        ("X-Request-Id: a b", None),
+        ("X-Request-Id: one\r\nX-Request-Id: two", Some("one")),
+        (&format!("X-Request-Id: {long}"), None),
+    ] {
+        let lines = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
+        let reply = wire.ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        let request = origin.requests().pop().unwrap();
+        let id = request.get("x-request-id").expect("an id").to_owned();
+        assert_eq!(reply.get("x-request-id"), Some(id.as_str()), "{line}");
+        match kept {
+            Some(kept) => assert_eq!(id, kept),
+            None => assert!(id.len() >= 16 && !ids.contains(&id), "{line}: {id}"),
+        }
+        ids.push(id);
+    }
+}
+
+#[test]
+fn the_headers_policy_removes_sets_and_adds() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nServer: origin\r\nX-Set: old\r\nX-Set: older\r\nX-Add: one\r\nContent-Length: 0\r\n\r\n",
+    );
+    let edit = "{ remove: [server, x-gone], set: { x-set: new, x-new: made }, add: { x-add: two } }";
+    let route = format!("policies: [ headers: {{ request: {edit}, response: {edit} }} ]");
+    let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
+    let reply = gateway.wire().ask(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-Gone: 1\r\nX-GONE: 2\r\nX-Set: old\r\nX-Add: one\r\nX-Kept: a\r\n\r\n",
+    );
+    let request = origin.request();
+    for message in [&request, &reply] {
+        assert!(message.all("x-gone").is_empty() && message.all("server").is_empty(), "{message:?}");
+        assert_eq!(message.all("x-set"), ["new"]);
+        assert_eq!(message.all("x-new"), ["made"]);
+        assert_eq!(message.all("x-add"), ["one", "two"]);
+    }
+    assert_eq!(request.get("x-kept"), Some("a"));
+}
+
+#[test]
+fn policies_run_down_the_list_and_up_again() {
+    let origin = Origin::saying("hello");
+    let add = |name: &str| format!("headers: {{ request: {{ add: {{ x-way: {name} }} }}, response: {{ add: {{ x-way: {name} }} }} }}");
+    let route = format!("policies: [ {}, {} ]", add("first"), add("second"));
+    let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
+    let reply = gateway.wire().get("/");
+    assert_eq!(origin.request().all("x-way"), ["first", "second"]);
+    assert_eq!(reply.all("x-way"), ["second", "first"]);
+}
+
+/// Faults of the gateway's own pass the response policies of their route too.
+#[test]
+fn the_headers_policy_sees_the_gateways_own_replies() {
+    let route = "policies: [ headers: { response: { set: { x-set: new } } } ], limits: { body_bytes_max: 1B }";
+    let origin = Origin::start(|_| {});
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let reply = gateway.wire().get("/");
+    assert_eq!((reply.status(), reply.get("x-set")), (502, Some("new")));
+}

@@ -1,0 +1,224 @@
+//! The program under test, as a process of its own with its files around it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{Wire, until};
+
+/// A running `tidegate run`. It is killed with the test.
+pub(crate) struct Gateway {
+    process: Mutex<Child>,
+    folder: TempDir,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the program to its end.
+#[track_caller]
+pub(crate) fn tidegate<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Run {
+    tidegate_with(arguments, &[])
+}
+
+/// The same, with variables in its environment.
+#[track_caller]
+pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(arguments: &[A], variables: &[(&str, &str)]) -> Run {
+    let mut command = Command::new(program());
+    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
+    let run = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Run { code: run.status.code(), stdout: text(run.stdout), stderr: text(run.stderr) }
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_tidegate")
+}
+
+impl Gateway {
+    /// Starts with a configuration; listeners take port 0.
+    #[track_caller]
+    pub(crate) fn start(yaml: impl AsRef<str>) -> Gateway {
+        Gateway::start_beside(yaml, &[])
+    }
+
+    /// Starts with other files, by name and text, beside the configuration.
+    #[track_caller]
+    pub(crate) fn start_beside(yaml: impl AsRef<str>, files: &[(&str, &str)]) -> Gateway {
+        let folder = folder_of(files);
+        std::fs::write(folder.path().join("tidegate.yaml"), yaml.as_ref()).unwrap();
+        Gateway::run(folder, "tidegate.yaml")
+    }
+
+    /// Starts with a folder of files as its configuration.
+    #[track_caller]
+    pub(crate) fn start_folder(files: &[(&str, &str)]) -> Gateway {
+        Gateway::run(folder_of(files), ".")
+    }
+
+    #[track_caller]
+    fn run(folder: TempDir, configuration: &str) -> Gateway {
+        let mut process = Command::new(program())
+            .args(["run", configuration])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stdout = gather(process.stdout.take().unwrap());
+        let stderr = gather(process.stderr.take().unwrap());
+        let gateway = Gateway { process: Mutex::new(process), folder, stdout, stderr };
+        gateway.wait_for_log("listening listener=");
+        gateway
+    }
+
+    /// Where a listener listens.
+    #[track_caller]
+    pub(crate) fn address(&self, listener: &str) -> SocketAddr {
+        self.logged_address(&format!("listening listener=\"{listener}\" address="))
+    }
+
+    /// Where the admin API listens.
+    #[track_caller]
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.logged_address("admin API address=")
+    }
+
+    /// A new connection to the listener `public`.
+    #[track_caller]
+    pub(crate) fn wire(&self) -> Wire {
+        Wire::connect(self.address("public"))
+    }
+
+    /// What the admin API answers to a GET.
+    #[track_caller]
+    pub(crate) fn admin_get(&self, path: &str) -> super::Message {
+        // By address: a name could be a web page's, and is refused.
+        let admin = self.admin();
+        Wire::connect(admin).ask(format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n"))
+    }
+
+    /// The program's log so far.
+    pub(crate) fn log(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// What the program wrote to its output so far.
+    pub(crate) fn output(&self) -> String {
+        self.stdout.lock().unwrap().clone()
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        until(&format!("the log says {text:?}"), || {
+            let found = self.log().contains(text);
+            assert!(found || self.exit_status().is_none(), "it has ended:\n{}", self.log());
+            found
+        });
+    }
+
+    /// Waits until the program's output has a text.
+    #[track_caller]
+    pub(crate) fn wait_for_output(&self, text: &str) {
+        until(&format!("the output says {text:?}"), || self.output().contains(text));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("a running process");
+    }
+
+    /// Replaces the configuration, in one go.
+    #[track_caller]
+    pub(crate) fn rewrite(&self, yaml: impl AsRef<str>) {
+        self.put("tidegate.yaml", yaml.as_ref());
+    }
+
+    /// Puts a file beside the configuration, in one go.
+    #[track_caller]
+    pub(crate) fn put(&self, name: &str, text: &str) {
+        let new = self.path(&format!("{name}.new"));
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, self.path(name)).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        Path::join(self.folder.path(), name)
+    }
+
+    /// Waits until the program has ended by itself.
+    #[track_caller]
+    pub(crate) fn wait_for_exit(&self) -> ExitStatus {
+        let mut status = None;
+        until("the program has ended", || {
+            status = self.exit_status();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    fn exit_status(&self) -> Option<ExitStatus> {
+        self.process.lock().unwrap().try_wait().expect("a child of ours")
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process.lock().unwrap())
+    }
+
+    #[track_caller]
+    fn logged_address(&self, label: &str) -> SocketAddr {
+        self.wait_for_log(label);
+        let log = self.log();
+        let after = log.rsplit(label).next().unwrap();
+        let address = after.split_whitespace().next().unwrap();
+        address.parse().unwrap_or_else(|_| panic!("no address after {label:?}:\n{log}"))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let process = self.process.get_mut().unwrap();
+        let _killed = process.kill();
+        let _reaped = process.wait();
+        if thread::panicking() {
+            eprintln!("--- the gateway's log\n{}", self.log());
+        }
+    }
+}
+
+fn folder_of(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+/// Takes lines as they come, so that the program never waits for its reader.
+fn gather(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text: Arc<Mutex<String>> = Arc::default();
+    let sink = text.clone();
+    thread::spawn(move || {
+        let mut lines = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+            sink.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    });
+    text
+}

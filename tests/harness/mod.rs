@@ -1,0 +1,60 @@
+//! What every test stands on: the gateway as a process, a client and an origin that work in bytes.
+//!
+//! Nothing here waits without a limit, sleeps to synchronise, or binds a port of its choosing.
+
+mod authority;
+mod gateway;
+mod h2;
+mod message;
+mod origin;
+mod plain;
+mod wire;
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) use authority::{Authority, Trust};
+pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
+pub(crate) use h2::{H2, Sent, full, whole};
+pub(crate) use message::{Message, headers};
+pub(crate) use origin::{Origin, Peer, echo};
+pub(crate) use plain::Plain;
+pub(crate) use wire::Wire;
+
+/// How long anything that is sure to happen may take before a test gives up. Long, for a machine that is busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `holds`, for things that no socket tells.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A body in which a lost, doubled or moved piece shows.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0]).collect()
+}
+
+/// Holds one thread back until another lets it go on.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    open: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.open.0.lock().unwrap() = true;
+        self.open.1.notify_all();
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&self) {
+        let open = self.open.0.lock().unwrap();
+        let (open, _) = self.open.1.wait_timeout_while(open, PATIENCE, |open| !*open).unwrap();
+        assert!(*open, "the gate stayed shut");
+    }
+}

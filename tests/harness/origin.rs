@@ -1,0 +1,195 @@
+//! The service behind the gateway, scripted: it does with each connection what a test says.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection};
+
+use super::{Message, Wire, until};
+
+/// A listening service. It ends with the test.
+pub(crate) struct Origin {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Mutex<Vec<Message>>,
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+/// One connection the gateway made to an origin.
+pub(crate) struct Peer {
+    wire: Wire,
+    /// The how manieth connection it is, from 0.
+    pub(crate) number: usize,
+    seen: Arc<Seen>,
+}
+
+impl Origin {
+    /// Runs `script` for each connection, each in a thread of its own; the connection closes when it returns.
+    pub(crate) fn start(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Origin {
+        Origin::serve(|socket| Some(Wire::from(socket)), script)
+    }
+
+    /// Gives every request the same reply, as it is written.
+    pub(crate) fn answering(reply: impl AsRef<[u8]>) -> Origin {
+        let reply = reply.as_ref().to_owned();
+        Origin::start(move |peer| while peer.request().is_some() && peer.try_send(&reply) {})
+    }
+
+    /// 200 with a body.
+    pub(crate) fn saying(body: &str) -> Origin {
+        Origin::answering(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+    }
+
+    /// Sends back the body of each request.
+    pub(crate) fn echo() -> Origin {
+        Origin::start(echo)
+    }
+
+    /// Speaks TLS; handshakes that fail are no connections.
+    pub(crate) fn start_tls(
+        settings: Arc<ServerConfig>,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Origin {
+        let wrap = move |socket| {
+            let session = ServerConnection::new(settings.clone()).expect("settings that work");
+            Wire::wrap_server(socket, session).ok()
+        };
+        Origin::serve(wrap, script)
+    }
+
+    fn serve(
+        wrap: impl Fn(TcpStream) -> Option<Wire> + Send + Sync + 'static,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Origin {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let seen: Arc<Seen> = Arc::default();
+        let shared = seen.clone();
+        let work = Arc::new((wrap, script));
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (socket, seen, work) = (socket.expect("a connection"), shared.clone(), work.clone());
+                if seen.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                thread::spawn(move || {
+                    let Some(wire) = (work.0)(socket) else { return };
+                    let number = seen.accepted.fetch_add(1, Ordering::SeqCst);
+                    seen.open.fetch_add(1, Ordering::SeqCst);
+                    // Counts down even if the script panics, and after the connection has closed.
+                    let _open = Open(seen.clone());
+                    (work.1)(&mut Peer { wire, number, seen });
+                });
+            }
+        });
+        Origin { address, seen }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Every request read so far, over all connections.
+    pub(crate) fn requests(&self) -> Vec<Message> {
+        self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// The only request there was.
+    #[track_caller]
+    pub(crate) fn request(&self) -> Message {
+        let requests = self.requests();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests[0].clone()
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn accepted(&self) -> usize {
+        self.seen.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn open(&self) -> usize {
+        self.seen.open.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for_requests(&self, count: usize) {
+        until(&format!("{count} requests have arrived"), || self.requests().len() >= count);
+    }
+}
+
+impl Drop for Origin {
+    /// Closes the port, so that what still comes is refused.
+    fn drop(&mut self) {
+        self.seen.stopped.store(true, Ordering::SeqCst);
+        // It only wakes the accepting thread; that it may fail is no matter.
+        let _woken = TcpStream::connect(self.address);
+    }
+}
+
+impl Peer {
+    /// Reads one whole request and notes it; nothing where the gateway closed.
+    pub(crate) fn request(&mut self) -> Option<Message> {
+        let mut request = self.wire.next_head()?;
+        self.wire.read_request_body(&mut request);
+        self.note(&request);
+        Some(request)
+    }
+
+    /// Reads the head of a request and notes it.
+    pub(crate) fn request_head(&mut self) -> Option<Message> {
+        let request = self.wire.next_head()?;
+        self.note(&request);
+        Some(request)
+    }
+
+    /// Adds to the requests that the test sees.
+    pub(crate) fn note(&self, request: &Message) {
+        self.seen.requests.lock().unwrap().push(request.clone());
+    }
+}
+
+impl Deref for Peer {
+    type Target = Wire;
+
+    fn deref(&self) -> &Wire {
+        &self.wire
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+}
+
+pub(crate) fn echo(peer: &mut Peer) {
+    while let Some(request) = peer.request() {
+        let length = request.body.len();
+        peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
+        if request.method() != "HEAD" && !peer.try_send(&request.body) {
+            return;
+        }
+    }
+}
+
+struct Open(Arc<Seen>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,361 @@
+//! One side of a connection, in bytes: a client library that tidies up could not test framing.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+
+use super::{Message, PATIENCE, Trust, headers};
+
+/// A connection. Every read has a limit; what was read and not asked for waits in a buffer.
+pub(crate) struct Wire {
+    stream: Box<dyn Duplex>,
+    socket: TcpStream,
+    alpn: Option<String>,
+    unread: Vec<u8>,
+    ended: bool,
+}
+
+trait Duplex: Read + Write + Send {}
+impl<T: Read + Write + Send> Duplex for T {}
+
+/// What a body is framed by.
+#[derive(Clone, Copy)]
+enum Frame {
+    Empty,
+    Length(usize),
+    Chunked,
+    Close,
+}
+
+impl Wire {
+    #[track_caller]
+    pub(crate) fn connect(address: SocketAddr) -> Wire {
+        Wire::from(TcpStream::connect_timeout(&address, PATIENCE).expect("a connection"))
+    }
+
+    /// A TLS client. The handshake is done with the first byte; see `handshake`.
+    #[track_caller]
+    pub(crate) fn connect_tls(address: SocketAddr, host: &str, trust: &Trust) -> Wire {
+        let socket = TcpStream::connect_timeout(&address, PATIENCE).expect("a connection");
+        Wire::wrap_client(socket, host, trust).expect("a handshake")
+    }
+
+    /// Like `connect_tls`, for handshakes that may fail.
+    pub(crate) fn try_tls(address: SocketAddr, host: &str, trust: &Trust) -> io::Result<Wire> {
+        Wire::wrap_client(TcpStream::connect_timeout(&address, PATIENCE)?, host, trust)
+    }
+
+    /// Makes a plain connection a TLS client's, after what was sent plainly.
+    pub(crate) fn wrap_client(socket: TcpStream, host: &str, trust: &Trust) -> io::Result<Wire> {
+        limit_waits(&socket);
+        let name = host.to_owned().try_into().expect("a host name");
+        let session = ClientConnection::new(trust.client(), name).expect("settings that work");
+        let mut stream = StreamOwned::new(session, socket.try_clone()?);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        let alpn = stream.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
+        Ok(Wire { stream: Box::new(stream), socket, alpn, unread: Vec::new(), ended: false })
+    }
+
+    /// A TLS server's side.
+    pub(crate) fn wrap_server(socket: TcpStream, session: ServerConnection) -> io::Result<Wire> {
+        limit_waits(&socket);
+        let mut stream = StreamOwned::new(session, socket.try_clone()?);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Wire { stream: Box::new(stream), socket, alpn: None, unread: Vec::new(), ended: false })
+    }
+
+    /// A request without a body, and the whole reply to it.
+    #[track_caller]
+    pub(crate) fn get(&mut self, target: &str) -> Message {
+        self.ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"))
+    }
+
+    /// A request, as it is written, and the whole reply to it.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
+        let head = request.as_ref().starts_with(b"HEAD ");
+        self.send(request);
+        if head { self.read_head() } else { self.read_reply() }
+    }
+
+    #[track_caller]
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        assert!(self.try_send(bytes), "the other side has closed");
+    }
+
+    /// Sends; false if the other side has gone.
+    #[track_caller]
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        match self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()) {
+            Ok(()) => true,
+            Err(e) if is_gone(&e) => false,
+            Err(e) => panic!("cannot send: {e}"),
+        }
+    }
+
+    /// Reads up to and including an empty line; a head with nothing of its body.
+    #[track_caller]
+    pub(crate) fn read_head(&mut self) -> Message {
+        let head = self.read_until(b"\r\n\r\n");
+        let Some(head) = head else {
+            panic!("closed before a head; came: {}", self.unread.escape_ascii());
+        };
+        Message::parse(&head)
+    }
+
+    /// Like `read_head`; nothing where the other side closed without a byte.
+    #[track_caller]
+    pub(crate) fn next_head(&mut self) -> Option<Message> {
+        (self.fill_to(1) && !self.unread.is_empty()).then(|| self.read_head())
+    }
+
+    /// Reads a whole reply, or what came of it. Interim replies have to be read before.
+    #[track_caller]
+    pub(crate) fn read_reply(&mut self) -> Message {
+        let mut reply = self.read_head();
+        let frame = match reply.length() {
+            _ if matches!(reply.status(), 100..=199 | 204 | 304) => Frame::Empty,
+            _ if reply.is_chunked() => Frame::Chunked,
+            Some(length) => Frame::Length(length),
+            None => Frame::Close,
+        };
+        self.read_body(&mut reply, frame);
+        reply
+    }
+
+    /// Reads the body of a request whose head is there.
+    #[track_caller]
+    pub(crate) fn read_request_body(&mut self, request: &mut Message) {
+        let frame = match request.length() {
+            _ if request.is_chunked() => Frame::Chunked,
+            Some(length) => Frame::Length(length),
+            None => Frame::Empty,
+        };
+        self.read_body(request, frame);
+    }
+
+    #[track_caller]
+    fn read_body(&mut self, message: &mut Message, frame: Frame) {
+        match frame {
+            Frame::Empty => message.whole = true,
+            Frame::Length(length) => {
+                message.whole = self.fill_to(length);
+                message.body = self.take(length);
+            }
+            Frame::Close => {
+                while self.fill() {}
+                message.whole = true;
+                message.body = std::mem::take(&mut self.unread);
+            }
+            Frame::Chunked => message.whole = self.read_chunks(message).is_some(),
+        }
+    }
+
+    /// Nothing where the connection ended first.
+    #[track_caller]
+    fn read_chunks(&mut self, message: &mut Message) -> Option<()> {
+        loop {
+            let size = self.read_chunk_size()?;
+            if size == 0 {
+                break;
+            }
+            self.fill_to(size);
+            message.body.append(&mut self.take(size));
+            assert_eq!(self.read_exact(2)?, b"\r\n", "after a chunk");
+        }
+        let mut lines = Vec::new();
+        while let line = self.read_until(b"\r\n")? && line != b"\r\n" {
+            lines.extend(line);
+        }
+        message.trailers = headers(&String::from_utf8_lossy(&lines));
+        Some(())
+    }
+
+    #[track_caller]
+    fn read_chunk_size(&mut self) -> Option<usize> {
+        let line = String::from_utf8(self.read_until(b"\r\n")?).expect("a chunk size");
+        let digits = line.trim_end().split(';').next().unwrap_or_default();
+        let size = usize::from_str_radix(digits, 16);
+        Some(size.unwrap_or_else(|_| panic!("no chunk size: {line:?}")))
+    }
+
+    /// One chunk of a body as the sender cut it; nothing after the last.
+    #[track_caller]
+    pub(crate) fn read_chunk(&mut self) -> Option<Vec<u8>> {
+        let size = self.read_chunk_size().filter(|&size| size > 0)?;
+        let chunk = self.read_exact(size)?;
+        self.read_exact(2)?;
+        Some(chunk)
+    }
+
+    /// Exactly so many bytes; nothing where the connection ended before.
+    #[track_caller]
+    pub(crate) fn read_exact(&mut self, length: usize) -> Option<Vec<u8>> {
+        self.fill_to(length).then(|| self.take(length))
+    }
+
+    /// Up to and including `end`.
+    #[track_caller]
+    pub(crate) fn read_until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        let mut searched = 0;
+        loop {
+            let found = self.unread[searched..].windows(end.len()).position(|window| window == end);
+            if let Some(at) = found {
+                return Some(self.take(searched + at + end.len()));
+            }
+            searched = self.unread.len().saturating_sub(end.len() - 1);
+            if !self.fill() {
+                return None;
+            }
+        }
+    }
+
+    /// All that comes until the other side closes.
+    #[track_caller]
+    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+        while self.fill() {}
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Waits for the end of the connection; false if a byte comes first.
+    #[track_caller]
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.unread.is_empty() && !self.fill()
+    }
+
+    /// Whether nothing comes, not even the end, for as long.
+    #[track_caller]
+    pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
+        if self.ended || !self.unread.is_empty() {
+            return false;
+        }
+        let mut piece = [0; 4096];
+        self.socket.set_read_timeout(Some(time)).unwrap();
+        let read = self.stream.read(&mut piece);
+        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        match read {
+            Ok(length) => {
+                self.ended = length == 0;
+                self.unread.extend(&piece[..length]);
+            }
+            Err(e) if is_late(&e) => return true,
+            Err(_) => self.ended = true,
+        }
+        false
+    }
+
+    /// Says that nothing more will be sent; still reads.
+    pub(crate) fn shut(&mut self) {
+        self.socket.shutdown(Shutdown::Write).expect("an open socket");
+    }
+
+    /// Closes both ways at once, by a reset instead of an end.
+    pub(crate) fn reset(self) {
+        self.reset_on_close();
+    }
+
+    /// The same plain connection, to send from another thread.
+    pub(crate) fn second(&self) -> Wire {
+        Wire::from(self.socket.try_clone().expect("an open socket"))
+    }
+
+    /// Makes the end of this connection a reset.
+    pub(crate) fn reset_on_close(&self) {
+        let linger = Some(Duration::ZERO);
+        socket2::SockRef::from(&self.socket).set_linger(linger).expect("an open socket");
+    }
+
+    /// Waits for the end of the connection, and says whether it was a reset.
+    #[track_caller]
+    pub(crate) fn is_reset(&mut self) -> bool {
+        let read = self.stream.read(&mut [0]);
+        self.ended = true;
+        read.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset)
+    }
+
+    /// The protocol agreed on with TLS.
+    pub(crate) fn alpn(&self) -> Option<&str> {
+        self.alpn.as_deref()
+    }
+
+    /// Waits for the end of a TLS connection; whether it was one that was meant.
+    #[track_caller]
+    pub(crate) fn says_goodbye(&mut self) -> bool {
+        self.ended = true;
+        let read = self.stream.read(&mut [0]);
+        assert!(!matches!(read, Ok(1)), "not an end");
+        read.is_ok()
+    }
+
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        let rest = self.unread.split_off(length.min(self.unread.len()));
+        std::mem::replace(&mut self.unread, rest)
+    }
+
+    #[track_caller]
+    fn fill_to(&mut self, length: usize) -> bool {
+        while self.unread.len() < length {
+            if !self.fill() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Reads once; false at the end, by whatever way.
+    #[track_caller]
+    fn fill(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        let mut piece = vec![0; 64 * 1024];
+        match self.stream.read(&mut piece) {
+            Ok(0) => self.ended = true,
+            Ok(length) => self.unread.extend(&piece[..length]),
+            Err(e) if is_gone(&e) => self.ended = true,
+            Err(e) if is_late(&e) => {
+                panic!("nothing came for {PATIENCE:?} after {:?}", self.unread.escape_ascii().to_string())
+            }
+            Err(e) => panic!("cannot read: {e}"),
+        }
+        !self.ended
+    }
+}
+
+impl From<TcpStream> for Wire {
+    fn from(socket: TcpStream) -> Wire {
+        limit_waits(&socket);
+        let stream = Box::new(socket.try_clone().expect("an open socket"));
+        Wire { stream, socket, alpn: None, unread: Vec::new(), ended: false }
+    }
+}
+
+fn limit_waits(socket: &TcpStream) {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+}
+
+fn is_late(e: &io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// The other side has gone, politely or not.
+fn is_gone(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+            // A TLS alert.
+            | ErrorKind::InvalidData
+    )
+}

@@ -1,0 +1,31 @@
+//! Black box: the program as a user starts it, on real sockets. One module per subject.
+#![cfg(test)]
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    reason = "a test says what is wrong by panicking, and waits by the real clock"
+)]
+
+mod harness;
+
+mod admin;
+mod configuration;
+mod http2;
+mod program;
+mod encrypted;
+mod forwarding;
+mod routing;
+mod proxied;
+mod refusals;
+mod reload;
+mod scale;
+mod shutdown;
+mod telemetry;
+mod upgrades;
+mod upstreams;
+mod wire;

@@ -1,0 +1,542 @@
+//! One configuration after another: what changes at once, what stays, and what nobody may notice.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Authority, Gate, Gateway, H2, Message, Origin, Peer, Wire, full, until};
+use crate::telemetry::metric;
+
+const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nworkers: 2\n";
+
+/// A configuration whose route `/version` says a text.
+fn version(version: &str) -> String {
+    format!(
+        "{LISTEN}routes: {{ version: {{ match: {{ path: /version }}, respond: {{ body: \"{version}\" }} }} }}\n"
+    )
+}
+
+/// The same with other routes beside it, to one origin.
+fn with_routes(version: &str, origin: &Origin, upstream: &str, routes: &str) -> String {
+    format!(
+        "{LISTEN}upstreams: {{ origin: {{ targets: [\"http://{}\"]{upstream} }} }}\n\
+         routes:\n  version: {{ match: {{ path: /version }}, respond: {{ body: \"{version}\" }} }}\n{routes}",
+        origin.address()
+    )
+}
+
+/// A route that forwards.
+fn route(name: &str, path: &str) -> String {
+    format!("  {name}: {{ match: {{ path: \"{path}\" }}, upstream: origin }}\n")
+}
+
+fn served(gateway: &Gateway) -> String {
+    gateway.wire().get("/version").text()
+}
+
+/// Sends a configuration to the admin API and reads the answer.
+#[track_caller]
+pub(crate) fn put(gateway: &Gateway, yaml: &str) -> Message {
+    let head = format!(
+        "PUT /config HTTP/1.1\r\nHost: {}\r\nContent-Type: application/yaml\r\nContent-Length: {}\r\n\r\n",
+        gateway.admin(),
+        yaml.len()
+    );
+    Wire::connect(gateway.admin()).ask(head + yaml)
+}
+
+/// The same where it has to succeed.
+#[track_caller]
+fn put_ok(gateway: &Gateway, yaml: &str) -> Value {
+    let reply = put(gateway, yaml);
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+/// What the admin API says about the configuration.
+#[track_caller]
+fn configuration(gateway: &Gateway) -> Value {
+    let plan: Value = serde_json::from_slice(&gateway.admin_get("/plan").body).unwrap();
+    plan["configuration"].clone()
+}
+
+#[test]
+fn a_changed_file_serves_within_two_seconds() {
+    let gateway = Gateway::start(version("one"));
+    let place = gateway.path("tidegate.yaml");
+    let (folders, data) = (["v3", "v4"].map(|name| gateway.path(name)), gateway.path("..data"));
+    for (folder, text) in folders.iter().zip(["three", "four"]) {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("tidegate.yaml"), version(text)).unwrap();
+    }
+    // As Kubernetes hands out a ConfigMap: the file is a link through a link that is turned.
+    let turn = |folder: &str| {
+        symlink(folder, gateway.path("..new")).unwrap();
+        fs::rename(gateway.path("..new"), &data).unwrap();
+    };
+    let changes: [(&str, &dyn Fn()); 4] = [
+        ("written in place", &|| fs::write(&place, version("written in place")).unwrap()),
+        ("renamed over", &|| gateway.rewrite(version("renamed over"))),
+        ("three", &|| {
+            turn("v3");
+            symlink("..data/tidegate.yaml", gateway.path("new")).unwrap();
+            fs::rename(gateway.path("new"), &place).unwrap();
+        }),
+        ("four", &|| turn("v4")),
+    ];
+    for (text, change) in changes {
+        change();
+        let start = Instant::now();
+        until(&format!("{text} serves"), || served(&gateway) == text);
+        assert!(start.elapsed() < Duration::from_secs(2), "{text} took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn whatever_a_configuration_is_made_of_is_watched() {
+    let route = |name: &str, text: &str| {
+        format!(
+            "routes: {{ {name}: {{ match: {{ path: /{name} }}, respond: {{ body: \"{text}\" }} }} }}\n"
+        )
+    };
+    let files = [
+        ("a.yaml", LISTEN),
+        ("b.yaml", &route("version", "${file:text.txt}")),
+        ("text.txt", "one\n"),
+    ];
+    let gateway = Gateway::start_folder(&files);
+    assert_eq!(served(&gateway), "one");
+    gateway.put("text.txt", "two\n");
+    until("the new text serves", || served(&gateway) == "two");
+    gateway.put("c.yaml", &route("more", "three"));
+    until("the new file serves", || gateway.wire().get("/more").text() == "three");
+    fs::remove_file(gateway.path("c.yaml")).unwrap();
+    until("the removed one does not", || gateway.wire().get("/more").status() == 404);
+    // A folder is not the admin API's to write to.
+    let reply = put(&gateway, LISTEN);
+    assert_eq!(reply.status(), 409, "{reply:?}");
+}
+
+#[test]
+fn sighup_reloads() {
+    let gateway = Gateway::start(version("one"));
+    // Nothing changed, so nobody but the signal made it look.
+    gateway.signal(Signal::HUP);
+    gateway.wait_for_log("the configuration is unchanged");
+    gateway.rewrite(version("two"));
+    gateway.signal(Signal::HUP);
+    until("the new one serves", || served(&gateway) == "two");
+}
+
+#[test]
+fn the_admin_api_reloads_and_writes_the_file() {
+    let gateway = Gateway::start(version("one"));
+    let done = put_ok(&gateway, &version("two"));
+    assert_eq!((&done["generation"], &done["changed"]), (&2.into(), &true.into()));
+    // It serves once the answer is there, on every worker.
+    for _ in 0..8 {
+        assert_eq!(served(&gateway), "two");
+    }
+    assert_eq!(fs::read_to_string(gateway.path("tidegate.yaml")).unwrap(), version("two"));
+    assert_eq!(gateway.admin_get("/config").text(), version("two"));
+    let again = put_ok(&gateway, &version("two"));
+    assert_eq!((&again["generation"], &again["changed"]), (&2.into(), &false.into()));
+    assert_eq!(metric(&gateway, "tidegate_config_generation"), Some(2.0));
+}
+
+#[test]
+fn a_bad_configuration_leaves_the_old_one_serving_and_says_so_everywhere() {
+    let gateway = Gateway::start(version("one"));
+    let failures = || metric(&gateway, "tidegate_config_reloads_total{result=\"failure\"}");
+    assert_eq!(failures(), Some(0.0));
+    gateway.rewrite(version("two").replace("respond", "respnd"));
+    gateway.wait_for_log("unknown key `respnd`; did you mean `respond`?");
+    gateway.wait_for_log("the new configuration is refused, the old one serves");
+    assert_eq!(served(&gateway), "one");
+    until("the metrics count it", || failures() == Some(1.0));
+    let state = configuration(&gateway);
+    let why = state["last_failed"]["why"].as_str().unwrap();
+    assert!(why.starts_with("tidegate.yaml:4:"), "{why}");
+    assert_eq!(state["generation"], 1);
+    assert_eq!(gateway.admin_get("/config").text(), version("one"));
+
+    // Mended, nothing is left of it.
+    gateway.rewrite(version("three"));
+    until("the mended one serves", || served(&gateway) == "three");
+    until("the state is good", || configuration(&gateway)["last_failed"].is_null());
+    assert_eq!(configuration(&gateway)["generation"], 2);
+}
+
+#[test]
+fn a_bad_configuration_sent_to_the_admin_api_changes_nothing() {
+    let gateway = Gateway::start(version("one"));
+    let bad = LISTEN.replacen("address", "adress", 1) + "routes: { a: { match: { path: a } } }\n";
+    let reply = put(&gateway, &bad);
+    assert_eq!(
+        (reply.status(), reply.get("content-type")),
+        (422, Some("application/problem+json"))
+    );
+    let problem: Value = serde_json::from_slice(&reply.body).unwrap();
+    let places: Vec<_> = problem["complaints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (&c["line"], &c["column"]))
+        .collect();
+    assert_eq!(
+        places,
+        [(&1.into(), &21.into()), (&4.into(), &11.into()), (&4.into(), &31.into())],
+        "{problem:#}"
+    );
+    assert_eq!(served(&gateway), "one");
+    assert_eq!(fs::read_to_string(gateway.path("tidegate.yaml")).unwrap(), version("one"));
+}
+
+#[test]
+fn an_unchanged_upstream_keeps_its_connections() {
+    let origin = Origin::saying("hello");
+    let one_worker = |text: &str, upstream: &str| {
+        with_routes(text, &origin, upstream, &route("all", "/**"))
+            .replace("workers: 2", "workers: 1")
+    };
+    let gateway = Gateway::start(one_worker("0", ""));
+    let mut wire = gateway.wire();
+    for n in 1..=5 {
+        assert_eq!(wire.get("/").text(), "hello");
+        put_ok(&gateway, &one_worker(&n.to_string(), ""));
+        assert_eq!(wire.get("/version").text(), n.to_string());
+    }
+    assert_eq!(wire.get("/").text(), "hello");
+    assert_eq!((origin.accepted(), origin.open()), (1, 1));
+
+    // A changed one begins anew, and nothing is left of the old one.
+    put_ok(&gateway, &one_worker("6", ", timeout: { response: 7s }"));
+    assert_eq!(wire.get("/").text(), "hello");
+    assert_eq!(origin.accepted(), 2);
+    until("the old connection is closed", || origin.open() == 1);
+    for (sample, expected) in [("idle", 1.0), ("open", 1.0)] {
+        let sample = format!("tidegate_upstream_connections_{sample}{{upstream=\"origin\"}}");
+        until(&format!("{sample} is {expected}"), || metric(&gateway, &sample) == Some(expected));
+    }
+}
+
+#[test]
+fn nothing_fails_under_load_while_reloading() {
+    const RELOADS: usize = 30;
+    let origin = Origin::saying("hello");
+    // Every other one changes the upstream too, so that pools are left behind.
+    let configuration = |n: usize| {
+        let upstream = if n.is_multiple_of(2) { "" } else { ", timeout: { response: 7s }" };
+        let extra: String =
+            (0..n % 5).map(|i| route(&format!("extra{i}"), &format!("/extra/{i}"))).collect();
+        with_routes(&n.to_string(), &origin, upstream, &(route("all", "/**") + &extra))
+    };
+    let gateway = Gateway::start(configuration(0));
+    let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let going_on = || !over.load(Ordering::SeqCst);
+    thread::scope(|scope| {
+        let hammer = || {
+            let mut wire = gateway.wire();
+            let mut seen = 0;
+            while going_on() {
+                let reply = wire.get("/extra/3");
+                assert_eq!((reply.status(), reply.text().as_str()), (200, "hello"), "{reply:?}");
+                let version: usize = wire.get("/version").text().parse().unwrap();
+                // A connection stays on its worker, so it never goes back.
+                assert!(version >= seen, "{version} after {seen}");
+                seen = version;
+                asked.fetch_add(2, Ordering::SeqCst);
+            }
+            seen
+        };
+        let new_connections = || {
+            while going_on() {
+                let reply = gateway
+                    .wire()
+                    .ask("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+                assert_eq!((reply.status(), reply.whole), (200, true), "{reply:?}");
+            }
+        };
+        let hammers: Vec<_> = (0..4).map(|_| scope.spawn(hammer)).collect();
+        let others = scope.spawn(new_connections);
+        for n in 1..=RELOADS {
+            put_ok(&gateway, &configuration(n));
+            let before = asked.load(Ordering::SeqCst);
+            until("traffic passed", || {
+                asked.load(Ordering::SeqCst) > before
+                    || hammers.iter().any(|hammer| hammer.is_finished())
+            });
+        }
+        over.store(true, Ordering::SeqCst);
+        hammers.into_iter().for_each(|hammer| assert!(hammer.join().unwrap() >= RELOADS - 1));
+        others.join().unwrap();
+    });
+    assert_eq!(
+        metric(&gateway, "tidegate_requests_total{route=\"all\",status_class=\"5xx\"}"),
+        Some(0.0)
+    );
+}
+
+/// An origin with a path that upgrades and echoes lines, and one that streams what it is told.
+fn streaming_origin(events: Receiver<&'static str>) -> Origin {
+    let events = Mutex::new(events);
+    Origin::start(move |peer: &mut Peer| {
+        while let Some(request) = peer.request() {
+            if request.target() == "/ws" {
+                peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+                while let Some(line) = peer.read_until(b"\n") {
+                    peer.send(line);
+                }
+                return;
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for event in events.lock().unwrap().iter() {
+                peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
+            }
+            peer.send("0\r\n\r\n");
+        }
+    })
+}
+
+#[test]
+fn tunnels_and_streams_live_on_also_without_their_route() {
+    let (event, events): (SyncSender<&str>, _) = sync_channel(1);
+    let origin = streaming_origin(events);
+    let gateway = Gateway::start(with_routes(
+        "one",
+        &origin,
+        "",
+        &(route("ws", "/ws") + &route("sse", "/sse")),
+    ));
+
+    let mut tunnel = gateway.wire();
+    tunnel.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(tunnel.read_head().status(), 101);
+    let mut stream = gateway.wire();
+    stream.send("GET /sse HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(stream.read_head().status(), 200);
+
+    let changes = [
+        (
+            "with the same routes",
+            with_routes("two", &origin, "", &(route("ws", "/ws") + &route("sse", "/sse"))),
+        ),
+        (
+            "with another upstream",
+            with_routes("three", &origin, ", timeout: { response: 50s }", &route("ws", "/ws")),
+        ),
+        ("with nothing of it", version("four")),
+    ];
+    for (text, yaml) in &changes {
+        put_ok(&gateway, yaml);
+        tunnel.send(format!("{text}\n"));
+        assert_eq!(tunnel.read_until(b"\n"), Some(format!("{text}\n").into_bytes()));
+        event.send(text).unwrap();
+        assert_eq!(stream.read_chunk(), Some(text.as_bytes().to_vec()));
+    }
+    // New ones go by the new plan.
+    assert_eq!(gateway.wire().get("/sse").status(), 404);
+    // The stream comes to its own end, and its connection serves on.
+    drop(event);
+    assert_eq!(stream.read_chunk(), None);
+    stream.read_until(b"\r\n").unwrap();
+    assert_eq!(stream.get("/version").text(), "four");
+}
+
+#[test]
+fn a_request_under_way_ends_on_its_old_route() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |peer| {
+            while peer.request().is_some() {
+                gate.wait();
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold");
+            }
+        }
+    });
+    let slow = "  slow:\n    match: { path: /slow }\n    policies: [{ headers: { response: { set: { x-plan: old } } } }]\n    upstream: origin\n";
+    let gateway = Gateway::start(with_routes("one", &origin, "", slow));
+    let mut wire = gateway.wire();
+    wire.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    let h2 = H2::connect(gateway.address("public"));
+    let request = hyper::Request::get("http://a.test/slow").body(full("")).unwrap();
+    let stream = h2.sender.clone().send_request(request);
+    origin.wait_for_requests(2);
+    put_ok(&gateway, &version("two"));
+    // The same HTTP/2 connection has both plans at once.
+    assert_eq!(h2.get("http://a.test/version").body, "two");
+    gate.open();
+    let reply = wire.read_reply();
+    assert_eq!((reply.text().as_str(), reply.get("x-plan")), ("old", Some("old")));
+    let reply = h2.block_on(stream).unwrap();
+    assert_eq!(reply.headers()["x-plan"], "old");
+    assert_eq!(wire.get("/slow").status(), 404);
+}
+
+#[test]
+fn listeners_come_go_and_move() {
+    let listeners = |list: &str| version("x").replace("public: { address: \"127.0.0.1:0\" }", list);
+    let public = "public: { address: \"127.0.0.1:0\" }";
+    let gateway = Gateway::start(listeners(public));
+    let first = gateway.address("public");
+
+    put_ok(&gateway, &listeners(&format!("{public}, second: {{ address: \"127.0.0.1:0\" }}")));
+    let second = gateway.address("second");
+    assert_ne!(first, second);
+    let (mut on_first, mut on_second) = (Wire::connect(first), Wire::connect(second));
+    assert_eq!((on_first.get("/version").status(), on_second.get("/version").status()), (200, 200));
+
+    // Moved: the new address is there, the old one is not, and who is connected to it is served and then asked to leave.
+    let gate = begin_request(&mut on_first);
+    put_ok(
+        &gateway,
+        &listeners("public: { address: \"127.0.0.2:0\" }, second: { address: \"127.0.0.1:0\" }"),
+    );
+    let moved = gateway.address("public");
+    assert_eq!(moved.ip().to_string(), "127.0.0.2");
+    assert_eq!(Wire::connect(moved).get("/version").status(), 200);
+    until("the old address is closed", || std::net::TcpStream::connect(first).is_err());
+    on_first.send(gate);
+    let reply = on_first.read_reply();
+    assert_eq!((reply.status(), reply.get("connection")), (200, Some("close")));
+    assert!(on_first.is_closed());
+    // The one that stayed has not noticed.
+    assert_eq!(gateway.address("second"), second);
+    assert_eq!(on_second.get("/version").status(), 200);
+
+    // Removed: idle connections are closed.
+    put_ok(&gateway, &listeners("public: { address: \"127.0.0.2:0\" }"));
+    assert!(on_second.is_closed());
+    until("the removed address is closed", || std::net::TcpStream::connect(second).is_err());
+    assert_eq!(gateway.address("public"), moved);
+}
+
+/// Sends all of a request but its end, which is given back.
+fn begin_request(wire: &mut Wire) -> &'static str {
+    wire.send("GET /version HTTP/1.1\r\nHost: a.te");
+    "st\r\n\r\n"
+}
+
+#[test]
+fn a_certificate_is_swapped_without_a_restart() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (first, second) = (old.issue("a.test"), new.issue("a.test"));
+    let plain = "public: { address: \"127.0.0.1:0\" }";
+    let secure =
+        "public: { address: \"127.0.0.1:0\", tls: { certificate: cert.pem, key: key.pem } }";
+    let files = [("cert.pem", first.certificate.as_str()), ("key.pem", first.key.as_str())];
+    let gateway = Gateway::start_beside(version("one").replace(plain, secure), &files);
+    let address = gateway.address("public");
+    let mut open = Wire::connect_tls(address, "a.test", &old.trust());
+    assert_eq!(open.get("/version").status(), 200);
+
+    // One file after the other: in between they do not fit, and the old pair goes on.
+    gateway.put("cert.pem", &second.certificate);
+    gateway.put("key.pem", &second.key);
+    until("the new certificate is shown", || {
+        Wire::try_tls(address, "a.test", &new.trust()).is_ok()
+    });
+    assert!(
+        Wire::try_tls(address, "a.test", &old.trust()).is_err(),
+        "the old certificate is still shown"
+    );
+    assert_eq!(Wire::connect_tls(address, "a.test", &new.trust()).get("/version").status(), 200);
+    assert_eq!(open.get("/version").status(), 200);
+}
+
+#[test]
+fn an_address_that_is_taken_refuses_the_plan() {
+    let gateway = Gateway::start(version("one"));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let blocked = version("two").replace(
+        "public: { address: \"127.0.0.1:0\" }",
+        &format!(
+            "public: {{ address: \"127.0.0.1:0\" }}, more: {{ address: \"{}\" }}",
+            taken.local_addr().unwrap()
+        ),
+    );
+    let reply = put(&gateway, &blocked);
+    assert_eq!(
+        (reply.status(), reply.get("content-type")),
+        (409, Some("application/problem+json"))
+    );
+    assert!(reply.text().contains("listen.more"), "{reply:?}");
+    assert_eq!(served(&gateway), "one");
+    assert_eq!(fs::read_to_string(gateway.path("tidegate.yaml")).unwrap(), version("one"));
+
+    gateway.rewrite(&blocked);
+    gateway.wait_for_log("cannot be brought into service: listen.more");
+    assert_eq!(served(&gateway), "one");
+    let state = configuration(&gateway);
+    assert!(state["last_failed"]["why"].as_str().unwrap().contains("listen.more"), "{state}");
+    assert_eq!(state["generation"], 1);
+
+    // Freed, the same file serves.
+    drop(taken);
+    gateway.signal(Signal::HUP);
+    until("it serves", || served(&gateway) == "two");
+    assert_eq!(Wire::connect(gateway.address("more")).get("/version").text(), "two");
+}
+
+#[test]
+fn what_a_reload_cannot_change_is_said() {
+    let gateway = Gateway::start(version("one"));
+    let admin = gateway.admin();
+    let cases = [
+        ("workers: 2", "workers: 1", "there are 2 workers until the gateway is started again"),
+        (
+            "admin: { address: \"127.0.0.1:0\" }",
+            "admin: { address: \"127.0.0.2:0\" }",
+            "until the gateway is started again",
+        ),
+        ("admin: { address: \"127.0.0.1:0\" }", "", "until the gateway is started again"),
+    ];
+    for (old, new, warning) in cases {
+        let done = put_ok(&gateway, &version("two").replace(old, new));
+        let [said] = &done["warnings"].as_array().unwrap()[..] else { panic!("{new}: {done}") };
+        assert!(said["message"].as_str().unwrap().contains(warning), "{new}: {said}");
+    }
+    assert_eq!(Wire::connect(admin).get("/healthz").status(), 200);
+}
+
+/// Kong#6055, envoyproxy/gateway#6919: memory that grows with every push.
+#[test]
+fn memory_does_not_grow_with_reloads() {
+    const RELOADS: usize = 200;
+    let origin = Origin::saying("hello");
+    let configuration = |n: usize| {
+        let routes: String =
+            (0..400).map(|i| route(&format!("route{i}"), &format!("/{i}/{}/**", n % 2))).collect();
+        with_routes(
+            &n.to_string(),
+            &origin,
+            &format!(", timeout: {{ response: {}s }}", 7 + n % 2),
+            &routes,
+        )
+    };
+    let gateway = Gateway::start(configuration(0));
+    let mut wire = gateway.wire();
+    let mut reload = |n: usize| {
+        put_ok(&gateway, &configuration(n));
+        assert_eq!(wire.get(&format!("/1/{}/", n % 2)).text(), "hello");
+    };
+    let resident = || metric(&gateway, "process_resident_memory_bytes").unwrap();
+    // The first ones fill what is kept on purpose: metrics by name, the allocator's pages.
+    (1..=RELOADS / 4).for_each(&mut reload);
+    let before = resident();
+    (RELOADS / 4 + 1..=RELOADS).for_each(&mut reload);
+    let grown = (resident() - before) / f64::from(1 << 20);
+    // A plan of this size is half a megabyte, so keeping each of them would be 75. Pages come and go by a few.
+    assert!(grown < 24.0, "{grown} MiB more after {RELOADS} reloads, from {before} bytes");
+    let descriptors = || metric(&gateway, "process_open_fds").unwrap();
+    until("the connections of old pools are closed", || descriptors() < 64.0);
+}

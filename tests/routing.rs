@@ -1,0 +1,218 @@
+//! Which route a request takes, and which path the upstream sees.
+
+use crate::harness::{Gateway, Origin, Plain};
+
+fn request(method: &str, target: &str, lines: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n")
+}
+
+#[test]
+fn the_most_specific_route_wins_wherever_it_stands() {
+    let gateway = Gateway::start(
+        r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  any:       { match: { path: "/**" }, respond: { body: any } }
+  prefix:    { match: { path: "/a/**" }, respond: { body: prefix } }
+  longer:    { match: { path: "/a/b/c/**" }, respond: { body: longer } }
+  parameter: { match: { path: "/a/{id}" }, respond: { body: parameter } }
+  exact:     { match: { path: "/a/b" }, respond: { body: exact } }
+  method:    { match: { path: "/a/b", methods: [POST, PUT] }, respond: { body: method } }
+  header:    { match: { path: "/a/b", headers: { x-tier: gold } }, respond: { body: header } }
+  present:   { match: { path: "/p", headers: { x-tier: { present: true } } }, respond: { body: present } }
+  query:     { match: { path: "/a/b", query: { v: "2" } }, respond: { body: query } }
+  both:      { match: { path: "/a/b", headers: { x-tier: gold }, query: { v: "2" } }, respond: { body: both } }
+  wildcard:  { match: { path: "/a/b", host: "*.example.com" }, respond: { body: wildcard } }
+  host:      { match: { path: "/**", host: [api.example.com, other.test] }, respond: { body: host } }
+"#,
+    );
+    let host = |name: &str| format!("Host: {name}\r\n");
+    let plain = host("a.test");
+    let gold = format!("{plain}X-Tier: gold\r\n");
+    for (method, target, lines, expected) in [
+        ("GET", "/", &plain, "any"),
+        ("GET", "/ab", &plain, "any"),
+        ("GET", "/a", &plain, "prefix"),
+        ("GET", "/a/", &plain, "prefix"),
+        ("GET", "/a/x", &plain, "parameter"),
+        ("GET", "/a/x/y", &plain, "prefix"),
+        ("GET", "/a/b/c", &plain, "longer"),
+        ("GET", "/a/b/c/d", &plain, "longer"),
+        ("GET", "/a/b/cd", &plain, "prefix"),
+        ("GET", "/a/b", &plain, "exact"),
+        ("GET", "/%61/b", &plain, "exact"),
+        ("GET", "/A/b", &plain, "any"),
+        ("GET", "/a/b?v=1", &plain, "exact"),
+        ("GET", "/a/b?w=1&v=2", &plain, "query"),
+        ("GET", "/a/b?v=%32", &plain, "query"),
+        ("POST", "/a/b", &plain, "method"),
+        ("PUT", "/a/b", &gold, "method"),
+        ("GET", "/a/b", &gold, "header"),
+        ("GET", "/a/b?v=2", &gold, "both"),
+        ("GET", "/p", &gold, "present"),
+        ("GET", "/p", &plain, "any"),
+        ("GET", "/a/b", &format!("{plain}x-tier: silver\r\n"), "exact"),
+        ("GET", "/a/b", &host("x.example.com"), "wildcard"),
+        ("GET", "/a/b", &host("x.y.Example.COM:8080"), "wildcard"),
+        ("GET", "/a/b", &host("example.com"), "exact"),
+        ("GET", "/a/b", &host("xexample.com"), "exact"),
+        ("GET", "/a/c", &host("x.example.com"), "parameter"),
+        ("GET", "/a/b", &host("api.example.com"), "host"),
+        ("GET", "/a/b", &host("API.example.com:1"), "host"),
+        ("GET", "/a/b", &host("other.test"), "host"),
+        ("GET", "http://api.example.com/a/b", &host("api.example.com"), "host"),
+        ("GET", "http://a.test", &plain, "any"),
+    ] {
+        let reply = gateway.wire().ask(request(method, target, lines));
+        assert_eq!((reply.status(), reply.text().as_str()), (200, expected), "{method} {target} {lines:?}");
+    }
+}
+
+#[test]
+fn a_fixed_reply_is_what_is_written() {
+    let gateway = Gateway::start(
+        r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  fixed: { match: { path: "/fixed" }, respond: { status: 418, body: "tea\n", headers: { content-type: text/plain, x-a: b } } }
+  empty: { match: { path: "/empty" }, respond: { status: 204 } }
+"#,
+    );
+    let mut wire = gateway.wire();
+    let reply = wire.get("/fixed");
+    assert_eq!((reply.status(), reply.text().as_str(), reply.length()), (418, "tea\n", Some(4)));
+    assert_eq!((reply.get("content-type"), reply.get("x-a")), (Some("text/plain"), Some("b")));
+    let head = wire.ask("HEAD /fixed HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((head.status(), head.length()), (418, Some(4)));
+    let empty = wire.get("/empty");
+    assert_eq!((empty.status(), empty.length()), (204, None));
+}
+
+#[test]
+fn targets_are_forwarded_byte_for_byte() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    let targets = [
+        "/",
+        "/?",
+        "/a?b=/../c",
+        "/a%2Fb%2fc?x=%20&y",
+        "/%61%62",
+        "/a//b//",
+        "//a/b",
+        "/a;b=c;d/e",
+        "/...",
+        "/a/..b/.c",
+        "/a+b|c{d}",
+        "/a?b?c=%00&d=\"<>",
+    ];
+    let mut wire = gateway.wire();
+    for target in targets {
+        assert_eq!(wire.get(target).status(), 200, "{target}");
+    }
+    let seen = origin.requests();
+    assert_eq!(seen.iter().map(|request| request.target()).collect::<Vec<_>>(), targets);
+}
+
+#[test]
+fn dot_segments_never_escape() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes:
+  orders:   {{ match: {{ path: "/orders/**" }}, upstream: origin }}
+  stripped: {{ match: {{ path: "/stripped/**" }}, strip_prefix: /stripped, upstream: origin }}
+  admin:    {{ match: {{ path: "/admin/**" }}, respond: {{ status: 403, body: "admin" }} }}
+"#,
+        origin.url()
+    ));
+    for (target, status) in [
+        ("/orders/../admin", 403),
+        ("/orders/../admin/x?y", 403),
+        ("/orders/%2e%2e/admin", 403),
+        ("/orders/.%2E/admin", 403),
+        ("/orders/./../admin", 403),
+        ("/orders/a/../../admin", 403),
+        ("/orders/../other", 404),
+        ("/stripped/../admin", 403),
+        ("/orders/..;/admin", 400),
+        ("/orders/..;a=b/admin", 400),
+        ("/orders/%2e%2e;/admin", 400),
+        ("/orders/..\\admin", 400),
+        ("/orders/..%5cadmin", 400),
+        ("/orders/..%2fadmin", 400),
+        ("/orders/%2e%2e%2fadmin", 400),
+        ("/orders/../../admin", 400),
+        ("/../admin", 400),
+    ] {
+        let reply = gateway.wire().get(target);
+        assert_eq!(reply.status(), status, "{target}");
+    }
+    assert_eq!(origin.requests().len(), 0, "{:?}", origin.requests());
+    // Inside the prefix they are resolved.
+    for (target, expected) in [
+        ("/orders/a/../b?c=../d", "/orders/b?c=../d"),
+        ("/orders/./b/.", "/orders/b/"),
+        ("/stripped/a/%2e%2e/b", "/b"),
+        ("/stripped//a", "//a"),
+    ] {
+        assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
+        assert_eq!(origin.requests().last().unwrap().target(), expected, "{target}");
+    }
+}
+
+#[test]
+fn paths_are_cut_and_rewritten() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes:
+  orders: {{ match: {{ path: "/orders/**" }}, strip_prefix: /orders, upstream: origin }}
+  thing:  {{ match: {{ path: "/v1/{{id}}/parts/{{part}}" }}, rewrite: "/parts/{{part}}/of/{{id}}", upstream: origin }}
+  old:    {{ match: {{ path: "/old/**" }}, rewrite: "/new/{{**}}", upstream: origin }}
+  fixed:  {{ match: {{ path: "/fixed" }}, rewrite: "/elsewhere", upstream: origin }}
+"#,
+        origin.url()
+    ));
+    for (target, expected) in [
+        ("/orders", "/"),
+        ("/orders?a=b", "/?a=b"),
+        ("/orders/", "/"),
+        ("/orders/5/x?a=/orders", "/5/x?a=/orders"),
+        ("/orders/a%2Fb", "/a%2Fb"),
+        ("/orders/orders/5", "/orders/5"),
+        ("/%6frders/5", "/5"),
+        ("/v1/7/parts/8?x", "/parts/8/of/7?x"),
+        ("/v1/a%20b/parts/c", "/parts/c/of/a%20b"),
+        ("/old/a/b?c", "/new/a/b?c"),
+        ("/old", "/new/"),
+        ("/fixed?a", "/elsewhere?a"),
+    ] {
+        assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
+        assert_eq!(origin.requests().last().unwrap().target(), expected, "{target}");
+    }
+    assert_eq!(gateway.wire().get("/ordersx").status(), 404);
+}
+
+#[test]
+fn the_upstream_sees_the_host_it_shall() {
+    let origin = Origin::echo();
+    let own = origin.address().to_string();
+    for (route, expected) in [
+        ("", "client.test:81"),
+        ("host: preserve", "client.test:81"),
+        ("host: target", own.as_str()),
+        ("host: other.test", "other.test"),
+    ] {
+        let gateway = Plain { route, ..Plain::default() }.start(&origin);
+        let reply = gateway.wire().ask("GET / HTTP/1.1\r\nHost: client.test:81\r\n\r\n");
+        assert_eq!(reply.status(), 200);
+        let request = origin.requests().pop().unwrap();
+        assert_eq!(request.get("host"), Some(expected), "{route}");
+        assert_eq!(request.get("x-forwarded-host"), Some("client.test:81"), "{route}");
+    }
+}

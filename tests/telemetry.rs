@@ -1,0 +1,695 @@
+//! What operators read: the metrics and the access log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Authority, Gate, Gateway, H2, Origin, Peer, Wire, full, until};
+
+const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nworkers: 2\n";
+
+const LOG: &str = "telemetry: { access_log: { path: access.log } }\n";
+
+/// One upstream `origin`, and routes as they are written.
+fn routes(origin: &Origin, routes: &str) -> String {
+    let address = origin.address();
+    format!(
+        "{LISTEN}upstreams: {{ origin: {{ targets: [\"http://{address}\"] }} }}\nroutes:\n{routes}"
+    )
+}
+
+/// The value of one sample, such as `tidegate_workers` or `tidegate_requests_total{route="a",status_class="2xx"}`.
+#[track_caller]
+pub(crate) fn metric(gateway: &Gateway, sample: &str) -> Option<f64> {
+    scrape(gateway).get(sample).copied()
+}
+
+/// All samples, by name and labels as they are written.
+#[track_caller]
+fn scrape(gateway: &Gateway) -> BTreeMap<String, f64> {
+    let reply = gateway.admin_get("/metrics");
+    assert_eq!(reply.status(), 200);
+    samples(&reply.text())
+}
+
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+/// The lines of an access log file, once there are so many. More than that is a failure too.
+#[track_caller]
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    let read = || fs::read_to_string(path).unwrap_or_default();
+    until(&format!("there are {count} lines"), || read().lines().count() >= count);
+    let lines: Vec<String> = read().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), count, "{lines:#?}");
+    lines
+}
+
+#[track_caller]
+fn json_lines(path: &Path, count: usize) -> Vec<Value> {
+    let parse =
+        |line: &String| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    lines(path, count).iter().map(parse).collect()
+}
+
+/// Reads a scrape as OpenMetrics 1.0 says it is written, and gives the families.
+#[track_caller]
+fn check_openmetrics(text: &str) -> BTreeSet<String> {
+    let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+    let mut families = BTreeSet::new();
+    let mut samples = BTreeSet::new();
+    let (mut family, mut kind) = (String::new(), String::new());
+    for line in body.lines() {
+        if let Some(meta) = line.strip_prefix("# ") {
+            let (word, rest) = meta.split_once(' ').unwrap();
+            let (name, value) = rest.split_once(' ').unwrap();
+            match word {
+                "HELP" => assert!(!value.is_empty(), "{line}"),
+                "TYPE" => kind = value.to_owned(),
+                _ => panic!("{line}"),
+            }
+            if name != family {
+                assert!(families.insert(name.to_owned()), "{name} is here in two places");
+                family = name.to_owned();
+            }
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        let name = sample.split('{').next().unwrap();
+        let suffix = name.strip_prefix(&family).unwrap_or_else(|| panic!("{line} in {family}"));
+        let suffixes: &[&str] = match kind.as_str() {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "info" => &["_info"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => panic!("{family} is a {kind}"),
+        };
+        assert!(suffixes.contains(&suffix), "{line} in a {kind}");
+        value.parse::<f64>().unwrap();
+        check_labels(sample);
+        assert!(samples.insert(sample.to_owned()), "{sample} is here twice");
+    }
+    families
+}
+
+/// `name{label="value",...}`: a quote or a backslash in a value is escaped, and a line end cannot be.
+fn check_labels(sample: &str) {
+    let Some((_, labels)) = sample.split_once('{') else { return };
+    let mut rest = labels.strip_suffix('}').expect("a closing brace");
+    while !rest.is_empty() {
+        let (name, value) = rest.split_once("=\"").expect("a label");
+        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{sample}");
+        // An escaped quote is within the value, and so is what an escaped backslash stands before.
+        let plain = value.replace("\\\\", "..").replace("\\\"", "..");
+        let end = plain.find('"').expect("a closing quote");
+        rest = value[end + 1..].trim_start_matches(',');
+    }
+}
+
+#[test]
+fn the_metrics_are_openmetrics_text() {
+    let origin = Origin::saying("hello");
+    // A name that would break a label if it were not escaped.
+    let gateway = Gateway::start(routes(
+        &origin,
+        "  'a \"b\" \\':  { match: { path: /a }, upstream: origin }\n",
+    ));
+    let mut wire = gateway.wire();
+    assert_eq!((wire.get("/a").status(), wire.get("/b").status()), (200, 404));
+    let scrape = gateway.admin_get("/metrics");
+    assert_eq!(
+        scrape.get("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    let text = scrape.text();
+    let families = check_openmetrics(&text);
+    let expected = [
+        "tidegate_build",
+        "tidegate_workers",
+        "tidegate_requests",
+        "tidegate_request_duration_seconds",
+        "tidegate_own_duration_seconds",
+        "tidegate_upstream_duration_seconds",
+        "tidegate_request_bytes",
+        "tidegate_reply_bytes",
+        "tidegate_faults",
+        "tidegate_connections",
+        "tidegate_connections_open",
+        "tidegate_connections_refused",
+        "tidegate_upstream_connections_open",
+        "tidegate_upstream_connections_idle",
+        "tidegate_upstream_connections_created",
+        "tidegate_upstream_target_healthy",
+        "tidegate_worker_requests",
+        "tidegate_config_generation",
+        "tidegate_config_reloads",
+        "tidegate_access_log_dropped",
+        "process_resident_memory_bytes",
+        "process_cpu_seconds",
+        "process_open_fds",
+    ];
+    for family in expected {
+        assert!(families.contains(family), "no {family} in {families:?}");
+    }
+    assert!(
+        text.contains(r#"tidegate_requests_total{route="a \"b\" \\",status_class="2xx"} 1"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn requests_are_counted_by_route_and_status_class() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        while let Some(request) = peer.request() {
+            let status = request.target().trim_start_matches('/').to_owned();
+            peer.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 7\r\n\r\n1234567"));
+        }
+    });
+    let gateway = Gateway::start(routes(
+        &origin,
+        "  origin: { match: { path: \"/**\" }, upstream: origin }\n  fixed: { match: { path: /fixed }, respond: { body: hello } }\n",
+    ));
+    let mut wire = gateway.wire();
+    for status in [200, 201, 301, 404, 500, 503] {
+        let reply = wire
+            .ask(format!("POST /{status} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"));
+        assert_eq!(reply.status(), status);
+    }
+    assert_eq!(wire.get("/fixed").text(), "hello");
+    assert_eq!(gateway.wire().get("/a/../../b").status(), 400);
+    let expected = [
+        ("tidegate_requests_total{route=\"origin\",status_class=\"2xx\"}", 2.0),
+        ("tidegate_requests_total{route=\"origin\",status_class=\"3xx\"}", 1.0),
+        ("tidegate_requests_total{route=\"origin\",status_class=\"4xx\"}", 1.0),
+        ("tidegate_requests_total{route=\"origin\",status_class=\"5xx\"}", 2.0),
+        ("tidegate_requests_total{route=\"fixed\",status_class=\"2xx\"}", 1.0),
+        ("tidegate_requests_total{route=\"(none)\",status_class=\"4xx\"}", 1.0),
+        ("tidegate_faults_total{route=\"(none)\",reason=\"path_escapes\"}", 1.0),
+        ("tidegate_request_bytes_total{route=\"origin\"}", 24.0),
+        ("tidegate_reply_bytes_total{route=\"origin\"}", 42.0),
+        ("tidegate_reply_bytes_total{route=\"fixed\"}", 5.0),
+        ("tidegate_request_duration_seconds_count{route=\"origin\"}", 6.0),
+        ("tidegate_own_duration_seconds_count{route=\"origin\"}", 6.0),
+        ("tidegate_upstream_duration_seconds_count{route=\"origin\"}", 6.0),
+        ("tidegate_request_duration_seconds_bucket{le=\"+Inf\",route=\"fixed\"}", 1.0),
+    ];
+    // An exchange is counted after its last byte has left.
+    for (sample, value) in expected {
+        until(&format!("{sample} is {value}: {:#?}", scrape(&gateway)), || {
+            metric(&gateway, sample) == Some(value)
+        });
+    }
+    // The reply of an origin is no fault of the gateway's.
+    assert_eq!(
+        metric(&gateway, "tidegate_faults_total{route=\"origin\",reason=\"upstream_reset\"}"),
+        None
+    );
+    let all = scrape(&gateway);
+    let workers: f64 = ["0", "1"]
+        .map(|n| all[&format!("tidegate_worker_requests_total{{worker=\"{n}\"}}")])
+        .iter()
+        .sum();
+    assert_eq!(workers, 8.0);
+}
+
+#[test]
+fn the_wait_for_the_upstream_is_told_apart() {
+    const WAIT: Duration = Duration::from_millis(150);
+    let origin = Origin::start(|peer: &mut Peer| {
+        while peer.request().is_some() {
+            thread::sleep(WAIT);
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc");
+            thread::sleep(WAIT);
+            peer.send("def");
+        }
+    });
+    let gateway = Gateway::start(
+        routes(&origin, "  slow: { match: { path: /slow }, upstream: origin }\n") + LOG,
+    );
+    assert_eq!(gateway.wire().get("/slow").text(), "abcdef");
+    let sum = |name: &str| {
+        metric(&gateway, &format!("tidegate_{name}_duration_seconds_sum{{route=\"slow\"}}"))
+    };
+    until("it is counted", || sum("request").is_some_and(|seconds| seconds > 0.0));
+    let [total, own, upstream] = ["request", "own", "upstream"].map(|name| sum(name).unwrap());
+    let wait = (2 * WAIT).as_secs_f64();
+    assert!(upstream >= wait && total >= upstream && own < wait, "{total} {own} {upstream}");
+    assert!((total - own - upstream).abs() < 0.001, "{total} is not {own} and {upstream}");
+    let line = &json_lines(&gateway.path("access.log"), 1)[0];
+    let [total, own, upstream] =
+        ["duration_ms", "own_ms", "upstream_ms"].map(|name| line[name].as_f64().unwrap());
+    assert!(upstream >= wait * 1e3 && (total - own - upstream).abs() < 0.01, "{line}");
+}
+
+#[test]
+fn connections_and_pools_are_counted() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |peer| {
+            while peer.request().is_some() {
+                gate.wait();
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    let gateway =
+        Gateway::start(routes(&origin, "  a: { match: { path: /a }, upstream: origin }\n"));
+    let (mut first, second) = (gateway.wire(), gateway.wire());
+    first.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(1);
+    let wait_for = |sample: &str, value: f64| {
+        until(&format!("{sample} is {value}"), || metric(&gateway, sample) == Some(value));
+    };
+    wait_for("tidegate_connections_open{listener=\"public\"}", 2.0);
+    for (sample, value) in
+        [("connections_open", 1.0), ("connections_idle", 0.0), ("requests_active", 1.0)]
+    {
+        wait_for(&format!("tidegate_upstream_{sample}{{upstream=\"origin\"}}"), value);
+    }
+    gate.open();
+    assert_eq!(first.read_reply().text(), "ok");
+    for (sample, value) in
+        [("connections_open", 1.0), ("connections_idle", 1.0), ("requests_active", 0.0)]
+    {
+        wait_for(&format!("tidegate_upstream_{sample}{{upstream=\"origin\"}}"), value);
+    }
+    drop((first, second));
+    wait_for("tidegate_connections_open{listener=\"public\"}", 0.0);
+    let all = scrape(&gateway);
+    assert_eq!(all["tidegate_connections_total{listener=\"public\"}"], 2.0);
+    assert_eq!(all["tidegate_upstream_connections_created_total{upstream=\"origin\"}"], 1.0);
+    assert_eq!(all["tidegate_workers"], 2.0);
+    assert_eq!(all["tidegate_config_generation"], 1.0);
+    assert!(
+        all["process_resident_memory_bytes"] > 1e6 && all["process_threads"] >= 3.0,
+        "{all:#?}"
+    );
+}
+
+#[test]
+fn a_fault_has_its_reason_in_reply_log_and_metrics() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        while let Some(request) = peer.request() {
+            match request.target() {
+                "/malformed" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
+                "/slow" => {
+                    // Says nothing until the gateway has gone.
+                    peer.is_closed();
+                }
+                _ => return,
+            }
+        }
+    });
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gateway = Gateway::start(
+        routes(
+            &origin,
+            "  reset: { match: { path: /reset }, upstream: origin }\n  malformed: { match: { path: /malformed }, upstream: origin }\n  \
+             slow: { match: { path: /slow }, upstream: slow }\n  down: { match: { path: /down }, upstream: down }\n",
+        )
+        .replace(
+            "upstreams: {",
+            &format!(
+                "upstreams: {{ slow: {{ targets: [\"http://{}\"], timeout: {{ response: 50ms }} }}, down: {{ targets: [\"http://{nobody}\"] }},",
+                origin.address()
+            ),
+        ) + LOG,
+    );
+    let cases = [
+        ("down", 502, "connect_failure", nobody),
+        ("reset", 502, "upstream_reset", origin.address()),
+        ("malformed", 502, "upstream_malformed", origin.address()),
+        ("slow", 504, "upstream_timeout", origin.address()),
+    ];
+    let mut wire = gateway.wire();
+    for (count, (route, status, reason, target)) in cases.into_iter().enumerate() {
+        let reply = wire.get(&format!("/{route}"));
+        assert_eq!(
+            (reply.status(), reply.get("content-type")),
+            (status, Some("application/problem+json")),
+            "{route}"
+        );
+        let problem: Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!((&problem["status"], &problem["fault"]), (&status.into(), &reason.into()));
+        // Where the upstream is, is nobody's business outside.
+        assert!(!reply.text().contains(&target.port().to_string()), "{reply:?}");
+        let line = &json_lines(&gateway.path("access.log"), count + 1)[count];
+        assert_eq!(
+            (&line["status"], &line["fault"], &line["route"]),
+            (&status.into(), &reason.into(), &route.into())
+        );
+        assert_eq!(line["request_id"].as_str(), reply.get("x-request-id"));
+        assert_eq!(line["upstream_target"], format!("http://{target}"), "{line}");
+        assert!(line["cause"].as_str().unwrap().contains(&target.to_string()), "{line}");
+        gateway.wait_for_log(&format!("fault=\"{reason}\""));
+        let sample = format!("tidegate_faults_total{{route=\"{route}\",reason=\"{reason}\"}}");
+        assert_eq!(metric(&gateway, &sample), Some(1.0));
+    }
+}
+
+#[test]
+fn a_json_line_tells_the_exchange() {
+    let authority = Authority::new();
+    let identity = authority.issue("a.test");
+    let origin = Origin::saying("hello");
+    let yaml = routes(&origin, "  all: { match: { path: \"/all/**\" }, upstream: origin }\n").replace(
+        "public: {",
+        "secure: { address: \"127.0.0.1:0\", tls: { certificate: cert.pem, key: key.pem }, trusted_proxies: [127.0.0.1] }, public: {",
+    ) + LOG;
+    let files = [("cert.pem", identity.certificate.as_str()), ("key.pem", identity.key.as_str())];
+    let gateway = Gateway::start_beside(yaml, &files);
+    let path = gateway.path("access.log");
+
+    let reply = gateway.wire().ask(
+        "POST /all/x?y=z HTTP/1.1\r\nHost: A.test:80\r\nUser-Agent: tester/1\r\nX-Request-Id: mine-7\r\nX-Forwarded-For: 203.0.113.9\r\n\
+         Content-Length: 3\r\n\r\nabc",
+    );
+    assert_eq!((reply.text().as_str(), reply.get("x-request-id")), ("hello", Some("mine-7")));
+    let line = &json_lines(&path, 1)[0];
+    let expected = [
+        ("client", "127.0.0.1".into()),
+        ("method", "POST".into()),
+        ("path", "/all/x?y=z".into()),
+        ("protocol", "HTTP/1.1".into()),
+        ("status", 200.into()),
+        ("request_bytes", 3.into()),
+        ("reply_bytes", 5.into()),
+        ("route", "all".into()),
+        ("upstream", "origin".into()),
+        ("upstream_target", format!("http://{}", origin.address()).into()),
+        ("request_id", "mine-7".into()),
+        ("user_agent", "tester/1".into()),
+        ("tls", Value::Null),
+        ("fault", Value::Null),
+    ];
+    for (field, value) in expected {
+        assert_eq!(line[field], value, "{field} in {line}");
+    }
+    assert!(line["host"].as_str().unwrap().eq_ignore_ascii_case("a.test:80"), "{line}");
+    let time = line["time"].as_str().unwrap();
+    assert!(time.len() == 24 && time.starts_with("20") && time.ends_with('Z'), "{time}");
+
+    // Over HTTP/2 and TLS, from a proxy that is believed.
+    let h2 = H2::connect_tls(gateway.address("secure"), "a.test", authority.trust());
+    let request =
+        hyper::Request::get("https://a.test/all/2").header("x-forwarded-for", "203.0.113.9");
+    let reply = h2.ask(request.body(full("")).unwrap());
+    assert_eq!(reply.status, 200);
+    let line = &json_lines(&path, 2)[1];
+    assert_eq!(
+        (&line["protocol"], &line["tls"], &line["client"]),
+        (&"HTTP/2".into(), &"TLSv1.3".into(), &"203.0.113.9".into())
+    );
+    // One that was made is on the reply too.
+    let id = line["request_id"].as_str().unwrap();
+    assert!(!id.is_empty() && reply.headers["x-request-id"] == id, "{line}");
+}
+
+#[test]
+fn a_template_makes_the_line() {
+    let origin = Origin::saying("hello");
+    let log = "telemetry: { access_log: { format: '{client} \"{method} {path} {protocol}\" {status} {reply_bytes} {route} {fault} {{\"{user_agent}\"}}', path: stdout } }\n";
+    let gateway =
+        Gateway::start(routes(&origin, "  a: { match: { path: /a }, upstream: origin }\n") + log);
+    let mut wire = gateway.wire();
+    wire.ask("GET /a HTTP/1.1\r\nHost: a\r\nUser-Agent: x \"y\" \\\r\n\r\n");
+    wire.ask("GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    gateway.wait_for_output("/b");
+    let output = gateway.output();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines[0], r#"127.0.0.1 "GET /a HTTP/1.1" 200 5 a - {"x \x22y\x22 \x5c"}"#);
+    assert!(
+        lines[1].starts_with(r#"127.0.0.1 "GET /b HTTP/1.1" 404 "#)
+            && lines[1].ends_with(r#" - no_route {"-"}"#),
+        "{}",
+        lines[1]
+    );
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn a_renamed_file_is_opened_again_on_sighup() {
+    let gateway = Gateway::start(format!(
+        "{LISTEN}routes: {{ a: {{ match: {{ path: \"/**\" }}, respond: {{}} }} }}\n{LOG}"
+    ));
+    let (log, old) = (gateway.path("access.log"), gateway.path("access.log.1"));
+    let mut wire = gateway.wire();
+    wire.get("/one");
+    lines(&log, 1);
+    fs::rename(&log, &old).unwrap();
+    wire.get("/two");
+    // Until it is told, it writes where it wrote.
+    lines(&old, 2);
+    gateway.signal(Signal::HUP);
+    until("the file is there again", || log.exists());
+    wire.get("/three");
+    assert!(lines(&log, 1)[0].contains("/three"));
+    lines(&old, 2);
+}
+
+#[test]
+fn a_reload_moves_the_access_log() {
+    let yaml = |log: &str| {
+        format!("{LISTEN}routes: {{ a: {{ match: {{ path: \"/**\" }}, respond: {{}} }} }}\n{log}")
+    };
+    let gateway = Gateway::start(yaml(LOG));
+    let mut wire = gateway.wire();
+    wire.get("/one");
+    lines(&gateway.path("access.log"), 1);
+    let put = |log: &str| assert_eq!(crate::reload::put(&gateway, &yaml(log)).status(), 200);
+    put("telemetry: { access_log: { path: other.log } }\n");
+    wire.get("/two");
+    assert!(lines(&gateway.path("other.log"), 1)[0].contains("/two"));
+    put("");
+    wire.get("/three");
+    put(LOG);
+    wire.get("/four");
+    assert!(lines(&gateway.path("access.log"), 2)[1].contains("/four"));
+    lines(&gateway.path("other.log"), 1);
+    // A file that cannot be opened refuses the plan, and the log goes on.
+    let refused = crate::reload::put(
+        &gateway,
+        &yaml("telemetry: { access_log: { path: none/access.log } }\n"),
+    );
+    assert_eq!(refused.status(), 409, "{refused:?}");
+    wire.get("/five");
+    assert!(lines(&gateway.path("access.log"), 3)[2].contains("/five"));
+}
+
+/// Bytes that would end a line, forge one, or reach a terminal.
+#[test]
+fn hostile_bytes_cannot_forge_a_line() {
+    let hostile: &[u8] = b"x\"}\t\\n{\"status\":200} \xe2\x80\xa8\xc2\x85\xff\xfe \xe2\x80\xae";
+    let agent = [&b"GET /a\"},'`{|?b=\" HTTP/1.1\r\nHost: a\r\nX-Request-Id: \"}\\ \x80 {\r\nUser-Agent: "[..], hostile, b"\r\n\r\n"].concat();
+    let requests: [(&[u8], u16); 4] = [
+        (&agent, 200),
+        (b"GET /a%0a%0d HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"G\x1b[2JT /\n HTTP/1.1\r\nHost: \x00\r\n\r\n", 400),
+        (b"M!#$%&'*+-.^_`|~ / HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+    ];
+    for format in ["", "format: '{status} {method} {path} {request_id} {user_agent} {cause}', "] {
+        let gateway = Gateway::start(format!(
+            "{LISTEN}routes: {{ a: {{ match: {{ path: \"/**\" }}, respond: {{}} }} }}\ntelemetry: {{ access_log: {{ {format}path: access.log }} }}\n"
+        ));
+        let path = gateway.path("access.log");
+        for (count, (request, status)) in requests.into_iter().enumerate() {
+            assert_eq!(gateway.wire().ask(request).status(), status, "{}", request.escape_ascii());
+            let line = lines(&path, count + 1).pop().unwrap();
+            let strange =
+                |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{202e}' | '\u{fffd}');
+            assert!(!line.contains(strange), "{line:?}");
+            if format.is_empty() {
+                let line: Value = serde_json::from_str(&line).unwrap();
+                assert_eq!(line["status"], status, "{line}");
+                let agent = line["user_agent"].as_str().unwrap_or_default();
+                assert!(
+                    count > 0
+                        || agent.starts_with("x\"}\t\\n{\"status\":200} \u{2028}\u{85}\\xff\\xfe"),
+                    "{agent:?}"
+                );
+            } else {
+                assert!(line.starts_with(&status.to_string()), "{line}");
+            }
+        }
+    }
+}
+
+/// What the gateway cannot do anything with is an exchange too.
+#[test]
+fn every_exchange_is_one_line() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |peer: &mut Peer| {
+            while let Some(request) = peer.request() {
+                match request.target() {
+                    "/broken" => {
+                        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf");
+                        return;
+                    }
+                    "/ws" => {
+                        peer.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+                        let line = peer.read_until(b"\n").unwrap();
+                        peer.send(line);
+                        gate.wait();
+                        return;
+                    }
+                    _ => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+                }
+            }
+        }
+    });
+    let yaml = routes(&origin, "  all: { match: { path: \"/o/**\" }, strip_prefix: /o, limits: { body_bytes_max: 10B }, upstream: origin }\n")
+        .replace("public: {", "public: { timeout: { head: 100ms },");
+    let gateway = Gateway::start(yaml + LOG);
+    let path = gateway.path("access.log");
+    let mut seen = 0;
+    let mut next = |what: &str| {
+        seen += 1;
+        let line = json_lines(&path, seen).pop().unwrap();
+        assert_eq!(line["client"], "127.0.0.1", "{what}: {line}");
+        (line["status"].as_u64().unwrap(), line["fault"].as_str().unwrap_or("-").to_owned(), line)
+    };
+
+    let answered: &[(&str, u64, &str)] = &[
+        ("GET /o/ HTTP/1.1\r\nHost: a\r\n\r\n", 200, "-"),
+        ("HEAD /o/ HTTP/1.1\r\nHost: a\r\n\r\n", 200, "-"),
+        ("GET /none HTTP/1.1\r\nHost: a\r\n\r\n", 404, "no_route"),
+        ("GET /../o HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path_escapes"),
+        ("GET /o HTTP/1.1\r\n\r\n", 400, "malformed"),
+        ("GET /o HTTP/1.1\r\nHost : a\r\n\r\n", 400, "malformed"),
+        ("\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "malformed"),
+        ("GET /o HTTP/3.0\r\nHost: a\r\n\r\n", 505, "version_unsupported"),
+        ("TRACE /o HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_refused"),
+        ("POST /o/ HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, "body_too_large"),
+        // Never comes to its end.
+        ("GET /o/ HTTP/1.1\r\nHost:", 408, "request_timeout"),
+    ];
+    for (request, status, fault) in answered {
+        let reply = gateway.wire().ask(request);
+        let (logged, reason, line) = next(request);
+        assert_eq!(
+            (u64::from(reply.status()), logged, reason.as_str()),
+            (*status, *status, *fault),
+            "{request:?}: {line}"
+        );
+        assert_eq!(line["request_id"].as_str(), reply.get("x-request-id"), "{request:?}: {line}");
+    }
+
+    let long = format!("GET /o/{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));
+    assert_eq!(gateway.wire().ask(long).status(), 414);
+    assert_eq!(next("a target that is too long").0, 414);
+
+    // The upstream breaks off.
+    assert!(!gateway.wire().get("/o/broken").whole);
+    let (status, fault, _) = next("the upstream broke off");
+    assert_eq!((status, fault.as_str()), (200, "upstream_reset"));
+
+    // A tunnel is one, when it ends.
+    let mut wire = gateway.wire();
+    wire.send("GET /o/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(wire.read_head().status(), 101);
+    wire.send("line\n");
+    assert_eq!(wire.read_until(b"\n").as_deref(), Some(&b"line\n"[..]));
+    gate.open();
+    assert!(wire.is_closed());
+    drop(wire);
+    let (status, _, line) = next("a tunnel");
+    assert_eq!(
+        (status, &line["request_bytes"], &line["reply_bytes"]),
+        (101, &5.into(), &5.into()),
+        "{line}"
+    );
+
+    // Over HTTP/2.
+    let h2 = H2::connect(gateway.address("public"));
+    assert_eq!(h2.get("http://a.test/o/").status, 200);
+    assert_eq!(next("over HTTP/2").0, 200);
+    let refused =
+        hyper::Request::builder().method("TRACE").uri("http://a.test/o/").body(full("")).unwrap();
+    assert_eq!(h2.ask(refused).status, 405);
+    assert_eq!(next("a method over HTTP/2").0, 405);
+
+    // Connections without a request are none.
+    drop(Wire::connect(gateway.address("public")));
+    assert_eq!(metric(&gateway, "tidegate_access_log_dropped_total"), Some(0.0));
+    lines(&path, seen);
+    let counted: f64 = scrape(&gateway)
+        .iter()
+        .filter(|(name, _)| name.starts_with("tidegate_requests_total"))
+        .map(|(_, n)| n)
+        .sum();
+    assert_eq!(counted, seen as f64);
+}
+
+#[test]
+fn a_client_that_leaves_is_told_apart() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        let request = peer.request().unwrap();
+        if request.target() == "/half" {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf");
+        }
+        // Says nothing more until the gateway has gone.
+        peer.is_closed();
+    });
+    let gateway = Gateway::start(
+        routes(&origin, "  all: { match: { path: \"/**\" }, upstream: origin }\n") + LOG,
+    );
+    let path = gateway.path("access.log");
+    let next = |count: usize| json_lines(&path, count).pop().unwrap();
+
+    // Over HTTP/2 a client says so.
+    let h2 = H2::connect(gateway.address("public"));
+    let asked = h2
+        .sender
+        .clone()
+        .send_request(hyper::Request::get("http://a.test/").body(full("")).unwrap());
+    origin.wait_for_requests(1);
+    drop(asked);
+    let line = next(1);
+    assert_eq!((&line["status"], &line["fault"]), (&499.into(), &"client_gone".into()), "{line}");
+
+    let half = hyper::Request::get("http://a.test/half").body(full("")).unwrap();
+    let reply = h2.block_on(h2.sender.clone().send_request(half)).unwrap();
+    assert_eq!(reply.status(), 200);
+    drop(reply);
+    let line = next(2);
+    assert_eq!((&line["status"], &line["fault"]), (&200.into(), &"client_gone".into()), "{line}");
+
+    // Before the reply began.
+    let mut wire = gateway.wire();
+    wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(3);
+    wire.reset();
+    let line = next(3);
+    assert_eq!((&line["status"], &line["fault"]), (&499.into(), &"client_gone".into()), "{line}");
+
+    // In the middle of it.
+    let mut wire = gateway.wire();
+    wire.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n");
+    wire.read_head();
+    assert_eq!(wire.read_exact(4).as_deref(), Some(&b"half"[..]));
+    wire.reset();
+    let line = next(4);
+    assert_eq!((&line["status"], &line["fault"]), (&200.into(), &"client_gone".into()), "{line}");
+    assert_eq!(line["reply_bytes"], 4, "{line}");
+
+    // The upstream is not kept busy for nobody.
+    until("the origin is left alone", || origin.open() == 0);
+    assert_eq!(
+        metric(&gateway, "tidegate_faults_total{route=\"all\",reason=\"client_gone\"}"),
+        Some(4.0)
+    );
+}

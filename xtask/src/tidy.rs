@@ -1,0 +1,199 @@
+//! The rules of ARCHITECTURE.md and STYLE.md that a program can check: `cargo xtask tidy`, and a test.
+//!
+//! Owns the reading of the tree and the printing of what is untidy. What is untidy is said by one
+//! module a subject: [`edges`] (which crate may depend on which), [`calls`] (what may be called
+//! where), [`size`] (how long files and functions are), [`doors`] (how a crate begins), [`links`]
+//! (what documents point at). Never changes a file, never needs the network.
+
+mod calls;
+mod doors;
+mod edges;
+mod links;
+mod size;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::Failure;
+use crate::conformance::workspace;
+
+const HELP: &str = "\
+Checks what ARCHITECTURE.md and STYLE.md demand and a compiler does not.
+
+usage: cargo xtask tidy
+
+Prints each violation as file:line, what is wrong, and what to write instead.
+Exit code 0: tidy, 1: not, 2: usage.
+";
+
+/// Where sizes over the limits are recorded.
+const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
+
+/// Folders that hold nothing of ours, wherever they are.
+const SKIPPED: &[&str] =
+    &["target", ".git", ".cache", "corpus", "artifacts", "var", "node_modules"];
+
+/// One violation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Complaint {
+    /// From the root of the workspace.
+    file: String,
+    line: usize,
+    what: String,
+    /// What to write instead.
+    instead: String,
+}
+
+/// A file of the tree that some rule reads.
+pub(crate) struct Text {
+    /// From the root of the workspace, with `/`.
+    path: String,
+    text: String,
+}
+
+/// Checks the workspace. True: it is tidy.
+pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
+    match words {
+        [] => {}
+        ["--help" | "-h"] => {
+            print!("{HELP}");
+            return Ok(true);
+        }
+        [other, ..] => return Err(Failure::Usage(format!("what is `{other}`?\n\n{HELP}"))),
+    }
+    let complaints = check(workspace())?;
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    match complaints.len() {
+        0 => println!("tidy"),
+        1 => println!("1 violation"),
+        many => println!("{many} violations"),
+    }
+    Ok(complaints.is_empty())
+}
+
+/// Every violation in the tree below `root`, in order of place.
+fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
+    let texts = read_tree(root)?;
+    let rust: Vec<source::Source> =
+        texts.iter().filter(|t| t.path.ends_with(".rs")).map(source::Source::read).collect();
+    let recorded = texts.iter().find(|t| t.path == EXCEPTIONS).map_or("", |t| t.text.as_str());
+    let crates = edges::read(root, &texts)?;
+    let mut complaints = BTreeSet::new();
+    complaints.extend(edges::check(&crates));
+    complaints.extend(rust.iter().flat_map(calls::check));
+    complaints.extend(rust.iter().filter_map(doors::check));
+    complaints.extend(size::check(&rust, recorded));
+    complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
+    Ok(complaints)
+}
+
+/// Every text file a rule reads, in order of path.
+fn read_tree(root: &Path) -> Result<Vec<Text>, Failure> {
+    let mut texts = Vec::new();
+    read_folder(root, root, &mut texts)
+        .map_err(|error| Failure::Broken(format!("{}: {error}", root.display())))?;
+    texts.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(texts)
+}
+
+fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+            read_folder(root, &path, texts)?;
+        } else if kind.is_file() && is_read(&name) {
+            let from_root = path.strip_prefix(root).unwrap_or(&path);
+            let text = fs::read_to_string(&path)?;
+            texts.push(Text { path: from_root.to_string_lossy().replace('\\', "/"), text });
+        }
+    }
+    Ok(())
+}
+
+fn is_read(name: &str) -> bool {
+    [".rs", ".md", ".toml", "tidy-exceptions.txt"].iter().any(|end| name.ends_with(end))
+}
+
+/// The number of the line a byte is on, from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.file, self.line, self.what, self.instead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let complaints = check(workspace()).unwrap();
+        let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+        assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_complaint_says_where_what_and_what_instead() {
+        let complaint = Complaint {
+            file: "a.rs".to_owned(),
+            line: 3,
+            what: "this".to_owned(),
+            instead: "write that".to_owned(),
+        };
+        assert_eq!(complaint.to_string(), "a.rs:3: this; write that");
+        assert_eq!(line_of("a\nb\nc", 4), 3);
+    }
+
+    #[test]
+    fn a_tree_of_files_is_read_and_each_rule_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "Cargo.toml",
+            "[workspace]\nresolver = \"3\"\nmembers = [\n  # tools\n  \"crates/a\",\n]\n",
+        );
+        write(
+            "crates/a/Cargo.toml",
+            "[package]\nname = \"a\"\nedition = \"2024\"\n[dependencies]\nanyhow = \"1\"\n",
+        );
+        write("crates/a/src/lib.rs", "fn f() { dbg!(1); }\n");
+        write("target/x.rs", "fn f() { dbg!(1); }\n");
+        write("README.md", "[gone](docs/gone.md)\n");
+        write(EXCEPTIONS, "crates/a/src/lib.rs 700\n");
+        let found: Vec<String> = check(folder.path())
+            .unwrap()
+            .iter()
+            .map(|c| format!("{}:{}", c.file, c.line))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "README.md:1",
+                "crates/a/Cargo.toml:5",
+                "crates/a/src/lib.rs:1",
+                "crates/a/src/lib.rs:1",
+                "xtask/tidy-exceptions.txt:1",
+            ]
+        );
+    }
+
+    #[test]
+    fn words_it_does_not_know_are_usage_errors() {
+        assert!(matches!(run(&["--fix"]), Err(Failure::Usage(_))));
+    }
+}

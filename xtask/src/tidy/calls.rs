@@ -1,0 +1,197 @@
+//! What may be called, written and named where.
+//!
+//! Owns three tables: calls that belong to one crate, marks of unfinished work, and words that no type
+//! is named with.
+
+use super::source::{Source, is_name};
+use super::{Complaint, line_of};
+
+/// A call that only some crates make.
+struct Call {
+    /// As it is written.
+    text: &'static str,
+    crates: &'static [&'static str],
+    instead: &'static str,
+}
+
+const CALLS: &[Call] = &[
+    Call { text: "Instant::now", crates: &["kit"], instead: "call `kit::clock::now`" },
+    Call { text: "SystemTime::now", crates: &["kit"], instead: "call `kit::clock::wall`" },
+    // A change of the configuration outlives the admin client that asked for it, on no worker's thread.
+    Call { text: "tokio::spawn", crates: &["kit", "control"], instead: "call `kit::spawn`" },
+    Call { text: "task::spawn", crates: &["kit"], instead: "call `kit::spawn`" },
+    Call { text: "spawn_local", crates: &["kit"], instead: "call `kit::spawn`" },
+    Call { text: "unbounded_channel", crates: &[], instead: "make a channel with a bound" },
+    Call { text: "process::exit", crates: &["tidegate"], instead: "return an error" },
+    Call { text: "process::Command", crates: &["tidegate"], instead: "leave it to the program" },
+    Call { text: "tokio::signal", crates: &["tidegate"], instead: "leave it to the program" },
+];
+
+/// Work that was left undone, as code.
+const UNDONE: &[&str] = &["dbg!", "todo!", "unimplemented!", "#[ignore"];
+
+/// Words that say nothing about a type: LEXICON.md has the ones that do.
+const EMPTY_WORDS: &[&str] = &[
+    "Context",
+    "Data",
+    "Filter",
+    "Handler",
+    "Helper",
+    "Info",
+    "Manager",
+    "Middleware",
+    "Plugin",
+    "Util",
+    "Utils",
+];
+
+/// Everything wrong with one file's words.
+pub(crate) fn check(source: &Source) -> Vec<Complaint> {
+    let mut complaints = undone(source);
+    complaints.extend(promises(source));
+    if !source.is_test() {
+        complaints.extend(foreign_calls(source));
+        complaints.extend(empty_names(source));
+    }
+    complaints
+}
+
+fn foreign_calls(source: &Source) -> Vec<Complaint> {
+    let Some(name) = source.crate_name() else { return Vec::new() };
+    let others = CALLS.iter().filter(|call| !call.crates.contains(&name));
+    let found = others.flat_map(|call| whole(&source.shipped, call.text).map(move |at| (at, call)));
+    found
+        .map(|(at, call)| {
+            let what = format!("`{}` in `{name}`", call.text);
+            source.complain(at, what, call.instead.to_owned())
+        })
+        .collect()
+}
+
+fn undone(source: &Source) -> Vec<Complaint> {
+    let found = UNDONE.iter().flat_map(|mark| whole(&source.code, mark).map(move |at| (at, mark)));
+    let instead = "finish it, or leave it out";
+    found.map(|(at, mark)| source.complain(at, format!("`{mark}`"), instead.to_owned())).collect()
+}
+
+/// Comments that promise work: none without the number of its issue.
+fn promises(source: &Source) -> Vec<Complaint> {
+    let complain = |(at, what): (usize, &str)| Complaint {
+        file: source.path.clone(),
+        line: line_of(&source.comments, at),
+        what: format!("{what} without an issue"),
+        instead: "do it now, or name the issue as `#12` on the same line".to_owned(),
+    };
+    let fixes = whole(&source.comments, "FIXME").map(|at| (at, "FIXME"));
+    let later = whole(&source.comments, "TODO").filter(|at| !names_issue(&source.comments, *at));
+    fixes.chain(later.map(|at| (at, "TODO"))).map(complain).collect()
+}
+
+/// The rest of the line has `#` and a digit.
+fn names_issue(comments: &str, at: usize) -> bool {
+    let line = comments.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    line.split('#').skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn empty_names(source: &Source) -> Vec<Complaint> {
+    let kinds = ["struct ", "enum ", "trait "];
+    let declared = kinds.iter().flat_map(|kind| {
+        whole(&source.shipped, kind).filter_map(|at| {
+            let rest = source.shipped.get(at + kind.len()..)?;
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+            Some((at, rest.get(..end)?))
+        })
+    });
+    let empty = declared.filter_map(|(at, name)| {
+        EMPTY_WORDS.iter().find(|word| name.ends_with(*word)).map(|word| (at, name, word))
+    });
+    empty
+        .map(|(at, name, word)| {
+            let what = format!("the type `{name}` is named with `{word}`");
+            source.complain(at, what, "name it by what it is, with a word of LEXICON.md".to_owned())
+        })
+        .collect()
+}
+
+/// Where `text` stands as a whole: not as a part of a longer name.
+fn whole<'a>(code: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let bytes = code.as_bytes();
+    let part = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(|b| is_name(*b));
+    let (begins, ends) = (starts_a_name(text), text.bytes().next_back().is_some_and(is_name));
+    code.match_indices(text).map(|(at, _)| at).filter(move |at| {
+        let inside_before = begins && part(at.checked_sub(1));
+        let inside_after = ends && part(Some(at + text.len()));
+        !inside_before && !inside_after
+    })
+}
+
+fn starts_a_name(text: &str) -> bool {
+    text.bytes().next().is_some_and(is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Text;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let text = Text { path: path.to_owned(), text: text.to_owned() };
+        check(&Source::read(&text)).iter().map(|c| format!("{}: {}", c.line, c.what)).collect()
+    }
+
+    #[test]
+    fn each_foreign_call_is_found_and_each_home_excused() {
+        for call in CALLS {
+            let text = format!("fn f() {{\n    {}();\n}}\n", call.text);
+            let expected = format!("2: `{}` in `plan`", call.text);
+            assert!(found("crates/plan/src/a.rs", &text).contains(&expected), "{}", call.text);
+            for home in call.crates {
+                assert_eq!(
+                    found(&format!("crates/{home}/src/a.rs"), &text),
+                    [""; 0],
+                    "{}",
+                    call.text
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tests_comments_and_texts_may_name_calls() {
+        for text in [
+            "// Instant::now\n",
+            "const A: &str = \"tokio::spawn\";\n",
+            "#[cfg(test)]\nmod tests { fn f() { Instant::now(); } }\n",
+            "fn f() { tokio::task::spawn_blocking(g); my_spawn_local(); }\n",
+        ] {
+            assert_eq!(found("crates/plan/src/a.rs", text), [""; 0], "{text}");
+        }
+        assert_eq!(found("crates/plan/tests/a.rs", "fn f() { Instant::now(); }\n"), [""; 0]);
+    }
+
+    #[test]
+    fn unfinished_work_is_found_in_tests_too() {
+        for mark in UNDONE {
+            let text = format!("fn f() {{}}\n{mark}\n");
+            assert_eq!(found("tests/a.rs", &text), [format!("2: `{mark}`")]);
+        }
+        assert_eq!(found("a.rs", "const A: &str = \"todo!\"; // dbg!\n"), [""; 0]);
+    }
+
+    #[test]
+    fn promises_need_an_issue() {
+        assert_eq!(found("a.rs", "// TODO later\n"), ["1: TODO without an issue"]);
+        assert_eq!(found("a.rs", "\n/// FIXME #3\n"), ["2: FIXME without an issue"]);
+        assert_eq!(found("a.rs", "// TODO(#3) later\n// AUTODOT\nfn f() { \"TODO\" }\n"), [""; 0]);
+    }
+
+    #[test]
+    fn types_have_names_that_say_something() {
+        for word in EMPTY_WORDS {
+            let text = format!("pub(crate) struct Route{word}<'a> {{}}\n");
+            let expected = format!("1: the type `Route{word}` is named with `{word}`");
+            assert_eq!(found("crates/plan/src/a.rs", &text), [expected]);
+        }
+        assert_eq!(found("a.rs", "struct Database {}\nfn f(x: Context) {}\n"), [""; 0]);
+    }
+}

@@ -1,0 +1,359 @@
+//! Which crate may depend on which. The members of the root manifest are the map: its comments name
+//! the bands, and arrows point down.
+//!
+//! Owns the rules of dependency and nothing of how crates are built. What only tests need is free.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Complaint, Text};
+use crate::Failure;
+
+/// A group of members, in the order of the listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Band {
+    Program,
+    Cold,
+    Hot,
+    Contracts,
+    Tools,
+    /// Benches, tests and tasks: nothing of the gateway depends on them.
+    Beside,
+}
+
+/// One member of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Crate {
+    pub(crate) name: String,
+    pub(crate) band: Band,
+    manifest: String,
+    edges: Vec<Edge>,
+}
+
+/// One dependency that is built into what ships.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Edge {
+    to: String,
+    /// In the manifest.
+    line: usize,
+}
+
+/// Crates of others that only some of ours use; what is beside the program is free.
+struct Reserved {
+    names: &'static [&'static str],
+    users: &'static [&'static str],
+    instead: &'static str,
+}
+
+const BANDS: &[(&str, Band)] = &[
+    ("# the program", Band::Program),
+    ("# cold path", Band::Cold),
+    ("# hot path", Band::Hot),
+    ("# contracts", Band::Contracts),
+    ("# tools", Band::Tools),
+    ("# beside", Band::Beside),
+];
+
+const RESERVED: &[Reserved] = &[
+    Reserved {
+        names: &["rustls", "tokio-rustls", "rustls-native-certs", "rustls-pki-types"],
+        users: &["tls", "listen", "upstream"],
+        instead: "use `tls`, which turns PEM into settings",
+    },
+    Reserved {
+        names: &["hyper", "hyper-util", "http", "http-body", "http-body-util"],
+        users: &["listen"],
+        instead: "speak `message`: heads and bodies are ours",
+    },
+    Reserved { names: &["axum"], users: &["admin"], instead: "leave serving to `admin`" },
+    Reserved {
+        names: &["anyhow"],
+        users: &["tidegate"],
+        instead: "give the error a type; only the program may forget what went wrong",
+    },
+    Reserved { names: &["clap"], users: &["tidegate"], instead: "leave arguments to the program" },
+    Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
+    Reserved {
+        names: &["prometheus-client"],
+        users: &["telemetry"],
+        instead: "count in `telemetry`",
+    },
+    Reserved { names: &["mimalloc"], users: &["tidegate"], instead: "leave it to the program" },
+];
+
+/// What the cold path may name of the hot path.
+const SEEN_BY_COLD: &[&str] = &["plan", "policies"];
+
+/// Who may see what the operator wrote.
+const READERS: &[&str] = &["tidegate", "control", "compile"];
+
+/// What `admin` asks; data reaches it through `control` alone.
+const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
+
+/// What the program takes from beside it: the demo backends and the load tests.
+const BESIDE_PROGRAM: &str = "bench";
+
+/// The members of a workspace with their dependencies, in the order of its manifest.
+pub(crate) fn read(root: &Path, texts: &[Text]) -> Result<Vec<Crate>, Failure> {
+    let metadata = metadata(root)?;
+    let packages = metadata.get("packages").and_then(Value::as_array);
+    let text = |path: &str| texts.iter().find(|t| t.path == path).map_or("", |t| t.text.as_str());
+    let members = members(text("Cargo.toml"));
+    let read = members.into_iter().map(|(folder, band)| {
+        let manifest = format!("{folder}/Cargo.toml");
+        let package = packages.into_iter().flatten().find(|package| {
+            let path = package.get("manifest_path").and_then(Value::as_str).unwrap_or_default();
+            path.strip_suffix(&manifest).is_some_and(|front| front.ends_with('/'))
+        });
+        let package =
+            package.ok_or_else(|| Failure::Broken(format!("cargo knows no {manifest}")))?;
+        Ok(read_crate(package, band, &manifest, text(&manifest)))
+    });
+    read.collect()
+}
+
+fn metadata(root: &Path) -> Result<Value, Failure> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| Failure::Broken(format!("cargo metadata: {error}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failure::Broken(format!("cargo metadata: {error}\n{said}")))
+}
+
+/// Folders of the members with their bands, as the root manifest lists them.
+fn members(manifest: &str) -> Vec<(String, Band)> {
+    let lines = manifest.lines().map(str::trim).skip_while(|line| !line.starts_with("members"));
+    let mut band = Band::Program;
+    let mut members = Vec::new();
+    for line in lines.skip(1).take_while(|line| *line != "]") {
+        if let Some((_, named)) = BANDS.iter().find(|(words, _)| line.starts_with(words)) {
+            band = *named;
+        } else if let Some((folder, _)) = line.strip_prefix('"').and_then(|l| l.split_once('"')) {
+            members.push((folder.to_owned(), band));
+        }
+    }
+    members
+}
+
+fn read_crate(package: &Value, band: Band, manifest: &str, text: &str) -> Crate {
+    let name =
+        |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let dependencies = package.get("dependencies").and_then(Value::as_array);
+    // The kind is null for what ships, else `dev` or `build`.
+    let shipped =
+        dependencies.into_iter().flatten().filter(|d| d.get("kind").is_none_or(Value::is_null));
+    let edges = shipped.map(|dependency| {
+        let to = name(dependency);
+        let line = text.lines().position(|line| line.split([' ', '=', '.']).next() == Some(&to));
+        Edge { line: line.map_or(1, |index| index + 1), to }
+    });
+    Crate { name: name(package), band, manifest: manifest.to_owned(), edges: edges.collect() }
+}
+
+/// Every dependency that should not be.
+pub(crate) fn check(crates: &[Crate]) -> Vec<Complaint> {
+    let place = |name: &str| crates.iter().position(|c| c.name == name);
+    let mut complaints = Vec::new();
+    for (at, from) in crates.iter().enumerate() {
+        complaints.extend(misplaced(from));
+        for edge in &from.edges {
+            let wrong = match place(&edge.to).and_then(|to| Some((to, crates.get(to)?))) {
+                Some((to_at, to)) => ours(from, to, to_at > at),
+                None => others(from, &edge.to),
+            };
+            complaints.extend(wrong.map(|instead| Complaint {
+                file: from.manifest.clone(),
+                line: edge.line,
+                what: format!("`{}` depends on `{}`", from.name, edge.to),
+                instead,
+            }));
+        }
+    }
+    complaints
+}
+
+/// A crate is named as its folder.
+fn misplaced(from: &Crate) -> Option<Complaint> {
+    let folder = from.manifest.rsplit('/').nth(1).unwrap_or_default();
+    (folder != from.name).then(|| Complaint {
+        file: from.manifest.clone(),
+        line: 1,
+        what: format!("the crate `{}` is in the folder `{folder}`", from.name),
+        instead: "give both one name".to_owned(),
+    })
+}
+
+/// What is wrong with an edge between two of ours, said as what to do instead. The most telling first.
+fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
+    let name = to.name.as_str();
+    let reason = match (from.band, to.band) {
+        (Band::Program, Band::Beside) if name == BESIDE_PROGRAM => return None,
+        (Band::Beside, _) => return None,
+        (_, Band::Beside) => "nothing of the gateway uses what stands beside it".to_owned(),
+        _ if name == "config" && !READERS.contains(&from.name.as_str()) => {
+            "take what `compile` made of it: only it, `control` and the program see the text"
+                .to_owned()
+        }
+        _ if from.name == "admin" && !ASKED_BY_ADMIN.contains(&name) => {
+            "ask `control`, which is all that `admin` sees".to_owned()
+        }
+        (Band::Cold, Band::Hot) if !SEEN_BY_COLD.contains(&name) => {
+            "use what `plan` re-exports: of the hot path the cold one sees `plan` and `policies`"
+                .to_owned()
+        }
+        (_, Band::Hot) if from.name == "policies" => {
+            "a policy knows the contract in `policy`, no upstream and no pipeline".to_owned()
+        }
+        (Band::Tools, _) if from.name == "http1" || name != "kit" => {
+            "a tool knows nothing of gateways: `kit` at most, and `http1` nothing".to_owned()
+        }
+        _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),
+        _ => return None,
+    };
+    Some(reason)
+}
+
+/// What is wrong with using a crate of others, said as what to do instead.
+fn others(from: &Crate, name: &str) -> Option<String> {
+    let reserved = RESERVED.iter().find(|reserved| reserved.names.contains(&name))?;
+    let free = from.band == Band::Beside || reserved.users.contains(&from.name.as_str());
+    (!free).then(|| format!("{}; it is for {}", reserved.instead, reserved.users.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The gateway's own listing, in small.
+    const MANIFEST: &str = r#"
+[workspace]
+members = [
+  # the program
+  "crates/tidegate",
+  # cold path: how a change becomes a plan
+  "crates/admin",
+  "crates/control",
+  "crates/compile",
+  "crates/config",
+  # hot path: how a request becomes a reply
+  "crates/listen",
+  "crates/pipeline",
+  "crates/plan",
+  "crates/policies",
+  "crates/upstream",
+  # contracts: the words
+  "crates/policy",
+  "crates/telemetry",
+  # tools: know nothing
+  "crates/http1",
+  "crates/tls",
+  "crates/kit",
+  # beside the program
+  "bench",
+  "xtask",
+]
+[workspace.dependencies]
+"#;
+
+    fn found(from: &str, to: &str) -> Vec<String> {
+        let edge = Edge { to: to.to_owned(), line: 7 };
+        let crates: Vec<Crate> = members(MANIFEST)
+            .into_iter()
+            .map(|(folder, band)| {
+                let name = folder.rsplit('/').next().unwrap().to_owned();
+                let edges = if name == from { vec![edge.clone()] } else { Vec::new() };
+                Crate { name, band, manifest: format!("{folder}/Cargo.toml"), edges }
+            })
+            .collect();
+        check(&crates).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_listing_is_read_with_its_bands() {
+        let members = members(MANIFEST);
+        assert_eq!(members.len(), 17);
+        assert_eq!(members.first(), Some(&("crates/tidegate".to_owned(), Band::Program)));
+        assert_eq!(members.last(), Some(&("xtask".to_owned(), Band::Beside)));
+    }
+
+    #[test]
+    fn what_the_rules_allow_passes() {
+        for (from, to) in [
+            ("tidegate", "config"),
+            ("tidegate", "listen"),
+            ("tidegate", "bench"),
+            ("tidegate", "anyhow"),
+            ("admin", "control"),
+            ("admin", "axum"),
+            ("control", "config"),
+            ("compile", "policies"),
+            ("compile", "http1"),
+            ("compile", "tls"),
+            ("listen", "hyper"),
+            ("listen", "rustls"),
+            ("plan", "upstream"),
+            ("policies", "policy"),
+            ("tls", "rustls"),
+            ("telemetry", "kit"),
+            ("bench", "hyper"),
+            ("xtask", "bench"),
+            ("kit", "tokio"),
+        ] {
+            assert_eq!(found(from, to), [""; 0], "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn each_rule_can_fail() {
+        for (from, to, instead) in [
+            ("upstream", "plan", "turn the arrow"),
+            ("config", "compile", "turn the arrow"),
+            ("kit", "kit", "turn the arrow"),
+            ("plan", "config", "take what `compile` made"),
+            ("telemetry", "config", "take what `compile` made"),
+            ("admin", "config", "take what `compile` made"),
+            ("admin", "compile", "ask `control`"),
+            ("admin", "plan", "ask `control`"),
+            ("control", "listen", "use what `plan` re-exports"),
+            ("compile", "upstream", "use what `plan` re-exports"),
+            ("policies", "upstream", "a policy knows the contract"),
+            ("policies", "plan", "a policy knows the contract"),
+            ("tls", "http1", "a tool knows nothing"),
+            ("http1", "kit", "a tool knows nothing"),
+            ("listen", "bench", "nothing of the gateway"),
+            ("tidegate", "xtask", "nothing of the gateway"),
+            ("compile", "rustls", "use `tls`"),
+            ("pipeline", "tokio-rustls", "use `tls`"),
+            ("upstream", "hyper", "speak `message`"),
+            ("admin", "hyper-util", "speak `message`"),
+            ("control", "axum", "leave serving"),
+            ("control", "anyhow", "give the error a type"),
+            ("compile", "saphyr-parser", "read text in `config`"),
+            ("admin", "prometheus-client", "count in `telemetry`"),
+            ("admin", "clap", "leave arguments"),
+            ("listen", "mimalloc", "leave it to the program"),
+        ] {
+            let found = found(from, to);
+            let expected =
+                format!("crates/{from}/Cargo.toml:7: `{from}` depends on `{to}`; {instead}");
+            assert!(matches!(found.as_slice(), [one] if one.starts_with(&expected)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn edges_know_their_line_and_tests_are_free() {
+        let package = serde_json::json!({ "name": "a", "dependencies": [
+            { "name": "kit", "kind": null }, { "name": "tempfile", "kind": "dev" },
+        ]});
+        let manifest = "[package]\nname = \"a\"\n[dependencies]\nkit.workspace = true\n";
+        let read = read_crate(&package, Band::Hot, "crates/b/Cargo.toml", manifest);
+        assert_eq!(read.edges, [Edge { to: "kit".to_owned(), line: 4 }]);
+        assert_eq!(misplaced(&read).unwrap().what, "the crate `a` is in the folder `b`");
+    }
+}

@@ -1,0 +1,191 @@
+//! How long files and functions are, outside tests: a ratchet.
+//!
+//! Owns the two limits and the list of what is allowed past them. An entry of the list that is larger
+//! than what is there has to be lowered, so the list can only shrink.
+
+use std::collections::BTreeMap;
+
+use super::source::{Source, closing, is_name};
+use super::{Complaint, EXCEPTIONS};
+
+/// A file past this holds two ideas.
+const FILE_LINES_MAX: usize = 600;
+
+/// A function past this does not fit a screen.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Something measured: a file, or a function in one.
+struct Measured {
+    /// `path` or `path::function`; the name an exception has.
+    name: String,
+    lines: usize,
+    lines_max: usize,
+    complaint: Complaint,
+}
+
+/// What is over its limit and not recorded, and what the record says wrong.
+pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
+    let mut allowed = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for (index, line) in recorded.lines().enumerate().filter(|(_, line)| is_entry(line)) {
+        match line.rsplit_once(' ').and_then(|(name, lines)| Some((name, lines.parse().ok()?))) {
+            Some((name, lines)) => drop(allowed.insert(name.trim(), (index + 1, lines))),
+            None => complaints.push(record(
+                index + 1,
+                format!("`{line}` is no entry"),
+                "write `FILE LINES` or `FILE::FUNCTION LINES`".to_owned(),
+            )),
+        }
+    }
+    let shipped = sources.iter().filter(|source| !source.is_test());
+    for over in shipped.flat_map(measure).filter(|m| m.lines > m.lines_max) {
+        match allowed.remove(over.name.as_str()) {
+            None => complaints.push(over.complaint),
+            Some((_, lines)) if over.lines > lines => complaints.push(over.complaint),
+            Some((line, lines)) if over.lines < lines => {
+                let what = format!("`{}` has {} lines, not {lines}", over.name, over.lines);
+                complaints.push(record(line, what, format!("write {}", over.lines)));
+            }
+            Some(_) => {}
+        }
+    }
+    let kept = allowed.into_iter().map(|(name, (line, _))| {
+        record(line, format!("`{name}` is within the limit, or gone"), "remove the line".to_owned())
+    });
+    complaints.extend(kept);
+    complaints
+}
+
+fn is_entry(line: &str) -> bool {
+    !line.trim().is_empty() && !line.starts_with('#')
+}
+
+fn record(line: usize, what: String, instead: String) -> Complaint {
+    Complaint { file: EXCEPTIONS.to_owned(), line, what, instead }
+}
+
+fn measure(source: &Source) -> Vec<Measured> {
+    let lines = source.shipped.trim_end().lines().count();
+    let what = format!("{lines} lines in one file, {FILE_LINES_MAX} at most");
+    let file = Measured {
+        name: source.path.clone(),
+        lines,
+        lines_max: FILE_LINES_MAX,
+        complaint: source.complain(0, what, "split it by idea".to_owned()),
+    };
+    let functions = functions(&source.shipped).into_iter().map(|Function { name, at, lines }| {
+        let what = format!("`{name}` has {lines} lines, {FUNCTION_LINES_MAX} at most");
+        Measured {
+            name: format!("{}::{name}", source.path),
+            lines,
+            lines_max: FUNCTION_LINES_MAX,
+            complaint: source.complain(at, what, "look for the split".to_owned()),
+        }
+    });
+    std::iter::once(file).chain(functions).collect()
+}
+
+struct Function<'s> {
+    name: &'s str,
+    at: usize,
+    lines: usize,
+}
+
+fn functions(code: &str) -> Vec<Function<'_>> {
+    code.match_indices("fn ")
+        .filter_map(|(at, keyword)| function(code, at, keyword.len()))
+        .collect()
+}
+
+/// The function whose keyword is at `at`, if it is one and has a body.
+fn function(code: &str, at: usize, keyword_len: usize) -> Option<Function<'_>> {
+    let joined = at.checked_sub(1).and_then(|before| code.as_bytes().get(before));
+    if joined.is_some_and(|byte| is_name(*byte)) {
+        return None;
+    }
+    let rest = code.get(at + keyword_len..)?;
+    let name_len = rest.bytes().take_while(|byte| is_name(*byte)).count();
+    let name = rest.get(..name_len).filter(|name| !name.is_empty())?;
+    let body = body(code, at + keyword_len + name_len)?;
+    let lines = code.get(at..closing(code, body))?.lines().count();
+    Some(Function { name, at, lines })
+}
+
+/// Where the body opens; none for a declaration.
+fn body(code: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at = match code.as_bytes().get(at)? {
+            b'{' => return Some(at),
+            b';' => return None,
+            b'(' | b'[' => closing(code, at),
+            _ => at + 1,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Text;
+
+    fn found(path: &str, text: &str, recorded: &str) -> Vec<String> {
+        let text = Text { path: path.to_owned(), text: text.to_owned() };
+        let complaints = check(&[Source::read(&text)], recorded);
+        complaints.iter().map(ToString::to_string).collect()
+    }
+
+    fn long(lines: usize) -> String {
+        format!(
+            "const A: u8 = 1;\nfn long(a: [u8; 2]) -> u8 {{\n{}}}\n",
+            "    a();\n".repeat(lines - 2)
+        )
+    }
+
+    #[test]
+    fn functions_are_measured() {
+        let text = "trait T { fn a(&self); fn b(&self) {\n\n} }\nconst F: fn (u8) = c;\nfn c(x: [u8; 2])\nwhere\n{\n}\n";
+        let found: Vec<(&str, usize)> =
+            functions(text).iter().map(|function| (function.name, function.lines)).collect();
+        assert_eq!(found, [("b", 3), ("c", 4)]);
+    }
+
+    #[test]
+    fn long_functions_and_files_are_found() {
+        assert_eq!(found("a.rs", &long(FUNCTION_LINES_MAX), ""), [""; 0]);
+        let over = found("a.rs", &long(FUNCTION_LINES_MAX + 1), "");
+        assert_eq!(over, ["a.rs:2: `long` has 71 lines, 70 at most; look for the split"]);
+        let file = "mod a;\n".repeat(FILE_LINES_MAX + 1);
+        assert_eq!(
+            found("a.rs", &file, ""),
+            ["a.rs:1: 601 lines in one file, 600 at most; split it by idea"]
+        );
+        assert_eq!(found("tests/a.rs", &file, ""), [""; 0]);
+        assert_eq!(
+            found("a.rs", &format!("#[cfg(test)]\nmod tests {{\n{}}}\n", long(200)), ""),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn the_record_only_shrinks() {
+        let text = long(80);
+        assert_eq!(found("a.rs", &text, "# why\n\na.rs::long 80\n"), [""; 0]);
+        let cases = [
+            ("a.rs::long 79", "a.rs:2: `long` has 80 lines"),
+            (
+                "a.rs::long 90",
+                "xtask/tidy-exceptions.txt:1: `a.rs::long` has 80 lines, not 90; write 80",
+            ),
+            (
+                "a.rs::long 80\nb.rs 900",
+                "xtask/tidy-exceptions.txt:2: `b.rs` is within the limit, or gone",
+            ),
+            ("a.rs::long 80\nnonsense", "xtask/tidy-exceptions.txt:2: `nonsense` is no entry"),
+        ];
+        for (recorded, expected) in cases {
+            let found = found("a.rs", &text, recorded);
+            assert!(matches!(found.as_slice(), [one] if one.starts_with(expected)), "{found:?}");
+        }
+    }
+}

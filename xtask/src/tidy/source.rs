@@ -1,0 +1,282 @@
+//! Rust source told apart into code and comments, without a parser.
+//!
+//! Owns the few facts of Rust's grammar that the rules need: what is a comment, what is text, what is
+//! compiled for tests only. What it gives has the length and the lines of the original, with blanks
+//! where something was left out, so that an offset is a place in all of them.
+
+use std::ops::Range;
+
+use super::{Complaint, Text, line_of};
+
+/// One Rust file.
+pub(crate) struct Source {
+    /// From the root of the workspace.
+    pub(crate) path: String,
+    /// Without comments and the insides of texts.
+    pub(crate) code: String,
+    /// The code without what only tests see.
+    pub(crate) shipped: String,
+    /// The comments alone.
+    pub(crate) comments: String,
+}
+
+/// What a piece of source is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Code,
+    Comment,
+    /// A string or a character.
+    Text,
+}
+
+impl Source {
+    pub(crate) fn read(text: &Text) -> Source {
+        let pieces = pieces(&text.text);
+        let view = |wanted: Kind| keep(&text.text, &pieces, wanted);
+        let code = view(Kind::Code);
+        let shipped = without_tests(&code);
+        Source { path: text.path.clone(), code, shipped, comments: view(Kind::Comment) }
+    }
+
+    /// The folder below `crates/` that the file belongs to, if it is part of the crate itself.
+    pub(crate) fn crate_name(&self) -> Option<&str> {
+        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        rest.starts_with("src/").then_some(name)
+    }
+
+    /// Seen by tests and benches only.
+    pub(crate) fn is_test(&self) -> bool {
+        let in_folder = |folder: &str| self.path.split('/').any(|part| part == folder);
+        in_folder("tests") || in_folder("benches") || self.path.ends_with("/tests.rs")
+    }
+
+    pub(crate) fn complain(&self, offset: usize, what: String, instead: String) -> Complaint {
+        Complaint { file: self.path.clone(), line: line_of(&self.code, offset), what, instead }
+    }
+}
+
+/// The offset behind the bracket that closes the one at `open`; the end where it is never closed.
+pub(crate) fn closing(code: &str, open: usize) -> usize {
+    let mut depth = 0usize;
+    for (offset, byte) in code.bytes().enumerate().skip(open) {
+        match byte {
+            b'{' | b'(' | b'[' => depth += 1,
+            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return offset + 1;
+        }
+    }
+    code.len()
+}
+
+/// Whether a byte may be part of a name.
+pub(crate) fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn keep(text: &str, pieces: &[(Kind, Range<usize>)], wanted: Kind) -> String {
+    let kept = pieces.iter().map(|(kind, range)| {
+        let piece = text.get(range.clone()).unwrap_or_default();
+        if *kind == wanted { piece.to_owned() } else { blank(piece) }
+    });
+    kept.collect()
+}
+
+/// As many blanks as there are bytes, line ends kept.
+fn blank(piece: &str) -> String {
+    piece.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
+}
+
+fn pieces(text: &str) -> Vec<(Kind, Range<usize>)> {
+    let mut pieces: Vec<(Kind, Range<usize>)> = Vec::new();
+    let (mut at, mut before) = (0, b' ');
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let (kind, len) = piece(rest, before);
+        let end = at + len.max(1).min(rest.len());
+        before = text.as_bytes().get(end - 1).copied().unwrap_or(b' ');
+        match pieces.last_mut() {
+            Some((last, range)) if *last == kind => range.end = end,
+            _ => pieces.push((kind, at..end)),
+        }
+        at = end;
+    }
+    pieces
+}
+
+/// The piece at the front of `rest`, which follows the byte `before`.
+fn piece(rest: &str, before: u8) -> (Kind, usize) {
+    if rest.starts_with("//") {
+        return (Kind::Comment, rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return (Kind::Comment, block_comment(rest));
+    }
+    let prefix = if is_name(before) { "" } else { text_prefix(rest) };
+    let opened = rest.strip_prefix(prefix).unwrap_or(rest);
+    if prefix.contains('r') {
+        let hashes = opened.bytes().take_while(|byte| *byte == b'#').count();
+        let close = format!("\"{}", "#".repeat(hashes));
+        let start = prefix.len() + hashes + 1;
+        let inside = rest.get(start..).unwrap_or_default();
+        return (Kind::Text, start + inside.find(&close).map_or(inside.len(), |n| n + close.len()));
+    }
+    if opened.starts_with('"') {
+        return (Kind::Text, prefix.len() + quoted(opened, b'"'));
+    }
+    if opened.starts_with('\'') && is_character(opened) {
+        return (Kind::Text, prefix.len() + quoted(opened, b'\''));
+    }
+    (Kind::Code, rest.chars().next().map_or(1, char::len_utf8))
+}
+
+/// `b`, `r`, `br`, `c` or `cr`, where a text follows it.
+fn text_prefix(rest: &str) -> &'static str {
+    let raw = |rest: &str| rest.trim_start_matches('#').starts_with('"');
+    for prefix in ["br", "cr", "r", "b", "c"] {
+        let Some(after) = rest.strip_prefix(prefix) else { continue };
+        let follows = match prefix {
+            "b" => after.starts_with(['"', '\'']),
+            "c" => after.starts_with('"'),
+            _ => raw(after),
+        };
+        if follows {
+            return prefix;
+        }
+    }
+    ""
+}
+
+fn block_comment(rest: &str) -> usize {
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(here) = rest.get(at..).filter(|here| !here.is_empty()) {
+        at += match () {
+            () if here.starts_with("/*") => {
+                depth += 1;
+                2
+            }
+            () if here.starts_with("*/") => {
+                depth -= 1;
+                2
+            }
+            () => here.chars().next().map_or(1, char::len_utf8),
+        };
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// The length of a text in quotes, both quotes included.
+fn quoted(rest: &str, quote: u8) -> usize {
+    let mut escaped = true;
+    for (offset, byte) in rest.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            _ if byte == quote => return offset + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// Tells `'a'` from the lifetime `'a`.
+fn is_character(rest: &str) -> bool {
+    let mut chars = rest.chars().skip(1);
+    match chars.next() {
+        Some('\\') => true,
+        Some(_) => chars.next() == Some('\''),
+        None => false,
+    }
+}
+
+/// Blanks the items that are compiled for tests only.
+fn without_tests(code: &str) -> String {
+    const MARK: &str = "#[cfg(test)]";
+    let mut kept = String::new();
+    let mut rest = code;
+    while let Some((before, after)) = rest.split_once(MARK) {
+        kept.push_str(before);
+        let (item, behind) = after.split_at_checked(item_len(after)).unwrap_or((after, ""));
+        kept.push_str(&blank(MARK));
+        kept.push_str(&blank(item));
+        rest = behind;
+    }
+    kept + rest
+}
+
+/// How long the item at the front is: to its semicolon, or to the end of its block.
+fn item_len(code: &str) -> usize {
+    let mut at = 0;
+    while let Some(byte) = code.as_bytes().get(at) {
+        at = match byte {
+            b'{' => return closing(code, at),
+            b';' => return at + 1,
+            b'(' | b'[' => closing(code, at),
+            _ => at + 1,
+        };
+    }
+    code.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str, text: &str) -> Source {
+        Source::read(&Text { path: path.to_owned(), text: text.to_owned() })
+    }
+
+    #[test]
+    fn code_comments_and_texts_are_told_apart() {
+        let cases = [
+            ("a // b\nc", "a     \nc", "  // b\n "),
+            ("a /* b /* c */ d */ e", "a                   e", "  /* b /* c */ d */  "),
+            (r#"f("// \" x", y)"#, "f(         , y)", "               "),
+            (
+                r###"f(r#"a"b"#, br"\", b'"', 'x', '\'')"###,
+                "f(        ,      ,     ,    ,     )",
+                "",
+            ),
+            ("fn f<'a>(x: &'a str) {}", "fn f<'a>(x: &'a str) {}", ""),
+            ("r#type + bar\"x\"", "r#type + bar   ", ""),
+            ("'ä' + \"ü\" // ö", "    ", "// ö"),
+        ];
+        for (text, code, comments) in cases {
+            let source = read("a.rs", text);
+            assert_eq!(source.code.len(), text.len(), "{text}");
+            assert_eq!(source.comments.len(), text.len(), "{text}");
+            assert!(source.code.starts_with(code), "{text}: {}", source.code);
+            assert!(source.comments.ends_with(comments), "{text}: {}", source.comments);
+        }
+    }
+
+    #[test]
+    fn what_only_tests_see_is_blanked() {
+        let source = read(
+            "a.rs",
+            "a\n#[cfg(test)]\nmod tests { fn b() { '{' } }\nc\n#[cfg(test)]\nmod d;\ne",
+        );
+        let words: Vec<&str> = source.shipped.split_whitespace().collect();
+        assert_eq!(words, ["a", "c", "e"]);
+        assert_eq!(source.shipped.lines().count(), 7);
+    }
+
+    #[test]
+    fn files_know_their_crate_and_whether_they_test() {
+        for (path, name, test) in [
+            ("crates/kit/src/clock.rs", Some("kit"), false),
+            ("crates/kit/src/clock/tests.rs", Some("kit"), true),
+            ("crates/kit/tests/a.rs", None, true),
+            ("crates/kit/benches/a.rs", None, true),
+            ("tests/cases/a.rs", None, true),
+            ("xtask/src/main.rs", None, false),
+        ] {
+            let source = read(path, "");
+            assert_eq!((source.crate_name(), source.is_test()), (name, test), "{path}");
+        }
+    }
+}
