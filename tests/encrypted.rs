@@ -42,10 +42,16 @@ fn both_versions_of_tls_are_spoken() {
     for versions in [ONLY_12, ONLY_13] {
         let mut wire = Wire::connect_tls(address, "a.test", &OURS.trust().speaking(versions));
         for _ in 0..2 {
-            assert_eq!(wire.ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello").text(), "hello");
+            assert_eq!(
+                wire.ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello")
+                    .text(),
+                "hello"
+            );
         }
     }
-    assert!(origin.requests().iter().all(|request| request.get("x-forwarded-proto") == Some("https")));
+    assert!(
+        origin.requests().iter().all(|request| request.get("x-forwarded-proto") == Some("https"))
+    );
 }
 
 #[test]
@@ -65,7 +71,11 @@ fn the_name_asked_for_chooses_the_certificate() {
     let address = gateway.address("public");
     // The client checks the name, so a connection is proof of the right certificate.
     for name in ["a.test", "b.test", "x.c.test", "y.c.test"] {
-        assert_eq!(Wire::connect_tls(address, name, &OURS.trust()).get("/").status(), 200, "{name}");
+        assert_eq!(
+            Wire::connect_tls(address, name, &OURS.trust()).get("/").status(),
+            200,
+            "{name}"
+        );
     }
     for name in ["other.test", "c.test"] {
         assert!(Wire::try_tls(address, name, &OURS.trust()).is_err(), "{name}");
@@ -101,7 +111,8 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
         for bad in [trust(), trust().showing(OURS.issue("client.test"))] {
             // With TLS 1.3 a client learns of it with its first read.
             let served = Wire::try_tls(address, "a.test", &bad).is_ok_and(|mut wire| {
-                wire.try_send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") && wire.next_head().is_some()
+                wire.try_send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+                    && wire.next_head().is_some()
             });
             assert!(!served);
         }
@@ -133,7 +144,9 @@ fn a_new_certificate_is_taken_without_a_restart() {
     let new = OTHERS.issue("a.test");
     gateway.put("a.key", &new.key);
     gateway.put("a.pem", &new.certificate);
-    until("the new certificate is shown", || Wire::try_tls(address, "a.test", &OTHERS.trust()).is_ok());
+    until("the new certificate is shown", || {
+        Wire::try_tls(address, "a.test", &OTHERS.trust()).is_ok()
+    });
     assert_eq!(old.get("/").status(), 200);
 }
 
@@ -144,7 +157,9 @@ fn large_bodies_pass_encrypted_on_both_sides() {
     let (own, ca) = (OURS.issue("a.test"), OURS.pem());
     let targets = [format!("https://{}", origin.address())];
     let listener = "tls: { certificate: a.pem, key: a.key }";
-    let yaml = Plain { listener, targets: &targets, upstream: "tls: { ca: ca.pem }", ..Plain::default() }.yaml(&origin);
+    let yaml =
+        Plain { listener, targets: &targets, upstream: "tls: { ca: ca.pem }", ..Plain::default() }
+            .yaml(&origin);
     let files = [("a.pem", own.certificate.as_str()), ("a.key", &own.key), ("ca.pem", &ca)];
     let gateway = Gateway::start_beside(yaml, &files);
     let mut wire = Wire::connect_tls(gateway.address("public"), "a.test", &OURS.trust());
@@ -181,9 +196,11 @@ fn an_upstreams_certificate_is_checked() {
         let origin = Origin::start_tls(settings, crate::harness::echo);
         let targets = [format!("https://{}", origin.address())];
         let upstream = format!("tls: {{ {tls} }}");
-        let yaml = Plain { targets: &targets, upstream: &upstream, ..Plain::default() }.yaml(&origin);
+        let yaml =
+            Plain { targets: &targets, upstream: &upstream, ..Plain::default() }.yaml(&origin);
         let gateway = Gateway::start_beside(yaml, &files);
-        let reply = gateway.wire().ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+        let reply =
+            gateway.wire().ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
         assert_eq!(reply.status(), status, "{host} {tls}: {reply:?}");
         match status {
             200 => assert_eq!(reply.text(), "hello"),

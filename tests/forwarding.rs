@@ -4,8 +4,10 @@ use crate::harness::{Gateway, Origin, Plain};
 
 /// Names and values, without the lines the gateway adds.
 fn own(headers: &[(String, String)]) -> Vec<(&str, &str)> {
-    let added = ["via", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "date"];
-    let is_own = |(name, _): &&(String, String)| !added.contains(&name.to_ascii_lowercase().as_str());
+    let added =
+        ["via", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "date"];
+    let is_own =
+        |(name, _): &&(String, String)| !added.contains(&name.to_ascii_lowercase().as_str());
     headers.iter().filter(is_own).map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
@@ -92,7 +94,12 @@ fn the_upstream_learns_who_asked() {
     for (listener, client, proto, host) in [
         ("", "127.0.0.1", "http", "a.test"),
         ("trusted_proxies: [\"10.0.0.0/8\"]", "127.0.0.1", "http", "a.test"),
-        ("trusted_proxies: [\"127.0.0.0/8\"]", "203.0.113.7, 198.51.100.2, 127.0.0.1", "https", "public.test"),
+        (
+            "trusted_proxies: [\"127.0.0.0/8\"]",
+            "203.0.113.7, 198.51.100.2, 127.0.0.1",
+            "https",
+            "public.test",
+        ),
     ] {
         let gateway = Plain { listener, ..Plain::default() }.start(&origin);
         let reply = gateway.wire().ask(sent);
@@ -108,7 +115,9 @@ fn the_upstream_learns_who_asked() {
 
 #[test]
 fn every_exchange_has_an_id() {
-    let origin = Origin::answering("HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n");
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nX-Request-Id: the-origins\r\nContent-Length: 0\r\n\r\n",
+    );
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     let long = "x".repeat(500);
@@ -139,7 +148,8 @@ fn the_headers_policy_removes_sets_and_adds() {
     let origin = Origin::answering(
         "HTTP/1.1 200 OK\r\nServer: origin\r\nX-Set: old\r\nX-Set: older\r\nX-Add: one\r\nContent-Length: 0\r\n\r\n",
     );
-    let edit = "{ remove: [server, x-gone], set: { x-set: new, x-new: made }, add: { x-add: two } }";
+    let edit =
+        "{ remove: [server, x-gone], set: { x-set: new, x-new: made }, add: { x-add: two } }";
     let route = format!("policies: [ headers: {{ request: {edit}, response: {edit} }} ]");
     let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
     let reply = gateway.wire().ask(
@@ -147,7 +157,10 @@ fn the_headers_policy_removes_sets_and_adds() {
     );
     let request = origin.request();
     for message in [&request, &reply] {
-        assert!(message.all("x-gone").is_empty() && message.all("server").is_empty(), "{message:?}");
+        assert!(
+            message.all("x-gone").is_empty() && message.all("server").is_empty(),
+            "{message:?}"
+        );
         assert_eq!(message.all("x-set"), ["new"]);
         assert_eq!(message.all("x-new"), ["made"]);
         assert_eq!(message.all("x-add"), ["one", "two"]);
@@ -158,7 +171,11 @@ fn the_headers_policy_removes_sets_and_adds() {
 #[test]
 fn policies_run_down_the_list_and_up_again() {
     let origin = Origin::saying("hello");
-    let add = |name: &str| format!("headers: {{ request: {{ add: {{ x-way: {name} }} }}, response: {{ add: {{ x-way: {name} }} }} }}");
+    let add = |name: &str| {
+        format!(
+            "headers: {{ request: {{ add: {{ x-way: {name} }} }}, response: {{ add: {{ x-way: {name} }} }} }}"
+        )
+    };
     let route = format!("policies: [ {}, {} ]", add("first"), add("second"));
     let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
     let reply = gateway.wire().get("/");

@@ -7,7 +7,9 @@ use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use hyper::{HeaderMap, Request};
 
-use crate::harness::{Authority, Gate, Gateway, H2, Origin, Plain, Sent, Wire, full, pattern, until, whole};
+use crate::harness::{
+    Authority, Gate, Gateway, H2, Origin, Plain, Sent, Wire, full, pattern, until, whole,
+};
 
 static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
 
@@ -32,11 +34,15 @@ fn it_is_spoken_with_tls_and_with_prior_knowledge() {
     let secured = Gateway::start_beside(yaml, &[("a.pem", &own.certificate), ("a.key", &own.key)]);
     let plain = Gateway::before(&origin);
     let address = secured.address("public");
-    for (client, scheme) in [(H2::connect_tls(address, "a.test", OURS.trust()), "https"), (open(&plain), "http")] {
+    for (client, scheme) in
+        [(H2::connect_tls(address, "a.test", OURS.trust()), "https"), (open(&plain), "http")]
+    {
         for _ in 0..2 {
             let reply = client.get(&format!("{scheme}://a.test:81/x%2Fy?z"));
             assert_eq!((reply.status, &reply.body[..]), (200, &b"hello"[..]));
-            assert!(reply.headers.contains_key("date") && reply.headers.contains_key("x-request-id"));
+            assert!(
+                reply.headers.contains_key("date") && reply.headers.contains_key("x-request-id")
+            );
             let request = origin.requests().pop().unwrap();
             assert_eq!(request.start, "GET /x%2Fy?z HTTP/1.1");
             assert_eq!(request.get("host"), Some("a.test:81"));
@@ -84,7 +90,10 @@ fn many_streams_go_side_by_side() {
                 // Answered only once all are there, so none may wait for another.
                 all.wait();
                 let body = request.target().repeat(500);
-                peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+                peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                ));
             }
         }
     });
@@ -115,7 +124,12 @@ fn bodies_pass_both_ways() {
     for length in [0, 1, 16_384, 65_536, 5_000_000] {
         let body = pattern(length);
         let reply = client.ask(Request::post("http://a.test/").body(full(body.clone())).unwrap());
-        assert!(reply.status == 200 && reply.body == body, "{length}: {} {}", reply.status, reply.body.len());
+        assert!(
+            reply.status == 200 && reply.body == body,
+            "{length}: {} {}",
+            reply.status,
+            reply.body.len()
+        );
         let request = origin.requests().pop().unwrap();
         assert!(request.whole && request.body == body, "{length}");
     }
@@ -159,7 +173,10 @@ fn replies_without_bodies_have_none() {
     let gateway = Gateway::before(&origin);
     let client = open(&gateway);
     let head = client.ask(Request::head("http://a.test/").body(full("")).unwrap());
-    assert_eq!((head.status, head.headers["content-length"].as_bytes(), head.body.len()), (200, &b"5"[..], 0));
+    assert_eq!(
+        (head.status, head.headers["content-length"].as_bytes(), head.body.len()),
+        (200, &b"5"[..], 0)
+    );
     for status in [204, 304] {
         let reply = client.get(&format!("http://a.test/{status}"));
         assert_eq!((reply.status, reply.body.len()), (status, 0));
@@ -182,10 +199,12 @@ routes:
     ));
     let client = open(&gateway);
     let mut many = Request::get("http://a.test/a").body(full("")).unwrap();
-    (0..30).for_each(|n| drop(many.headers_mut().insert(
-        hyper::header::HeaderName::try_from(format!("x-{n}")).unwrap(),
-        hyper::header::HeaderValue::from_static("y"),
-    )));
+    (0..30).for_each(|n| {
+        drop(many.headers_mut().insert(
+            hyper::header::HeaderName::try_from(format!("x-{n}")).unwrap(),
+            hyper::header::HeaderValue::from_static("y"),
+        ))
+    });
     let post = |body: &'static str| Request::post("http://a.test/a").body(full(body)).unwrap();
     for (request, status) in [
         (Request::get("http://a.test/none").body(full("")).unwrap(), 404),
@@ -215,7 +234,14 @@ fn lines_of_an_http_1_connection_stay_behind() {
     let gateway = Gateway::before(&origin);
     let reply = open(&gateway).get("http://a.test/");
     assert_eq!((reply.status, reply.headers["x-case"].as_bytes()), (200, &b"kept"[..]));
-    for name in ["connection", "keep-alive", "x-internal", "upgrade", "proxy-connection", "transfer-encoding"] {
+    for name in [
+        "connection",
+        "keep-alive",
+        "x-internal",
+        "upgrade",
+        "proxy-connection",
+        "transfer-encoding",
+    ] {
         assert!(!reply.headers.contains_key(name), "{reply:?}");
     }
 }
@@ -224,7 +250,10 @@ fn lines_of_an_http_1_connection_stay_behind() {
 fn crumbs_of_a_cookie_become_one_line() {
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin);
-    let request = Request::get("http://a.test/").header("cookie", "a=b").header("cookie", "c=d; e=f").header("x-a", "1");
+    let request = Request::get("http://a.test/")
+        .header("cookie", "a=b")
+        .header("cookie", "c=d; e=f")
+        .header("x-a", "1");
     open(&gateway).ask(request.header("te", "trailers").body(full("")).unwrap());
     let request = origin.request();
     assert_eq!(request.all("cookie"), ["a=b; c=d; e=f"]);
@@ -250,13 +279,37 @@ fn an_upload_reaches_the_origin_before_it_ends() {
     let (mut sender, body) = pieces();
     let mut asking = client.sender.clone();
     let reply = client.spawn(async move {
-        asking.send_request(Request::post("http://a.test/").body(body).unwrap()).await.unwrap().status()
+        asking
+            .send_request(Request::post("http://a.test/").body(body).unwrap())
+            .await
+            .unwrap()
+            .status()
     });
     client.block_on(sender.send_data("hello".into())).unwrap();
     arrived.wait();
     client.block_on(sender.send_data("world".into())).unwrap();
     drop(sender);
     assert_eq!(client.block_on(reply).unwrap(), 200);
+}
+
+/// Whether the body stops after its beginning or before it.
+#[test]
+fn a_body_that_pauses_too_long_is_408() {
+    let origin = Origin::start(|peer| {
+        peer.request_head();
+        peer.read_to_end();
+    });
+    let gateway = Plain { listener: "timeout: { body: 200ms }", ..Plain::default() }.start(&origin);
+    let client = open(&gateway);
+    for begun in [true, false] {
+        let (mut sender, body) = pieces();
+        if begun {
+            client.block_on(sender.send_data("hello".into())).unwrap();
+        }
+        let reply = client.ask(Request::post("http://a.test/").body(body).unwrap());
+        assert_eq!(reply.status, 408);
+        until("the origin's connection has ended", || origin.open() == 0);
+    }
 }
 
 #[test]
@@ -368,7 +421,8 @@ fn a_client_that_does_not_read_holds_up_nobody_else() {
 #[test]
 fn idle_connections_are_closed() {
     let origin = Origin::saying("ok");
-    let gateway = Plain { listener: "timeout: { idle: 100ms }", ..Plain::default() }.start(&origin);
+    let listener = "timeout: { idle: 100ms, head: 200ms }";
+    let gateway = Plain { listener, ..Plain::default() }.start(&origin);
     let client = open(&gateway);
     assert_eq!(client.get("http://a.test/").status, 200);
     until("the connection is closed", || client.sender.is_closed());
@@ -382,7 +436,11 @@ fn idle_connections_are_closed() {
 fn nonsense_ends_the_connection_and_nothing_else() {
     let origin = Origin::saying("ok");
     let gateway = Gateway::before(&origin);
-    for nonsense in [&b"\0\0\xff\x09\x09\x09garbage"[..], b"\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"] {
+    for nonsense in [
+        &b"\0\0\xff\x09\x09\x09garbage"[..],
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ] {
         let mut wire: Wire = gateway.wire();
         wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         wire.send(nonsense);

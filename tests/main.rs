@@ -14,15 +14,16 @@
 mod harness;
 
 mod admin;
+mod aftermath;
 mod configuration;
-mod http2;
-mod program;
 mod encrypted;
 mod forwarding;
-mod routing;
+mod http2;
+mod program;
 mod proxied;
 mod refusals;
 mod reload;
+mod routing;
 mod scale;
 mod shutdown;
 mod telemetry;

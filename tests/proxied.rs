@@ -11,7 +11,8 @@ fn binary(command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
 }
 
 fn gateway(origin: &Origin) -> Gateway {
-    Plain { listener: "proxy_protocol: true, timeout: { tls: 300ms }", ..Plain::default() }.start(origin)
+    Plain { listener: "proxy_protocol: true, timeout: { tls: 300ms }", ..Plain::default() }
+        .start(origin)
 }
 
 #[test]
@@ -44,7 +45,8 @@ fn the_client_is_who_the_header_says() {
             // The header is for the whole connection.
             assert_eq!(wire.ask(REQUEST).text(), "ok");
             let requests = origin.requests();
-            let clients = requests.iter().rev().take(2).map(|request| request.get("x-forwarded-for"));
+            let clients =
+                requests.iter().rev().take(2).map(|request| request.get("x-forwarded-for"));
             assert!(clients.eq([Some(client); 2]), "{}", header.escape_ascii());
         }
     }

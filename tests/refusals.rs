@@ -60,7 +60,12 @@ fn malformed_heads_are_400_and_never_forwarded() {
         (format!("{post}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), 501),
         (format!("{post}Transfer-Encoding: chunked, gzip\r\n\r\n"), 400),
         (format!("{post}Transfer-Encoding: xchunked\r\n\r\n"), 400),
-        (format!("{post}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400),
+        (
+            format!(
+                "{post}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            400,
+        ),
         ("POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".into(), 400),
         ("\0\x01\x02\x03 garbage \r\n\r\n".into(), 400),
         ("\x16\x03\x01\x02\0\x01\0\x01\r\n\r\n".into(), 400),
@@ -108,9 +113,12 @@ fn heads_have_limits() {
     let origin = Origin::echo();
     let limits = "limits: { head_bytes_max: 1KiB, target_bytes_max: 100B, headers_max: 5 }";
     let gateway = Plain { listener: limits, ..Plain::default() }.start(&origin);
-    let target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(length - 1));
-    let lines = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(count - 1));
-    let value = |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(length));
+    let target =
+        |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(length - 1));
+    let lines =
+        |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(count - 1));
+    let value =
+        |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(length));
     for (request, status) in [
         (target(100), 200),
         (target(101), 414),
@@ -152,7 +160,8 @@ fn heads_have_limits_by_default() {
 #[test]
 fn bodies_have_limits() {
     let origin = Origin::echo();
-    let gateway = Plain { route: "limits: { body_bytes_max: 10B }", ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { route: "limits: { body_bytes_max: 10B }", ..Plain::default() }.start(&origin);
     let head = "POST / HTTP/1.1\r\nHost: a\r\n";
     // Refused by its length alone: no byte of the body is sent.
     let mut wire = gateway.wire();
@@ -172,13 +181,17 @@ fn bodies_have_limits() {
     }
     assert_eq!(origin.requests().iter().filter(|request| request.whole).count(), 1);
     let mut wire = gateway.wire();
-    assert_eq!(wire.ask(format!("{head}Content-Length: 10\r\n\r\n0123456789")).text(), "0123456789");
+    assert_eq!(
+        wire.ask(format!("{head}Content-Length: 10\r\n\r\n0123456789")).text(),
+        "0123456789"
+    );
 }
 
 #[test]
 fn a_head_has_a_time_that_dribbling_does_not_stretch() {
     let origin = Origin::echo();
-    let gateway = Plain { listener: "timeout: { head: 300ms, idle: 5s }", ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { listener: "timeout: { head: 300ms, idle: 5s }", ..Plain::default() }.start(&origin);
     for first in [true, false] {
         let mut wire = gateway.wire();
         if !first {
@@ -214,7 +227,8 @@ fn a_body_may_be_slow_but_not_pause() {
 #[test]
 fn idle_connections_are_closed_silently() {
     let origin = Origin::echo();
-    let gateway = Plain { listener: "timeout: { idle: 100ms, head: 200ms }", ..Plain::default() }.start(&origin);
+    let gateway = Plain { listener: "timeout: { idle: 100ms, head: 200ms }", ..Plain::default() }
+        .start(&origin);
     let mut wire = gateway.wire();
     wire.get("/");
     assert!(wire.is_closed(), "after a reply");
@@ -255,7 +269,10 @@ routes: { hello: { match: { path: "/hello", methods: [GET] }, respond: { body: "
     let reply = wire.ask("POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(reply.status(), 404);
     assert!(reply.text().contains("\"fault\":\"no_route\""), "{reply:?}");
-    assert_eq!(wire.ask("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status(), 404);
+    assert_eq!(
+        wire.ask("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status(),
+        404
+    );
     assert_eq!(wire.get("/hello").text(), "hello");
 }
 

@@ -64,7 +64,11 @@ routes:
         ("GET", "http://a.test", &plain, "any"),
     ] {
         let reply = gateway.wire().ask(request(method, target, lines));
-        assert_eq!((reply.status(), reply.text().as_str()), (200, expected), "{method} {target} {lines:?}");
+        assert_eq!(
+            (reply.status(), reply.text().as_str()),
+            (200, expected),
+            "{method} {target} {lines:?}"
+        );
     }
 }
 
@@ -112,6 +116,23 @@ fn targets_are_forwarded_byte_for_byte() {
     }
     let seen = origin.requests();
     assert_eq!(seen.iter().map(|request| request.target()).collect::<Vec<_>>(), targets);
+}
+
+#[test]
+fn other_forms_of_targets_are_forwarded_in_their_form() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    for (line, target) in [
+        ("GET http://a.test/x?y=http://b/ HTTP/1.1", "/x?y=http://b/"),
+        ("GET http://a.test HTTP/1.1", "/"),
+        ("GET http://a.test?x HTTP/1.1", "/?x"),
+        ("OPTIONS http://a.test/x HTTP/1.1", "/x"),
+    ] {
+        let reply = gateway.wire().ask(format!("{line}\r\nHost: a.test\r\n\r\n"));
+        assert_eq!(reply.status(), 200, "{line}");
+        let request = origin.requests().pop().unwrap();
+        assert_eq!((request.target(), request.get("host")), (target, Some("a.test")), "{line}");
+    }
 }
 
 #[test]

@@ -50,9 +50,15 @@ fn bytes_pass_both_ways_until_both_are_done() {
     wire.shut();
     assert_eq!(wire.read_to_end(), b"bye");
     let request = origin.request();
-    assert_eq!((request.get("upgrade"), request.get("sec-websocket-version")), (Some("websocket"), Some("13")));
+    assert_eq!(
+        (request.get("upgrade"), request.get("sec-websocket-version")),
+        (Some("websocket"), Some("13"))
+    );
     assert_eq!(request.get("sec-websocket-key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
-    assert!(request.lists("connection", "upgrade") && !request.lists("connection", "keep-alive"), "{request:?}");
+    assert!(
+        request.lists("connection", "upgrade") && !request.lists("connection", "keep-alive"),
+        "{request:?}"
+    );
     until("the origin's connection has ended", || origin.open() == 0);
 }
 
@@ -63,8 +69,11 @@ fn tunnels_run_through_tls_on_both_sides() {
     let own = authority.issue("a.test");
     let targets = [format!("https://{}", origin.address())];
     let listener = "tls: { certificate: a.pem, key: a.key }";
-    let yaml = Plain { listener, targets: &targets, upstream: "tls: { ca: ca.pem }", ..Plain::default() }.yaml(&origin);
-    let files = [("a.pem", own.certificate.as_str()), ("a.key", &own.key), ("ca.pem", &authority.pem())];
+    let yaml =
+        Plain { listener, targets: &targets, upstream: "tls: { ca: ca.pem }", ..Plain::default() }
+            .yaml(&origin);
+    let files =
+        [("a.pem", own.certificate.as_str()), ("a.key", &own.key), ("ca.pem", &authority.pem())];
     let gateway = Gateway::start_beside(yaml, &files);
     let mut wire = Wire::connect_tls(gateway.address("public"), "a.test", &authority.trust());
     wire.send(format!("{ASK}early"));
@@ -126,7 +135,11 @@ fn a_tunnel_may_be_silent() {
         }
     });
     let limits = "timeout: { head: 100ms, body: 100ms, idle: 100ms }";
-    let gateway = Plain { listener: limits, upstream: "timeout: { response: 100ms, idle: 100ms }", ..Plain::default() };
+    let gateway = Plain {
+        listener: limits,
+        upstream: "timeout: { response: 100ms, idle: 100ms }",
+        ..Plain::default()
+    };
     let gateway = gateway.start(&origin);
     let mut wire = tunnel(&gateway);
     assert!(wire.is_silent_for(Duration::from_millis(400)));
@@ -178,7 +191,10 @@ fn h2c_is_never_forwarded() {
         ));
         assert_eq!((reply.status(), reply.text().as_str()), (200, "plain"));
         let request = origin.requests().pop().unwrap();
-        assert!(!request.all("upgrade").join(",").to_lowercase().contains("h2c"), "{upgrade}: {request:?}");
+        assert!(
+            !request.all("upgrade").join(",").to_lowercase().contains("h2c"),
+            "{upgrade}: {request:?}"
+        );
         assert!(request.all("http2-settings").is_empty(), "{upgrade}: {request:?}");
     }
 }
@@ -191,7 +207,10 @@ fn an_upgrade_needs_both_lines() {
         let reply = gateway.wire().ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
         assert_eq!(reply.status(), 200);
         let request = origin.requests().pop().unwrap();
-        assert!(request.all("upgrade").is_empty() && request.all("connection").is_empty(), "{request:?}");
+        assert!(
+            request.all("upgrade").is_empty() && request.all("connection").is_empty(),
+            "{request:?}"
+        );
     }
 }
 

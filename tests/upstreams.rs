@@ -119,7 +119,8 @@ fn a_reply_that_is_late_is_504() {
         peer.send("HTTP/1.1 200 OK\r\n");
         peer.read_to_end();
     });
-    let gateway = Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
     fault(&gateway, &gateway.wire().ask(POST), 504, "upstream_timeout");
     until("the connection is not kept", || origin.open() == 0);
 }
@@ -137,7 +138,8 @@ fn a_reply_may_be_slow_but_not_pause() {
             done.open();
         }
     });
-    let gateway = Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
     let mut wire = gateway.wire();
     wire.send(GET);
     next.open();
@@ -160,7 +162,8 @@ fn a_slow_client_is_not_a_slow_upstream() {
         }),
     ];
     for origin in origins {
-        let gateway = Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
+        let gateway =
+            Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
         let mut wire = gateway.wire();
         wire.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
         for byte in b"hello" {
@@ -175,7 +178,10 @@ fn a_slow_client_is_not_a_slow_upstream() {
 /// The origin closes a kept connection just when the next request is on its way.
 #[test]
 fn a_stale_connection_is_replaced_once_where_repeating_is_safe() {
-    let big = format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(100_000));
+    let big = format!(
+        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{}",
+        "x".repeat(100_000)
+    );
     for (request, status) in [
         (GET, 200),
         ("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", 200),
@@ -278,7 +284,9 @@ fn connections_are_kept_as_long_and_as_many_as_configured() {
 
 #[test]
 fn what_is_configured_is_tried_again() {
-    let in_all = |attempts: u32, on: &str| format!("timeout: {{ response: 150ms }}, retry: {{ attempts: {attempts}, on: [{on}] }}");
+    let in_all = |attempts: u32, on: &str| {
+        format!("timeout: {{ response: 150ms }}, retry: {{ attempts: {attempts}, on: [{on}] }}")
+    };
     for (replies, retry, status, requests) in [
         (&[FAILED, FAILED, OK][..], in_all(2, "503"), 200, 3),
         (&[FAILED, FAILED, OK], in_all(1, "503"), 503, 2),
@@ -317,7 +325,8 @@ fn a_target_that_refuses_is_passed_over() {
     let (_socket, url) = refusing();
     let origin = Origin::saying("ok");
     let upstream = "retry: { attempts: 1, on: [connect_failure] }";
-    let gateway = Plain { targets: &[url, origin.url()], upstream, ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { targets: &[url, origin.url()], upstream, ..Plain::default() }.start(&origin);
     let mut wire = gateway.wire();
     for request in [GET, POST, GET, POST] {
         assert_eq!(wire.ask(request).status(), 200);
@@ -377,7 +386,12 @@ fn a_hash_stays_and_losing_a_target_moves_only_its_keys() {
     let [a, b, c] = &origins;
     let place = |gateway: &Gateway| -> BTreeMap<usize, String> {
         let mut wire = gateway.wire();
-        let ask = |key| (key, wire.ask(format!("GET /{key} HTTP/1.1\r\nHost: a\r\nX-User: {key}\r\n\r\n")).text());
+        let ask = |key| {
+            (
+                key,
+                wire.ask(format!("GET /{key} HTTP/1.1\r\nHost: a\r\nX-User: {key}\r\n\r\n")).text(),
+            )
+        };
         (0..60).map(ask).collect()
     };
     let balance = "balance: { hash: { by: \"header:x-user\" } }";
@@ -405,9 +419,13 @@ fn a_hash_may_be_of_the_client_the_path_or_a_cookie() {
         let upstream = format!("balance: {{ hash: {{ by: \"{by}\" }} }}");
         let targets = origins.each_ref().map(Origin::url);
         let listener = "trusted_proxies: [\"127.0.0.1/32\"]";
-        let gateway = Plain { targets: &targets, upstream: &upstream, listener, ..Plain::default() }.start(&origins[0]);
+        let gateway =
+            Plain { targets: &targets, upstream: &upstream, listener, ..Plain::default() }
+                .start(&origins[0]);
         let mut wire = gateway.wire();
-        let mut ask = |key: usize| wire.ask(format!("{}Host: a\r\n\r\n", head.replace("KEY", &key.to_string()))).text();
+        let mut ask = |key: usize| {
+            wire.ask(format!("{}Host: a\r\n\r\n", head.replace("KEY", &key.to_string()))).text()
+        };
         let first: String = (0..24).map(&mut ask).collect();
         assert_eq!(first, (0..24).map(&mut ask).collect::<String>(), "{by}");
         assert!(first.contains('a') && first.contains('b'), "{by}: {first}");
@@ -422,7 +440,10 @@ fn switchable(name: &'static str) -> (Origin, Arc<AtomicBool>) {
         while let Some(request) = peer.request() {
             match request.target() == "/health" && !well.load(Ordering::SeqCst) {
                 true => peer.try_send(FAILED),
-                false => peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len())),
+                false => peer.try_send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}",
+                    name.len()
+                )),
             };
         }
     });
@@ -446,7 +467,10 @@ fn health_checks_take_a_target_out_and_back_in() {
     until("nobody is well", || gateway.wire().ask(GET).status() == 503);
     fault(&gateway, &gateway.wire().ask(GET), 503, "no_target");
     let probe = a.requests().into_iter().find(|request| request.target() == "/health").unwrap();
-    assert_eq!((probe.method(), probe.get("host")), ("GET", Some(a.address().to_string().as_str())));
+    assert_eq!(
+        (probe.method(), probe.get("host")),
+        ("GET", Some(a.address().to_string().as_str()))
+    );
 }
 
 #[test]
@@ -500,10 +524,22 @@ fn the_breaker_refuses_what_is_too_much_and_nothing_after() {
 }
 
 #[test]
+fn idle_connections_are_not_too_much() {
+    let origins = [Origin::saying("a"), Origin::saying("b"), Origin::saying("c")];
+    let gateway = balancing(&origins.each_ref(), "breaker: { connections: 2 }");
+    let mut wire = gateway.wire();
+    for _ in 0..9 {
+        assert_eq!(wire.ask(GET).status(), 200);
+    }
+}
+
+#[test]
 fn targets_may_be_names() {
     let origin = Origin::saying("ok");
     let url = format!("http://localhost:{}", origin.address().port());
-    let gateway = Plain { targets: std::slice::from_ref(&url), route: "host: target", ..Plain::default() }.start(&origin);
+    let gateway =
+        Plain { targets: std::slice::from_ref(&url), route: "host: target", ..Plain::default() }
+            .start(&origin);
     assert_eq!(gateway.wire().ask(GET).status(), 200);
     assert_eq!(origin.request().get("host"), url.strip_prefix("http://"));
 }

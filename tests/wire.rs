@@ -1,5 +1,7 @@
 //! HTTP/1.1 on the wire: connections, framing, order, streaming.
 
+use std::time::Duration;
+
 use crate::harness::{Gate, Gateway, Message, Origin, Plain, Wire, pattern};
 
 /// The body as chunks of some size, the last one included.
@@ -51,7 +53,9 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn connections_end_as_the_client_asks() {
-    let origin = Origin::answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    );
     let gateway = Gateway::before(&origin);
     for (request, stays) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
@@ -132,9 +136,11 @@ fn replies_without_bodies_have_none() {
 fn bodies_pass_in_every_framing() {
     for length in [0, 1, 1000, 16_383, 16_384, 16_385, 200_000] {
         let body = pattern(length);
-        let mut sized = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+        let mut sized =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").into_bytes();
         sized.extend(&body);
-        let mut chunked = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        let mut chunked =
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         chunked.extend(chunks(&body, 1111, ""));
         let expected = body.clone();
         let origin = Origin::start(move |peer| {
@@ -228,13 +234,22 @@ fn leave_to_send_a_body_is_given_when_it_is_wanted() {
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     for _ in 0..2 {
-        wire.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        wire.send(
+            "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+        );
         assert_eq!(wire.read_head().start, "HTTP/1.1 100 Continue");
         wire.send("hello");
         assert_eq!(wire.read_reply().text(), "hello");
     }
     // A client that does not wait gets no 100 it would have to read past.
-    wire.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    assert_eq!(wire.read_reply().text(), "hello");
+    // HTTP/1.0 knows no interim replies.
+    wire.send("POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    assert!(wire.is_silent_for(Duration::from_millis(50)));
+    wire.send("hello");
     assert_eq!(wire.read_reply().text(), "hello");
     assert!(origin.requests().iter().all(|request| request.get("expect").is_none()));
 }
@@ -254,7 +269,9 @@ routes:
     ));
     for (path, status) in [("/small", 413), ("/none", 404), ("/fixed", 403)] {
         let mut wire = gateway.wire();
-        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        );
         let reply = wire.ask(head);
         assert_eq!(reply.status(), status);
         // The body may come or not: only an end keeps it from being read as a request.
@@ -277,7 +294,9 @@ fn an_unknown_expectation_is_417() {
 fn an_interim_reply_of_the_origin_is_not_taken_for_the_reply() {
     let origin = Origin::start(|peer| {
         while peer.request().is_some() {
-            peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+            peer.send(
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+            );
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
@@ -364,8 +383,16 @@ fn large_bodies_pass_unchanged() {
 fn an_upload_reaches_the_origin_before_it_ends() {
     for (head, first, second) in [
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", "hello", "world"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n", "5\r\nworld\r\n0\r\n\r\n"),
-        ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n", "5\r\nworld\r\n0\r\n\r\n"),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "5\r\nhello\r\n",
+            "5\r\nworld\r\n0\r\n\r\n",
+        ),
+        (
+            "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "5\r\nhello\r\n",
+            "5\r\nworld\r\n0\r\n\r\n",
+        ),
     ] {
         let (arrived, open) = (Gate::default(), Gate::default());
         let origin = Origin::start({
@@ -398,7 +425,9 @@ fn an_event_reaches_the_client_before_the_next_is_made() {
             let gates = gates.clone();
             move |peer| {
                 peer.request();
-                peer.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n"));
+                peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n"
+                ));
                 for gate in &gates {
                     gate.wait();
                     let event = "data: hello\n\n";
@@ -478,7 +507,11 @@ fn a_reply_that_breaks_off_looks_broken() {
         wire.read_until(b"hello");
         arrived.open();
         let rest = wire.read_to_end();
-        assert!(!rest.ends_with(b"0\r\n\r\n") && rest.len() < 12, "{reply}{then}: {}", rest.escape_ascii());
+        assert!(
+            !rest.ends_with(b"0\r\n\r\n") && rest.len() < 12,
+            "{reply}{then}: {}",
+            rest.escape_ascii()
+        );
     }
 }
 
@@ -540,12 +573,34 @@ fn an_upload_and_its_reply_run_at_full_tilt() {
     let mut sender = wire.second();
     let sent = body.clone();
     let sending = std::thread::spawn(move || {
-        sender.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", sent.len()));
+        sender
+            .send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", sent.len()));
         sender.send(&sent);
     });
     let reply = wire.read_reply();
     sending.join().unwrap();
     assert!(reply.whole && reply.body == body, "{} bytes", reply.body.len());
+}
+
+/// An origin that does not read holds the client back; the gateway holds next to nothing.
+#[test]
+fn an_upload_waits_for_the_origin() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |peer| {
+            peer.request_head();
+            gate.wait();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let gateway = Gateway::before(&origin);
+    let mut wire = gateway.wire();
+    wire.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000000\r\n\r\n");
+    let taken = wire.send_until_stuck(&[b'x'; 50_000], 200_000_000);
+    assert!(taken < 40_000_000, "{taken} bytes were taken from the client");
+    gate.open();
+    assert_eq!(wire.read_reply().text(), "ok");
 }
 
 /// What is left of a body that nobody wanted is not the next request.
@@ -560,7 +615,10 @@ routes: { fixed: { match: { path: "/fixed" }, respond: { body: "fixed" } } }
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
     let sized = format!("Content-Length: {}\r\n\r\n", smuggled.len());
     let chunked = "Transfer-Encoding: chunked\r\n\r\n".to_owned();
-    let cases = [(sized, smuggled.to_owned()), (chunked, format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len()))];
+    let cases = [
+        (sized, smuggled.to_owned()),
+        (chunked, format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len())),
+    ];
     for (head, body) in cases {
         let mut wire = gateway.wire();
         for _ in 0..2 {
@@ -583,7 +641,9 @@ routes: { fixed: { match: { path: "/fixed" }, respond: { body: "fixed" } } }
 /// An upload that breaks off must not look complete to the origin.
 #[test]
 fn an_upload_that_breaks_off_looks_broken() {
-    for head in ["Content-Length: 10\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
+    for head in
+        ["Content-Length: 10\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"]
+    {
         for leaves in [Wire::reset, drop::<Wire>] {
             let origin = Origin::start(|peer| {
                 let mut request = peer.request_head().unwrap();
@@ -632,7 +692,9 @@ fn an_origin_may_speak_http_1_0() {
 fn a_large_head_of_the_origin_passes() {
     let value = "v".repeat(60_000);
     let many = (0..200).fold(String::new(), |lines, n| lines + &format!("X-{n}: y\r\n"));
-    let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\nX-Large: {value}\r\n{many}Content-Length: 2\r\n\r\nok"));
+    let origin = Origin::answering(format!(
+        "HTTP/1.1 200 OK\r\nX-Large: {value}\r\n{many}Content-Length: 2\r\n\r\nok"
+    ));
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     for _ in 0..2 {
@@ -647,7 +709,13 @@ fn a_large_head_of_the_origin_passes() {
 fn trailers_cannot_frame_or_route() {
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin);
-    for line in ["Content-Length: 5", "Transfer-Encoding: chunked", "Host: b.test", "Connection: close", "Via: x"] {
+    for line in [
+        "Content-Length: 5",
+        "Transfer-Encoding: chunked",
+        "Host: b.test",
+        "Connection: close",
+        "Via: x",
+    ] {
         let reply = gateway.wire().ask(format!(
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n{line}\r\nX-T: u\r\n\r\n"
         ));
@@ -664,14 +732,18 @@ fn trailers_cannot_frame_or_route() {
 #[test]
 fn many_clients_are_served_at_once_by_several_workers() {
     let origin = Origin::echo();
-    let gateway = Gateway::start(Plain::default().yaml(&origin).replace("workers: 1", "workers: 3"));
+    let gateway =
+        Gateway::start(Plain::default().yaml(&origin).replace("workers: 1", "workers: 3"));
     let clients: Vec<_> = (0..24)
         .map(|client| {
             let mut wire = gateway.wire();
             std::thread::spawn(move || {
                 for turn in 0..30 {
                     let body = format!("{client} {turn} ").repeat(turn * 40 + 1);
-                    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+                    let head = format!(
+                        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                        body.len()
+                    );
                     assert_eq!(wire.ask(head + &body).text(), body);
                 }
             })

@@ -51,7 +51,12 @@ impl Authority {
 
     /// A client that believes this authority.
     pub(crate) fn trust(&self) -> Trust {
-        Trust { authority: self.pem(), identity: None, versions: rustls::ALL_VERSIONS, alpn: Vec::new() }
+        Trust {
+            authority: self.pem(),
+            identity: None,
+            versions: rustls::ALL_VERSIONS,
+            alpn: Vec::new(),
+        }
     }
 
     /// A server for `host`; with `clients`, only for those that show a certificate of that authority.

@@ -36,7 +36,10 @@ pub(crate) fn tidegate<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Run {
 
 /// The same, with variables in its environment.
 #[track_caller]
-pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(arguments: &[A], variables: &[(&str, &str)]) -> Run {
+pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(
+    arguments: &[A],
+    variables: &[(&str, &str)],
+) -> Run {
     let mut command = Command::new(program());
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
     let run = command.output().expect("the program starts");

@@ -62,7 +62,8 @@ impl H2 {
     /// Waits for a future, not for ever.
     #[track_caller]
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
+        self.runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
     }
 
     /// Lets a future run on while the test goes on.

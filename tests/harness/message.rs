@@ -29,7 +29,9 @@ impl Message {
     #[track_caller]
     pub(crate) fn status(&self) -> u16 {
         let status = self.start.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-        status.and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status: {self:?}"))
+        status
+            .and_then(|status| status.parse().ok())
+            .unwrap_or_else(|| panic!("no status: {self:?}"))
     }
 
     /// The method of a request.
@@ -90,7 +92,13 @@ impl fmt::Debug for Message {
         writeln!(f, "\n  {}", self.start)?;
         self.headers.iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))?;
         let shown = &self.body[..self.body.len().min(500)];
-        writeln!(f, "  {} bytes, whole: {}: {}", self.body.len(), self.whole, shown.escape_ascii())?;
+        writeln!(
+            f,
+            "  {} bytes, whole: {}: {}",
+            self.body.len(),
+            self.whole,
+            shown.escape_ascii()
+        )?;
         self.trailers.iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))
     }
 }

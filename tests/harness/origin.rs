@@ -46,7 +46,10 @@ impl Origin {
 
     /// 200 with a body.
     pub(crate) fn saying(body: &str) -> Origin {
-        Origin::answering(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+        Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
     }
 
     /// Sends back the body of each request.
@@ -77,7 +80,8 @@ impl Origin {
         let work = Arc::new((wrap, script));
         thread::spawn(move || {
             for socket in listener.incoming() {
-                let (socket, seen, work) = (socket.expect("a connection"), shared.clone(), work.clone());
+                let (socket, seen, work) =
+                    (socket.expect("a connection"), shared.clone(), work.clone());
                 if seen.stopped.load(Ordering::SeqCst) {
                     return;
                 }

@@ -56,7 +56,8 @@ impl Wire {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        let alpn = stream.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
+        let alpn =
+            stream.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
         Ok(Wire { stream: Box::new(stream), socket, alpn, unread: Vec::new(), ended: false })
     }
 
@@ -97,6 +98,19 @@ impl Wire {
             Err(e) if is_gone(&e) => false,
             Err(e) => panic!("cannot send: {e}"),
         }
+    }
+
+    /// Sends again and again, until the other side takes no more for a while or has taken `max`; how much it took.
+    pub(crate) fn send_until_stuck(&mut self, piece: &[u8], max: usize) -> usize {
+        self.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let mut taken = 0;
+        while taken < max
+            && let Ok(length) = self.stream.write(piece)
+        {
+            taken += length;
+        }
+        self.socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        taken
     }
 
     /// Reads up to and including an empty line; a head with nothing of its body.
@@ -170,7 +184,9 @@ impl Wire {
             assert_eq!(self.read_exact(2)?, b"\r\n", "after a chunk");
         }
         let mut lines = Vec::new();
-        while let line = self.read_until(b"\r\n")? && line != b"\r\n" {
+        while let line = self.read_until(b"\r\n")?
+            && line != b"\r\n"
+        {
             lines.extend(line);
         }
         message.trailers = headers(&String::from_utf8_lossy(&lines));
@@ -293,7 +309,6 @@ impl Wire {
         read.is_ok()
     }
 
-
     fn take(&mut self, length: usize) -> Vec<u8> {
         let rest = self.unread.split_off(length.min(self.unread.len()));
         std::mem::replace(&mut self.unread, rest)
@@ -321,7 +336,10 @@ impl Wire {
             Ok(length) => self.unread.extend(&piece[..length]),
             Err(e) if is_gone(&e) => self.ended = true,
             Err(e) if is_late(&e) => {
-                panic!("nothing came for {PATIENCE:?} after {:?}", self.unread.escape_ascii().to_string())
+                panic!(
+                    "nothing came for {PATIENCE:?} after {:?}",
+                    self.unread.escape_ascii().to_string()
+                )
             }
             Err(e) => panic!("cannot read: {e}"),
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// How long a connection may be quiet: between two requests, in the middle of one, or while a reply is made. Longer than the
 /// largest configuration takes to come into service, and than Prometheus' usual interval, which keeps its connection.
@@ -56,7 +56,7 @@ impl Listener for Bounded {
 impl Placed {
     /// Something came or went.
     fn speaks(&mut self) {
-        self.quiet.as_mut().reset(Instant::now() + QUIET_MAX);
+        self.quiet.as_mut().reset(kit::clock::now() + QUIET_MAX);
     }
 }
 

@@ -114,8 +114,6 @@ kinds! {
     ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
     /// The upstream's reply did not begin, or did not go on, in time.
     UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
-    /// The gateway is going away and takes no new exchange.
-    Draining => 503, Gateway, Info, "draining", "The gateway is shutting down.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
 }

@@ -66,7 +66,8 @@ impl Wire {
         let mut byte = [0u8; 1];
         match self {
             Wire::Plain(stream) => {
-                stream.poll_read_ready(&mut cx).is_pending() || would_block(stream.try_read(&mut byte))
+                stream.poll_read_ready(&mut cx).is_pending()
+                    || would_block(stream.try_read(&mut byte))
             }
             Wire::Wrapped(stream) => {
                 Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()

@@ -68,7 +68,10 @@ async fn connection(worker: Rc<Worker>, place: Place, socket: TcpStream, peer: S
             return tracing::debug!(listener = listener.name, %peer, "connection refused: {why}");
         }
         Err(_) => {
-            door.metrics.refused(worker.index, if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls });
+            door.metrics.refused(
+                worker.index,
+                if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls },
+            );
             return tracing::debug!(listener = listener.name, %peer, "connection refused: handshake too slow");
         }
     };
@@ -95,7 +98,8 @@ async fn prepare(
     let local = socket.local_addr().map_err(|e| (Refusal::Accept, e))?;
     let mut ends = (peer, local);
     if listener.proxy_protocol {
-        let said = proxy_protocol::read(&mut socket).await.map_err(|e| (Refusal::ProxyHeader, e))?;
+        let said =
+            proxy_protocol::read(&mut socket).await.map_err(|e| (Refusal::ProxyHeader, e))?;
         ends = said.unwrap_or(ends);
     }
     let (peer, local) = ends;
@@ -103,7 +107,8 @@ async fn prepare(
         let caller = Caller::new(peer, local, Scheme::Http, worker);
         return Ok(Prepared { wire: Wire::Plain(socket), caller, http2: false });
     };
-    let stream = TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
+    let stream =
+        TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let version = match session.protocol_version() {

@@ -65,7 +65,11 @@ impl Client {
     }
 
     /// Appends the next bytes of the body to `out`.
-    pub(crate) fn poll_body(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+    pub(crate) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<Fill, Fault>> {
         let before = out.len();
         let read = self.poll_body_inner(cx, out);
         self.body_bytes += u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
@@ -73,12 +77,18 @@ impl Client {
             Poll::Pending => self.poll_alarm(cx),
             Poll::Ready(read) => {
                 self.alarm.clear();
-                Poll::Ready(read.map(|()| if self.decoder.is_done() { Fill::End } else { Fill::More }))
+                Poll::Ready(
+                    read.map(|()| if self.decoder.is_done() { Fill::End } else { Fill::More }),
+                )
             }
         }
     }
 
-    fn poll_body_inner(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
+    fn poll_body_inner(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), Fault>> {
         if self.decoder.is_done() {
             return Poll::Ready(Ok(()));
         }
@@ -105,14 +115,18 @@ impl Client {
             }
             None => {
                 let mut input = scratch::lend();
-                let read = ready!(self.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES)).map_err(gone)?;
+                let read = ready!(self.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES))
+                    .map_err(gone)?;
                 let taken = self.decoder.decode(&input, out).map_err(malformed)?;
                 self.buffer.extend_from_slice(input.get(taken..).unwrap_or_default());
                 read
             }
         };
         match read {
-            0 => Poll::Ready(Err(Fault::new(Kind::ClientGone, "the client closed within its request's body"))),
+            0 => Poll::Ready(Err(Fault::new(
+                Kind::ClientGone,
+                "the client closed within its request's body",
+            ))),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -135,7 +149,8 @@ impl Client {
     /// Ready when the connection is broken while its reply is being made. A client that closed its side may still wait for it.
     /// Keeps what it pipelines meanwhile; a body that is not read yet is read by whoever wants it.
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.decoder.is_done() && !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX {
+        while self.decoder.is_done() && !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX
+        {
             let mut ahead = scratch::lend();
             match ready!(self.wire.poll_read_into(cx, &mut ahead, SCRATCH_BYTES)) {
                 Ok(0) => self.half_closed = true,
@@ -176,7 +191,12 @@ impl Source for ClientBody {
 pub(crate) struct ClientOutlet<'a>(pub(crate) &'a Shared);
 
 impl Outlet for ClientOutlet<'_> {
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], sent: &mut usize) -> Poll<io::Result<()>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>> {
         self.0.borrow_mut().wire.poll_send(cx, bytes, sent)
     }
 }

@@ -40,7 +40,11 @@ pub(crate) struct Place {
 }
 
 impl Door {
-    pub(crate) fn new(listener: Arc<Listener>, metrics: Arc<ListenerMetrics>, open: Arc<AtomicUsize>) -> Rc<Door> {
+    pub(crate) fn new(
+        listener: Arc<Listener>,
+        metrics: Arc<ListenerMetrics>,
+        open: Arc<AtomicUsize>,
+    ) -> Rc<Door> {
         Rc::new(Door {
             metrics,
             listener: RefCell::new(listener),

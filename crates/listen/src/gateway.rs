@@ -59,7 +59,8 @@ impl Gateway {
         }
         let (upkeep, plans) = mpsc::channel(ORDERS_MAX);
         let threads = Mutex::new(threads);
-        let gateway = Gateway { telemetry, workers: senders, threads, held: Mutex::default(), upkeep };
+        let gateway =
+            Gateway { telemetry, workers: senders, threads, held: Mutex::default(), upkeep };
         Ok((gateway, Upkeep { plans }))
     }
 
@@ -84,7 +85,9 @@ impl Gateway {
         }
         for done in adopted {
             let waited = tokio::time::timeout(ADOPT_MAX, done).await;
-            waited.map_err(|_| "a worker is stuck".to_owned())?.map_err(|_| "a worker has ended".to_owned())?;
+            waited
+                .map_err(|_| "a worker is stuck".to_owned())?
+                .map_err(|_| "a worker has ended".to_owned())?;
         }
         self.upkeep.send(plan).await.map_err(|_| "the upkeep has ended".to_owned())
     }
@@ -120,7 +123,8 @@ impl Gateway {
     }
 
     fn join(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // A worker that panicked has said so already.
             let _ended = thread.join();

@@ -136,7 +136,12 @@ impl H1 {
     }
 
     /// The deadline for a head is a total: it starts with the head's first byte and does not move.
-    fn poll_head_alarm(&self, cx: &mut Context<'_>, client: &mut Client, head_begun: &mut bool) -> Poll<Next> {
+    fn poll_head_alarm(
+        &self,
+        cx: &mut Context<'_>,
+        client: &mut Client,
+        head_begun: &mut bool,
+    ) -> Poll<Next> {
         let begun = !client.buffer.is_empty();
         let timeout = &self.listener.timeout;
         if begun && !*head_begun {
@@ -145,14 +150,17 @@ impl H1 {
         }
         ready!(client.alarm.poll(cx));
         Poll::Ready(match begun {
-            true => Next::Refused(Fault::new(Kind::RequestTimeout, format!("no whole head within {:?}", timeout.head))),
+            true => Next::Refused(Fault::new(
+                Kind::RequestTimeout,
+                format!("no whole head within {:?}", timeout.head),
+            )),
             false => Next::Close,
         })
     }
 
     /// Makes a request of the input, if its head is complete. What follows the head goes to the client's buffer.
     fn parse(&self, client: &mut Client, input: &[u8]) -> Option<Next> {
-        if self.first && self.listener.http2 && self.connection.caller.tls.is_none() && h2::may_be_preface(input) {
+        if self.may_be_http2() && h2::may_be_preface(input) {
             if !h2::is_preface(input) {
                 return None;
             }
@@ -177,11 +185,25 @@ impl H1 {
                 let rest = input.get(parsed.head_len..).unwrap_or_default();
                 Some(self.arrival(client, &parsed, headers, rest))
             }
+            // What names no HTTP at all, where HTTP/2 may be spoken without being asked, is a bad preface: such a client would
+            // read a 400 as frames (RFC 9113, 3.4).
+            Err(http1::Error::RequestLine) if self.may_be_http2() => Some(Next::Close),
             Err(error) => Some(Next::Refused(refusal(&error))),
         }
     }
 
-    fn arrival(&self, client: &mut Client, parsed: &http1::RequestHead, headers: Headers, rest: &[u8]) -> Next {
+    /// A client that knows beforehand may begin with HTTP/2 here.
+    fn may_be_http2(&self) -> bool {
+        self.first && self.listener.http2 && self.connection.caller.tls.is_none()
+    }
+
+    fn arrival(
+        &self,
+        client: &mut Client,
+        parsed: &http1::RequestHead,
+        headers: Headers,
+        rest: &[u8],
+    ) -> Next {
         let head = request_head(parsed, headers);
         client.alarm.clear();
         client.begin_body(parsed.framing, parsed.expect_continue && rest.is_empty());
@@ -219,7 +241,8 @@ impl H1 {
         let served = match refused_method(request.head.method()) {
             Some(fault) => Some(pipeline::refuse(&mut account, fault)),
             None => {
-                let serving = pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
+                let serving =
+                    pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
                 self.unless_broken(serving).await
             }
         };
@@ -230,7 +253,10 @@ impl H1 {
     }
 
     /// The reply, unless the client breaks the connection first: an upstream does not work for nobody.
-    async fn unless_broken(&self, mut serving: Pin<&mut impl Future<Output = Reply>>) -> Option<Reply> {
+    async fn unless_broken(
+        &self,
+        mut serving: Pin<&mut impl Future<Output = Reply>>,
+    ) -> Option<Reply> {
         poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(reply) => Poll::Ready(Some(reply)),
             Poll::Pending => self.client.borrow_mut().poll_broken(cx).map(|()| None),
@@ -255,11 +281,14 @@ impl H1 {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
-        let keep_alive = asked.keep_alive && !ends && !stuck && !self.connection.place.door.is_closing();
+        let keep_alive =
+            asked.keep_alive && !ends && !stuck && !self.connection.place.door.is_closing();
         let tunnelled = tunnel.is_some();
-        let (outgoing, keep_alive) = reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
+        let (outgoing, keep_alive) =
+            reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
         let ends_by_closing = asked.protocol == Protocol::Http10 && outgoing.is_endless();
-        let written = reply::write(&self.client, outgoing, account, self.listener.timeout.body).await;
+        let written =
+            reply::write(&self.client, outgoing, account, self.listener.timeout.body).await;
         let written = match (written, tunnel) {
             (Ok(()), Some(tunnel)) => {
                 Box::pin(self.tunnel(*tunnel, account)).await;
@@ -277,7 +306,12 @@ impl H1 {
         match keep_alive {
             true if self.client.borrow().decoder.is_done() => After::Next,
             true => After::Discard,
-            false if self.client.borrow().decoder.is_done() && self.client.borrow().buffer.is_empty() => After::Close,
+            false
+                if self.client.borrow().decoder.is_done()
+                    && self.client.borrow().buffer.is_empty() =>
+            {
+                After::Close
+            }
             false => After::Linger,
         }
     }
@@ -313,7 +347,8 @@ impl H1 {
         let (wire, early) = self.take_wire();
         let place = &self.connection.place;
         let closing = |cx: &Context<'_>| place.is_closing(cx.waker()) && place.door.is_cutting();
-        let (passed, ended) = tunnel::join((wire, early), (tunnel.wire, tunnel.early), closing).await;
+        let (passed, ended) =
+            tunnel::join((wire, early), (tunnel.wire, tunnel.early), closing).await;
         account.request_bytes = passed.up;
         account.reply_bytes = passed.down;
         if let Err(e) = ended {
@@ -353,7 +388,9 @@ impl H1 {
             let mut total = 0;
             while total < LINGER_BYTES_MAX {
                 let mut bytes = scratch::lend();
-                let read = poll_fn(|cx| self.client.borrow_mut().wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES));
+                let read = poll_fn(|cx| {
+                    self.client.borrow_mut().wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES)
+                });
                 match read.await {
                     Ok(0) | Err(_) => return,
                     Ok(n) => total += n,

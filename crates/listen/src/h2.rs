@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -57,7 +58,8 @@ pub(crate) async fn serve(wire: Wire, connection: Connection) {
     let streams = Rc::new(Cell::new(0usize));
     let connection = Rc::new(connection);
     let service = service_fn({
-        let (connection, listener, streams) = (connection.clone(), listener.clone(), streams.clone());
+        let (connection, listener, streams) =
+            (connection.clone(), listener.clone(), streams.clone());
         move |request| {
             let stream = Stream::begin(streams.clone());
             exchange(connection.clone(), listener.clone(), stream, request)
@@ -100,7 +102,12 @@ fn builder(listener: &Listener) -> Builder<OnThisThread> {
 }
 
 /// Ready when the connection has had no stream for the idle time.
-fn poll_idle(cx: &mut Context<'_>, idle: &mut Alarm, streams: &Cell<usize>, listener: &Listener) -> Poll<()> {
+fn poll_idle(
+    cx: &mut Context<'_>,
+    idle: &mut Alarm,
+    streams: &Cell<usize>,
+    listener: &Listener,
+) -> Poll<()> {
     match (streams.get(), idle.is_set()) {
         (0, true) => {}
         (0, false) => idle.set(clock::now(), listener.timeout.idle),
@@ -148,7 +155,10 @@ async fn exchange(
 }
 
 /// An HTTP/2 request in the form that the rest of the gateway knows.
-fn request_of(request: http::Request<Incoming>, listener: &Listener) -> Result<(Request, Rc<Cell<u64>>), Fault> {
+fn request_of(
+    request: http::Request<Incoming>,
+    listener: &Listener,
+) -> Result<(Request, Rc<Cell<u64>>), Fault> {
     let (parts, incoming) = request.into_parts();
     if matches!(parts.method, http::Method::CONNECT | http::Method::TRACE) {
         return Err(Fault::new(Kind::MethodRefused, parts.method.as_str()));
@@ -158,12 +168,16 @@ fn request_of(request: http::Request<Incoming>, listener: &Listener) -> Result<(
         return Err(Fault::new(Kind::TargetTooLong, format!("a target of {} bytes", target.len())));
     }
     if parts.headers.len() > listener.limits.headers_max {
-        return Err(Fault::new(Kind::HeadTooLarge, format!("{} header lines", parts.headers.len())));
+        return Err(Fault::new(
+            Kind::HeadTooLarge,
+            format!("{} header lines", parts.headers.len()),
+        ));
     }
     if target.contains('#') || !(target.starts_with('/') || target == "*") {
         return Err(Fault::new(Kind::Malformed, "the target is neither a path nor `*`"));
     }
-    let mut head = RequestHead::new(Protocol::Http2, parts.method.as_str().as_bytes(), target.as_bytes());
+    let mut head =
+        RequestHead::new(Protocol::Http2, parts.method.as_str().as_bytes(), target.as_bytes());
     copy_lines(&mut head, parts.uri.authority().map(http::uri::Authority::as_str), &parts.headers)
         .map_err(|_| Fault::new(Kind::Malformed, "a header line that HTTP/1 cannot carry"))?;
     let counted = Rc::new(Cell::new(0));
@@ -172,7 +186,14 @@ fn request_of(request: http::Request<Incoming>, listener: &Listener) -> Result<(
         false => {
             let remaining = announced(&parts.headers)?;
             let ended = Trailers::new();
-            Body::Stream(Box::new(StreamBody { incoming, remaining, trailers: ended, counted: counted.clone() }))
+            Body::Stream(Box::new(StreamBody {
+                incoming,
+                remaining,
+                trailers: ended,
+                counted: counted.clone(),
+                alarm: Alarm::default(),
+                timeout: listener.timeout.body,
+            }))
         }
     };
     Ok((Request { head, body }, counted))
@@ -193,12 +214,15 @@ fn copy_lines(
     for (name, value) in headers {
         match *name {
             http::header::HOST if authority.is_some() => {}
-            http::header::HOST if !http1::is_host(value.as_bytes()) => return Err(message::InvalidLine),
+            http::header::HOST if !http1::is_host(value.as_bytes()) => {
+                return Err(message::InvalidLine);
+            }
             http::header::COOKIE => {}
             _ => head.headers.add(name.as_str(), value.as_bytes())?,
         }
     }
-    let crumbs: Vec<&[u8]> = headers.get_all(http::header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    let crumbs: Vec<&[u8]> =
+        headers.get_all(http::header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
     match crumbs.is_empty() {
         true => Ok(()),
         false => head.headers.add("Cookie", &crumbs.join(&b"; "[..])),
@@ -210,7 +234,9 @@ fn announced(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     let bad = || Fault::new(Kind::Malformed, "Content-Length is no number");
     let Some(value) = headers.get(http::header::CONTENT_LENGTH) else { return Ok(None) };
     let text = value.to_str().map_err(|_| bad())?;
-    if headers.get_all(http::header::CONTENT_LENGTH).iter().count() > 1 || !text.bytes().all(|b| b.is_ascii_digit()) {
+    if headers.get_all(http::header::CONTENT_LENGTH).iter().count() > 1
+        || !text.bytes().all(|b| b.is_ascii_digit())
+    {
         return Err(bad());
     }
     text.parse().map(Some).map_err(|_| bad())
@@ -222,13 +248,22 @@ struct StreamBody {
     remaining: Option<u64>,
     trailers: Trailers,
     counted: Rc<Cell<u64>>,
+    alarm: Alarm,
+    /// Allowed between two frames.
+    timeout: Duration,
 }
 
 impl Source for StreamBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        let frame = match ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+            return self.poll_alarm(cx);
+        };
+        self.alarm.clear();
+        let frame = match frame {
             None => return Poll::Ready(Ok(Fill::End)),
-            Some(Err(e)) => return Poll::Ready(Err(Fault::new(Kind::ClientGone, format!("the stream: {e}")))),
+            Some(Err(e)) => {
+                return Poll::Ready(Err(Fault::new(Kind::ClientGone, format!("the stream: {e}"))));
+            }
             Some(Ok(frame)) => frame,
         };
         match frame.into_data() {
@@ -238,7 +273,9 @@ impl Source for StreamBody {
                 self.remaining = self.remaining.map(|n| n.saturating_sub(len));
                 out.extend_from_slice(&bytes);
             }
-            Err(frame) => self.trailers = frame.into_trailers().map(|t| lines_of(&t)).unwrap_or_default(),
+            Err(frame) => {
+                self.trailers = frame.into_trailers().map(|t| lines_of(&t)).unwrap_or_default()
+            }
         }
         Poll::Ready(Ok(if self.incoming.is_end_stream() { Fill::End } else { Fill::More }))
     }
@@ -249,6 +286,17 @@ impl Source for StreamBody {
 
     fn trailers(&mut self) -> Trailers {
         std::mem::take(&mut self.trailers)
+    }
+}
+
+impl StreamBody {
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
+        if !self.alarm.is_set() {
+            self.alarm.set(clock::now(), self.timeout);
+        }
+        ready!(self.alarm.poll(cx));
+        let why = format!("the request's body paused for {:?}", self.timeout);
+        Poll::Ready(Err(Fault::new(Kind::RequestTimeout, why)))
     }
 }
 
@@ -263,20 +311,34 @@ fn lines_of(headers: &HeaderMap) -> Trailers {
 }
 
 /// A reply in hyper's form. The account goes with the body, so that the record is written at its end.
-fn response(reply: Reply, account: Account, stream: Stream, is_head: bool) -> http::Response<ReplyBody> {
-    let status = http::StatusCode::from_u16(reply.head.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+fn response(
+    reply: Reply,
+    account: Account,
+    stream: Stream,
+    is_head: bool,
+) -> http::Response<ReplyBody> {
+    let status =
+        http::StatusCode::from_u16(reply.head.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     // A 101 means nothing in HTTP/2, and was never asked for.
     let status = if status.is_informational() { http::StatusCode::BAD_GATEWAY } else { status };
     let bodiless = is_head || matches!(reply.head.status, 204 | 304);
     let announced = reply.head.headers.contains("content-length");
     let length = reply.body.remaining().filter(|n| !announced && (!bodiless || *n > 0));
     let body = if bodiless { Body::Empty } else { reply.body };
-    let mut response =
-        http::Response::new(ReplyBody { body, ended: false, trailers: None, account, _stream: stream, waiting: None });
+    let mut response = http::Response::new(ReplyBody {
+        body,
+        ended: false,
+        trailers: None,
+        account,
+        _stream: stream,
+        waiting: None,
+    });
     *response.status_mut() = status;
     let headers = response.headers_mut();
     for (name, value) in reply.head.headers.iter() {
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
             headers.append(name, value);
         }
     }
@@ -306,7 +368,10 @@ impl http_body::Body for ReplyBody {
     type Data = Bytes;
     type Error = Fault;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let me = &mut *self;
         if let Some(since) = me.waiting.take() {
             me.account.ex.upstream_wait += clock::now().duration_since(since);
@@ -406,7 +471,11 @@ struct Rewound {
 }
 
 impl AsyncRead for Rewound {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.early.is_empty() {
             return Pin::new(&mut self.wire).poll_read(cx, buffer);
         }
@@ -419,7 +488,11 @@ impl AsyncRead for Rewound {
 }
 
 impl AsyncWrite for Rewound {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.wire).poll_write(cx, bytes)
     }
 

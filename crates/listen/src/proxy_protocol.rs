@@ -91,7 +91,14 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
     let words: Vec<&str> = text.trim_end_matches("\r\n").split(' ').collect();
     match words.as_slice() {
         ["PROXY", "UNKNOWN", ..] => Ok(None),
-        ["PROXY", family @ ("TCP4" | "TCP6"), source, destination, source_port, destination_port] => {
+        [
+            "PROXY",
+            family @ ("TCP4" | "TCP6"),
+            source,
+            destination,
+            source_port,
+            destination_port,
+        ] => {
             let source = address(family, source, source_port)?;
             Ok(Some((source, address(family, destination, destination_port)?)))
         }
@@ -134,7 +141,10 @@ mod tests {
         let mut v6 = [0; 36];
         (v6[15], v6[31], v6[33], v6[35]) = (1, 2, 3, 4);
         let cases: Vec<(Vec<u8>, Option<Ends>)> = vec![
-            (b"PROXY TCP4 192.0.2.1 192.0.2.2 8080 80\r\nGET".to_vec(), ends("192.0.2.1:8080", "192.0.2.2:80")),
+            (
+                b"PROXY TCP4 192.0.2.1 192.0.2.2 8080 80\r\nGET".to_vec(),
+                ends("192.0.2.1:8080", "192.0.2.2:80"),
+            ),
             (b"PROXY TCP6 ::1 ::2 3 4\r\nGET".to_vec(), ends("[::1]:3", "[::2]:4")),
             (b"PROXY UNKNOWN\r\nGET".to_vec(), None),
             (binary(0x21, 0x11, &v4), ends("192.0.2.1:8080", "192.0.2.2:80")),

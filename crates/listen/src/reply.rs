@@ -42,7 +42,9 @@ pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outg
         date::write_to(&mut head);
     }
     match framing {
-        Framing::Length(Some(n)) => head.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes()),
+        Framing::Length(Some(n)) => {
+            head.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes())
+        }
         Framing::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::None | Framing::Length(None) | Framing::Close => {}
     }
@@ -113,7 +115,8 @@ impl Writing {
     ) -> Poll<Result<(), Fault>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
-            *(if for_client { &mut account.client_wait } else { &mut account.ex.upstream_wait }) += waited;
+            *(if for_client { &mut account.client_wait } else { &mut account.ex.upstream_wait }) +=
+                waited;
         }
         match outgoing.poll(cx, &mut ClientOutlet(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
@@ -126,7 +129,12 @@ impl Writing {
         }
     }
 
-    fn poll_waiting(&mut self, cx: &mut Context<'_>, client: &Shared, outgoing: &Outgoing) -> Poll<Result<(), Fault>> {
+    fn poll_waiting(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &Shared,
+        outgoing: &Outgoing,
+    ) -> Poll<Result<(), Fault>> {
         let now = clock::now();
         self.waiting = Some((now, outgoing.is_blocked()));
         let mut client = client.borrow_mut();

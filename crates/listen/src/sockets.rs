@@ -64,7 +64,9 @@ impl Sockets {
         let mut bound = HashMap::new();
         let mut lists: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         for listener in listeners {
-            let failed = |e: io::Error| format!("listen.{}: {} cannot be bound: {e}", listener.name, listener.address);
+            let failed = |e: io::Error| {
+                format!("listen.{}: {} cannot be bound: {e}", listener.name, listener.address)
+            };
             let (known, sockets) = match self.bound.get(&Key::of(listener)) {
                 Some(known) => (known.clone(), Vec::new()),
                 None => open(listener, workers).map_err(failed)?,
@@ -83,12 +85,15 @@ impl Sockets {
 
     /// Tells the log which addresses came and went.
     fn tell_changes(&self, before: &HashMap<Key, Bound>) {
-        let mut new: Vec<_> = self.bound.iter().filter(|(key, _)| !before.contains_key(key)).collect();
+        let mut new: Vec<_> =
+            self.bound.iter().filter(|(key, _)| !before.contains_key(key)).collect();
         new.sort_by_key(|(_, bound)| &bound.name);
         for (_, Bound { name, actual, .. }) in new {
             tracing::info!(listener = name, address = %actual, "listening");
         }
-        for (_, Bound { name, actual, .. }) in before.iter().filter(|(key, _)| !self.bound.contains_key(key)) {
+        for (_, Bound { name, actual, .. }) in
+            before.iter().filter(|(key, _)| !self.bound.contains_key(key))
+        {
             tracing::info!(listener = name, address = %actual, "closed");
         }
     }

@@ -58,7 +58,12 @@ impl Direction {
         Direction { pending, sent: 0, passed: 0, state: State::Open }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, from: &mut Wire, to: &mut Wire) -> Poll<io::Result<()>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Wire,
+        to: &mut Wire,
+    ) -> Poll<io::Result<()>> {
         loop {
             if !self.pending.is_empty() {
                 ready!(to.poll_send(cx, &self.pending, &mut self.sent))?;
@@ -77,7 +82,12 @@ impl Direction {
     }
 
     /// Reads once and writes what the other side takes; the rest is kept, and nothing more is read until it is gone.
-    fn poll_pass(&mut self, cx: &mut Context<'_>, from: &mut Wire, to: &mut Wire) -> Poll<io::Result<()>> {
+    fn poll_pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Wire,
+        to: &mut Wire,
+    ) -> Poll<io::Result<()>> {
         let mut bytes = scratch::lend();
         let read = ready!(from.poll_read_into(cx, &mut bytes, SCRATCH_BYTES))?;
         if read == 0 {

@@ -62,7 +62,8 @@ pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Te
 }
 
 async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
-    let mut doors = Doors { index, worker: None, telemetry, open: HashMap::new(), leaving: Vec::new() };
+    let mut doors =
+        Doors { index, worker: None, telemetry, open: HashMap::new(), leaving: Vec::new() };
     kit::spawn(sweep());
     while let Some(order) = orders.recv().await {
         match order {
@@ -105,7 +106,11 @@ impl Doors {
             let key = Key::of(&opened.listener);
             let door = match before.remove(&key) {
                 Some(door) => door,
-                None => Door::new(opened.listener.clone(), self.telemetry.listener(&opened.listener.name), opened.open),
+                None => Door::new(
+                    opened.listener.clone(),
+                    self.telemetry.listener(&opened.listener.name),
+                    opened.open,
+                ),
             };
             door.set_listener(opened.listener);
             if let Some(socket) = opened.socket {
@@ -121,7 +126,8 @@ impl Doors {
     }
 
     fn publish(&mut self, serving: Serving) -> Rc<Worker> {
-        let books = Rc::new(Books { telemetry: self.telemetry.clone(), access_log: serving.access_log });
+        let books =
+            Rc::new(Books { telemetry: self.telemetry.clone(), access_log: serving.access_log });
         let current = Rc::new(Current { plan: serving.plan, books });
         match &self.worker {
             Some(worker) => {

@@ -115,11 +115,10 @@ impl Body {
     /// Gathers a body that is announced to be small, so that it can be sent more than once; any other stays as it is.
     pub async fn gather_small(self, bytes_max: usize, too_large: Kind) -> Result<Body, Fault> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
-        match self {
-            Body::Stream(source) if source.remaining().is_some_and(|n| n <= limit) => {
-                Ok(Body::whole(Body::Stream(source).gather(bytes_max, too_large).await?))
-            }
-            other => Ok(other),
+        let small = self.remaining().is_some_and(|n| n <= limit);
+        match small && matches!(self, Body::Stream(_)) {
+            true => self.gather(bytes_max, too_large).await.map(Body::whole),
+            false => Ok(self),
         }
     }
 

@@ -49,7 +49,10 @@ impl Headers {
 
     /// The first value of a header.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.lines.iter().find(|line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
+        self.lines
+            .iter()
+            .find(|line| self.is_named(line, name))
+            .map(|line| line.value.of(&self.bytes))
     }
 
     /// Every value of a header, in order.
@@ -102,7 +105,8 @@ impl Headers {
 
     /// Appends a line whose value is the parts one after the other.
     pub fn add_joined(&mut self, name: &str, value: &[&[u8]]) -> Result<(), InvalidLine> {
-        let valid = http1::is_token(name.as_bytes()) && value.iter().all(|v| http1::is_header_value(v));
+        let valid =
+            http1::is_token(name.as_bytes()) && value.iter().all(|v| http1::is_header_value(v));
         if !valid {
             return Err(InvalidLine);
         }
@@ -172,7 +176,8 @@ impl Headers {
     }
 
     fn is_named(&self, line: &Line, name: &str) -> bool {
-        line.name.len() == name.len() && line.name.of(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
+        line.name.len() == name.len()
+            && line.name.of(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
     }
 }
 

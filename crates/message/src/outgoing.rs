@@ -36,11 +36,21 @@ pub enum Broken {
 /// the same connection.
 pub trait Outlet {
     /// See [`Wire::poll_send`].
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], sent: &mut usize) -> Poll<io::Result<()>>;
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>>;
 }
 
 impl Outlet for Wire {
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], sent: &mut usize) -> Poll<io::Result<()>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>> {
         Wire::poll_send(self, cx, bytes, sent)
     }
 }
@@ -91,7 +101,11 @@ impl Outgoing {
     }
 
     /// Writes what can be written now; ready when all is out.
-    pub fn poll(&mut self, cx: &mut Context<'_>, outlet: &mut impl Outlet) -> Poll<Result<(), Broken>> {
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        outlet: &mut impl Outlet,
+    ) -> Poll<Result<(), Broken>> {
         loop {
             if self.poll_pending(cx, outlet).map_err(Broken::Peer)?.is_pending() {
                 return Poll::Pending;
@@ -141,7 +155,11 @@ impl Outgoing {
         self.sent = sent - from;
     }
 
-    fn poll_pending(&mut self, cx: &mut Context<'_>, outlet: &mut impl Outlet) -> Poll<io::Result<()>> {
+    fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        outlet: &mut impl Outlet,
+    ) -> Poll<io::Result<()>> {
         if self.pending.is_empty() {
             return Poll::Ready(Ok(()));
         }

@@ -149,6 +149,7 @@ impl Account {
                 reply_bytes: self.reply_bytes,
                 duration,
                 upstream_wait: self.ex.upstream_wait,
+                client_wait: self.client_wait,
                 route: route.map(|r| r.name.as_str()),
                 upstream: route.and_then(Route::upstream_name),
                 upstream_target: self.ex.target.as_deref(),
@@ -169,7 +170,8 @@ impl Drop for Account {
             self.request_bytes = counted.get();
         }
         if self.status == Kind::ClientGone.status() && self.ex.fault.is_none() {
-            self.ex.fault = Some(Fault::new(Kind::ClientGone, "the exchange was given up before its reply"));
+            self.ex.fault =
+                Some(Fault::new(Kind::ClientGone, "the exchange was given up before its reply"));
         }
         self.record(duration);
         self.log(duration);
@@ -194,7 +196,9 @@ fn tell(fault: &Fault, id: &str, route: &str) {
         return;
     }
     match level {
-        Level::Debug | Level::Info => tracing::debug!(fault = label, route, request_id = id, "{cause}"),
+        Level::Debug | Level::Info => {
+            tracing::debug!(fault = label, route, request_id = id, "{cause}")
+        }
         Level::Warn => tracing::warn!(fault = label, route, request_id = id, "{cause}"),
         Level::Error => tracing::error!(fault = label, route, request_id = id, "{cause}"),
     }

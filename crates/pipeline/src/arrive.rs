@@ -37,7 +37,10 @@ pub(crate) fn arrive(
     let Resolved { path, moved } = path::resolve(head.path()).map_err(|_| escapes(head))?;
     let found = plan.table.find(head, &path).ok_or_else(|| no_route(head))?;
     if !found.names_method && !http1::is_registered_method(head.method()) {
-        return Err(Fault::new(Kind::NotImplemented, format!("method {}, which no route names", shown(head.method()))));
+        return Err(Fault::new(
+            Kind::NotImplemented,
+            format!("method {}, which no route names", shown(head.method())),
+        ));
     }
     ex.parameters = found.parameters;
     let matched = match path {
@@ -63,7 +66,10 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
 }
 
 fn escapes(head: &RequestHead) -> Fault {
-    Fault::new(Kind::PathEscapes, format!("path {} leaves its root or hides dots", shown(head.path())))
+    Fault::new(
+        Kind::PathEscapes,
+        format!("path {} leaves its root or hides dots", shown(head.path())),
+    )
 }
 
 fn no_route(head: &RequestHead) -> Fault {
@@ -78,7 +84,12 @@ fn shown(bytes: &[u8]) -> String {
 
 impl Arrived {
     /// Gives the request the path that the upstream is to see.
-    pub(crate) fn set_path(&self, sent: &PathSent, parameters: &Parameters, head: &mut RequestHead) {
+    pub(crate) fn set_path(
+        &self,
+        sent: &PathSent,
+        parameters: &Parameters,
+        head: &mut RequestHead,
+    ) {
         if matches!(sent, PathSent::AsItCame) && !self.moved {
             return;
         }

@@ -58,7 +58,8 @@ fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
 
 /// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
 pub(crate) fn reply(reply: &mut Reply) {
-    let upgrade = reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
+    let upgrade =
+        reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
     // What an upstream says about forwarding is its own affair and passes.
     drop_connection_lines(&mut reply.head.headers, true);
     if let Some(protocol) = upgrade {
@@ -86,7 +87,12 @@ fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
         Belongs::Forwarding => trusted,
         Belongs::Connection => {
             if name.eq_ignore_ascii_case(b"connection") {
-                named.extend(value.split(|b| *b == b',').map(|t| t.trim_ascii().to_vec()).filter(|t| names_line(t)));
+                named.extend(
+                    value
+                        .split(|b| *b == b',')
+                        .map(|t| t.trim_ascii().to_vec())
+                        .filter(|t| names_line(t)),
+                );
             }
             false
         }
@@ -99,8 +105,15 @@ fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
 /// A `Connection` option that names a line to drop. Lines that decide about routing, framing or the exchange's id are
 /// not a client's to drop.
 fn names_line(option: &[u8]) -> bool {
-    const NOT: [&[u8]; 7] =
-        [b"", b"close", b"keep-alive", b"host", b"content-length", b"x-request-id", b"authorization"];
+    const NOT: [&[u8]; 7] = [
+        b"",
+        b"close",
+        b"keep-alive",
+        b"host",
+        b"content-length",
+        b"x-request-id",
+        b"authorization",
+    ];
     !NOT.iter().any(|n| n.eq_ignore_ascii_case(option))
 }
 
@@ -149,7 +162,8 @@ mod tests {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         let peer = "192.0.2.1:1".parse().unwrap();
-        let mut ex = Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
+        let mut ex =
+            Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
         ex.id = policy::RequestId::kept(b"id").unwrap();
         ex.peer_trusted = trusted;
         request(&ex, &mut head).unwrap();
@@ -182,13 +196,26 @@ mod tests {
         let names: Vec<&str> = lines.iter().map(|(n, _)| n.as_str()).collect();
         assert_eq!(
             names,
-            ["host", "accept", "via", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
+            [
+                "host",
+                "accept",
+                "via",
+                "x-request-id",
+                "x-forwarded-for",
+                "x-forwarded-proto",
+                "x-forwarded-host"
+            ]
         );
     }
 
     #[test]
     fn only_trusted_peers_are_believed() {
-        let claims = [("Host", "a"), ("X-Forwarded-For", "203.0.113.9"), ("X-Forwarded-Proto", "http"), ("Forwarded", "for=x")];
+        let claims = [
+            ("Host", "a"),
+            ("X-Forwarded-For", "203.0.113.9"),
+            ("X-Forwarded-Proto", "http"),
+            ("Forwarded", "for=x"),
+        ];
         let stranger = passed(&claims, false);
         assert_eq!(values(&stranger, "x-forwarded-for"), ["192.0.2.1"]);
         assert_eq!(values(&stranger, "x-forwarded-proto"), ["https"]);
@@ -205,8 +232,12 @@ mod tests {
         assert_eq!(values(&websocket, "upgrade"), ["websocket"]);
         assert_eq!(values(&websocket, "connection"), ["upgrade"]);
         for value in ["h2c", "H2C", "websocket, h2c"] {
-            let h2c = passed(&[("Connection", "upgrade, http2-settings"), ("Upgrade", value)], false);
-            assert!(values(&h2c, "upgrade").is_empty() && values(&h2c, "connection").is_empty(), "{value}");
+            let h2c =
+                passed(&[("Connection", "upgrade, http2-settings"), ("Upgrade", value)], false);
+            assert!(
+                values(&h2c, "upgrade").is_empty() && values(&h2c, "connection").is_empty(),
+                "{value}"
+            );
         }
         assert!(values(&passed(&[("Upgrade", "websocket")], false), "upgrade").is_empty());
     }

@@ -26,7 +26,12 @@ use crate::arrive::Arrived;
 use crate::steps::{Descent, ascend, descend};
 
 /// Answers one request. The account then knows the route, and every fault that became the reply.
-pub async fn serve(plan: &Plan, listener: &Listener, account: &mut Account, request: &mut Request) -> Reply {
+pub async fn serve(
+    plan: &Plan,
+    listener: &Listener,
+    account: &mut Account,
+    request: &mut Request,
+) -> Reply {
     let answered = {
         let answering = pin!(answer(plan, listener, account, request));
         kit::task::contain(answering).await
@@ -52,7 +57,12 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     reply
 }
 
-async fn answer(plan: &Plan, listener: &Listener, account: &mut Account, request: &mut Request) -> Reply {
+async fn answer(
+    plan: &Plan,
+    listener: &Listener,
+    account: &mut Account,
+    request: &mut Request,
+) -> Reply {
     let arrived = match arrive::arrive(plan, listener, &mut account.ex, &request.head) {
         Ok(arrived) => arrived,
         Err(fault) => return problem::reply(&mut account.ex, fault),

@@ -34,11 +34,12 @@ pub(crate) fn reply(ex: &mut Exchange, fault: Fault) -> Reply {
 
 /// The header line that a status calls for.
 fn told_by(kind: Kind) -> Option<(&'static str, &'static [u8])> {
-    match kind {
-        Kind::MethodRefused => Some(("Allow", b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS")),
-        Kind::UpgradeRequired => Some(("Sec-WebSocket-Version", b"13")),
-        _ => None,
-    }
+    const METHODS: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
+    let lines = [
+        (Kind::MethodRefused, "Allow", METHODS),
+        (Kind::UpgradeRequired, "Sec-WebSocket-Version", b"13"),
+    ];
+    lines.into_iter().find(|line| line.0 == kind).map(|(_, name, value)| (name, value))
 }
 
 /// Escapes text for a JSON string (RFC 8259, 7).
@@ -61,7 +62,8 @@ mod tests {
     #[test]
     fn the_client_never_reads_the_cause() {
         let peer = "192.0.2.1:1".parse().unwrap();
-        let mut ex = Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
+        let mut ex =
+            Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
         let fault = Fault::with_detail(Kind::ConnectFailure, "10.0.0.1:80: refused", "a \"b\"\n");
         let reply = reply(&mut ex, fault);
         let Body::Whole(bytes) = &reply.body else { panic!("no body") };

@@ -14,7 +14,10 @@ use crate::problem;
 pub(crate) enum Descent {
     Through,
     /// The policy at `depth` answered; those above it see the reply.
-    Turned { depth: usize, reply: Reply },
+    Turned {
+        depth: usize,
+        reply: Reply,
+    },
 }
 
 /// Walks a request down the list.
@@ -67,7 +70,10 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
         }
         Step::Whole(step) => {
             if head.is_endless() {
-                return Err(Fault::new(Kind::ReplyStreams, "an event stream on a route that gathers replies"));
+                return Err(Fault::new(
+                    Kind::ReplyStreams,
+                    "an event stream on a route that gathers replies",
+                ));
             }
             let mut gathered = std::mem::take(body).gather(step.bytes_max(), H::TOO_LARGE).await?;
             let flow = step.on_whole(ex, head, &mut gathered).await;

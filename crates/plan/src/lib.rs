@@ -15,14 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use listener::{Limits, Listener, Timeouts};
-pub use route::{Destination, FixedReply, Forward, PathSent, Piece, Route};
 pub use pattern::{Pattern, PatternError, Segment};
+pub use route::{Destination, FixedReply, Forward, PathSent, Piece, Route};
 pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want, host_name};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
 pub mod upstreams {
     pub use upstream::{
-        Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings, TargetSettings, Timeouts, Upstream,
+        Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings,
+        TargetSettings, Timeouts, Upstream,
     };
 }
 

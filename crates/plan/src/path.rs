@@ -20,7 +20,8 @@ pub struct Escapes;
 
 /// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, and reads escaped unreserved characters.
 pub fn resolve(path: &[u8]) -> Result<Resolved<'_>, Escapes> {
-    let plain = !path.contains(&b'%') && !path.windows(2).any(|w| w == b"/.") && !path.contains(&b'\\');
+    let plain =
+        !path.contains(&b'%') && !path.windows(2).any(|w| w == b"/.") && !path.contains(&b'\\');
     if plain {
         return Ok(Resolved { path: Cow::Borrowed(path), moved: false });
     }
@@ -39,7 +40,8 @@ pub fn resolve(path: &[u8]) -> Result<Resolved<'_>, Escapes> {
 fn is_ambiguous(segment: &[u8]) -> bool {
     let before_parameters = segment.split(|b| *b == b';').next().unwrap_or_default();
     let hides_dots = before_parameters.len() < segment.len() && is_dots(before_parameters);
-    hides_dots || pieces_of_backslashes(segment).is_some_and(|mut pieces| pieces.any(|p| is_dots(&p)))
+    hides_dots
+        || pieces_of_backslashes(segment).is_some_and(|mut pieces| pieces.any(|p| is_dots(&p)))
 }
 
 fn pieces_of_backslashes(segment: &[u8]) -> Option<impl Iterator<Item = Vec<u8>>> {
@@ -169,7 +171,15 @@ mod tests {
 
     #[test]
     fn ambiguous_and_climbing_paths_are_refused() {
-        for sent in ["/..", "/a/../../b", "/a/..;x/b", "/a/..\\b", "/a/..%5cb", "/a/%2e%2e%2fb", "/%2e%2e/%2e%2e"] {
+        for sent in [
+            "/..",
+            "/a/../../b",
+            "/a/..;x/b",
+            "/a/..\\b",
+            "/a/..%5cb",
+            "/a/%2e%2e%2fb",
+            "/%2e%2e/%2e%2e",
+        ] {
             assert_eq!(resolve(sent.as_bytes()), Err(Escapes), "{sent}");
         }
     }

@@ -63,7 +63,8 @@ impl Pattern {
 
 fn segment(text: &str) -> Result<Segment, PatternError> {
     if let Some(name) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         return match plain {
             true => Ok(Segment::Parameter(name.to_owned())),
             false => Err(PatternError::PartialParameter(text.to_owned())),
@@ -101,14 +102,24 @@ impl fmt::Display for PatternError {
         match self {
             PatternError::NoSlash => write!(f, "a path begins with `/`"),
             PatternError::RestNotLast => {
-                write!(f, "`*` stands only in `/**`, and only at the end; one segment is `{{name}}`")
+                write!(
+                    f,
+                    "`*` stands only in `/**`, and only at the end; one segment is `{{name}}`"
+                )
             }
             PatternError::PartialParameter(text) => {
-                write!(f, "`{text}`: a parameter is a whole segment, `{{name}}` of letters, digits, `_` and `-`")
+                write!(
+                    f,
+                    "`{text}`: a parameter is a whole segment, `{{name}}` of letters, digits, `_` and `-`"
+                )
             }
             PatternError::DuplicateParameter(name) => write!(f, "parameter `{name}` appears twice"),
-            PatternError::BadByte(c) => write!(f, "{c:?} cannot stand in a path; write it percent-encoded"),
-            PatternError::DotSegment => write!(f, "`.` and `..` never match: paths are resolved first"),
+            PatternError::BadByte(c) => {
+                write!(f, "{c:?} cannot stand in a path; write it percent-encoded")
+            }
+            PatternError::DotSegment => {
+                write!(f, "`.` and `..` never match: paths are resolved first")
+            }
             PatternError::TooDeep => write!(f, "a path has at most {SEGMENTS_MAX} segments"),
         }
     }

@@ -114,12 +114,14 @@ impl Table {
         for (index, (matcher, route)) in routes.into_iter().enumerate() {
             let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
             let entry_at = |at: &usize| entries.get(*at).map(|e| &e.matcher);
-            if let Some(first) = list.iter().find(|at| entry_at(at).is_some_and(|m| m.clashes(&matcher))) {
+            if let Some(first) =
+                list.iter().find(|at| entry_at(at).is_some_and(|m| m.clashes(&matcher)))
+            {
                 conflicts.push(Conflict { first: *first, second: index });
             }
-            let place = list
-                .iter()
-                .position(|at| entry_at(at).is_some_and(|m| m.specificity() < matcher.specificity()));
+            let place = list.iter().position(|at| {
+                entry_at(at).is_some_and(|m| m.specificity() < matcher.specificity())
+            });
             list.insert(place.unwrap_or(list.len()), index);
             entries.push(Entry { matcher, route });
         }
@@ -137,7 +139,12 @@ impl Table {
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
-            Some(Found { route: &entry.route, names_method, parameters, rest: rest.min(path.len()) })
+            Some(Found {
+                route: &entry.route,
+                names_method,
+                parameters,
+                rest: rest.min(path.len()),
+            })
         })
     }
 
@@ -177,7 +184,9 @@ impl<'t, 'r> Search<'t, 'r> {
         let Some(segment) = segments.get(depth) else {
             return self.first(&node.exact).or_else(|| self.first(&node.open)).map(|e| (e, depth));
         };
-        if let Some(found) = node.literals.get(*segment).and_then(|n| self.below(tree, *n, segments, depth + 1)) {
+        if let Some(found) =
+            node.literals.get(*segment).and_then(|n| self.below(tree, *n, segments, depth + 1))
+        {
             return Some(found);
         }
         if let Some(next) = node.parameter.filter(|_| !segment.is_empty()) {
@@ -202,7 +211,8 @@ impl Hosts {
             None => &mut self.any,
             Some(HostPattern::Exact(name)) => self.exact.entry(name.as_bytes().into()).or_default(),
             Some(HostPattern::Below(parent)) => {
-                let known = self.below.iter().position(|(suffix, _)| **suffix == *parent.as_bytes());
+                let known =
+                    self.below.iter().position(|(suffix, _)| **suffix == *parent.as_bytes());
                 let at = known.unwrap_or(self.below.len());
                 if known.is_none() {
                     self.below.push((parent.as_bytes().into(), Tree::default()));
@@ -219,7 +229,11 @@ impl Hosts {
 
     /// The trees to search for a host, most specific first.
     fn trees<'t, 'h>(&'t self, host: &'h [u8]) -> impl Iterator<Item = &'t Tree> + use<'t, 'h> {
-        let below = self.below.iter().filter(move |(parent, _)| is_below(host, parent)).map(|(_, tree)| tree);
+        let below = self
+            .below
+            .iter()
+            .filter(move |(parent, _)| is_below(host, parent))
+            .map(|(_, tree)| tree);
         self.exact.get(host).into_iter().chain(below).chain([&self.any])
     }
 }
@@ -267,7 +281,8 @@ impl Matcher {
 
     /// Some request matches both, and neither is the more specific.
     fn clashes(&self, other: &Matcher) -> bool {
-        let methods = self.methods == other.methods || self.methods.iter().any(|m| other.methods.contains(m));
+        let methods =
+            self.methods == other.methods || self.methods.iter().any(|m| other.methods.contains(m));
         methods && same(&self.headers, &other.headers) && same(&self.query, &other.query)
     }
 
@@ -276,7 +291,10 @@ impl Matcher {
         if !self.methods.is_empty() && !self.methods.iter().any(|m| m.as_bytes() == head.method()) {
             return Some(Refusal::Method);
         }
-        let header = self.headers.iter().find(|(name, want)| !head.headers.get_all(name).any(|v| want.is_met(v)));
+        let header = self
+            .headers
+            .iter()
+            .find(|(name, want)| !head.headers.get_all(name).any(|v| want.is_met(v)));
         if let Some((name, _)) = header {
             return Some(Refusal::Header(name.clone()));
         }
@@ -298,7 +316,8 @@ impl Matcher {
 }
 
 fn same(a: &[(String, Want)], b: &[(String, Want)]) -> bool {
-    a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
+    a.len() == b.len()
+        && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
 }
 
 impl Pattern {

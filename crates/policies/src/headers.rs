@@ -18,8 +18,10 @@ pub struct Edits {
 pub fn policy(request: Edits, response: Edits) -> Policy {
     Policy {
         name: "headers",
-        request: (!request.is_empty()).then(|| Step::Head(Box::new(request) as Box<dyn OnHead<RequestHead>>)),
-        response: (!response.is_empty()).then(|| Step::Head(Box::new(response) as Box<dyn OnHead<ReplyHead>>)),
+        request: (!request.is_empty())
+            .then(|| Step::Head(Box::new(request) as Box<dyn OnHead<RequestHead>>)),
+        response: (!response.is_empty())
+            .then(|| Step::Head(Box::new(response) as Box<dyn OnHead<ReplyHead>>)),
     }
 }
 
@@ -31,7 +33,8 @@ impl Edits {
     fn apply(&self, headers: &mut Headers) -> Flow {
         self.remove.iter().for_each(|name| headers.remove(name));
         let set = self.set.iter().try_for_each(|(name, value)| headers.set(name, value.as_bytes()));
-        let added = set.and_then(|()| self.add.iter().try_for_each(|(n, v)| headers.add(n, v.as_bytes())));
+        let added =
+            set.and_then(|()| self.add.iter().try_for_each(|(n, v)| headers.add(n, v.as_bytes())));
         match added {
             Ok(()) => Ok(Onward::Next),
             Err(_) => Err(Fault::new(Kind::Internal, "headers: a line that cannot be written")),
@@ -63,14 +66,17 @@ mod tests {
 
     #[test]
     fn removes_then_sets_then_adds() {
-        let pairs = |list: &[(&str, &str)]| list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let pairs = |list: &[(&str, &str)]| {
+            list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+        };
         let edits = Edits {
             remove: vec!["x-gone".to_owned(), "x-both".to_owned()],
             set: pairs(&[("x-set", "new"), ("x-both", "set")]),
             add: pairs(&[("x-set", "too"), ("x-both", "added")]),
         };
         let mut head = ReplyHead::new(200);
-        for (name, value) in [("X-Gone", "1"), ("X-Set", "old"), ("X-Both", "old"), ("X-Kept", "k")] {
+        for (name, value) in [("X-Gone", "1"), ("X-Set", "old"), ("X-Both", "old"), ("X-Kept", "k")]
+        {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         assert!(matches!(edits.apply(&mut head.headers), Ok(Onward::Next)));
@@ -82,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_side_without_edits_costs_nothing() {
-        let policy = policy(Edits::default(), Edits { remove: vec!["a".to_owned()], ..Edits::default() });
+        let policy =
+            policy(Edits::default(), Edits { remove: vec!["a".to_owned()], ..Edits::default() });
         assert!(policy.request.is_none() && policy.response.is_some());
     }
 }

@@ -151,7 +151,9 @@ mod tests {
     #[test]
     fn ids_are_kept_only_when_harmless() {
         let long = "x".repeat(REQUEST_ID_BYTES_MAX + 1);
-        for (value, kept) in [("abc-1", true), ("", false), ("a b", false), ("a\x7f", false), (&long, false)] {
+        for (value, kept) in
+            [("abc-1", true), ("", false), ("a b", false), ("a\x7f", false), (&long, false)]
+        {
             assert_eq!(RequestId::kept(value.as_bytes()).is_some(), kept, "{value}");
         }
         assert_eq!(RequestId::kept(b"abc").unwrap().as_str(), "abc");

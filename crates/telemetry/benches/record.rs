@@ -68,6 +68,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         upstream: Some("orders"),
         upstream_target: Some("10.0.0.1:8080"),
         request_id: Some(b"5f1d3b2a9c8e7f60"),
+        client_wait: Duration::ZERO,
         user_agent: Some(b"curl/8.5.0"),
         tls: None,
         fault: None,

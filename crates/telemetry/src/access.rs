@@ -55,6 +55,8 @@ pub struct Entry<'a> {
     pub duration: Duration,
     /// The part of the duration spent waiting for an upstream.
     pub upstream_wait: Duration,
+    /// The part of it spent waiting for the client to take the reply.
+    pub client_wait: Duration,
     pub route: Option<&'a str>,
     pub upstream: Option<&'a str>,
     /// The address the request went to.
@@ -67,6 +69,13 @@ pub struct Entry<'a> {
     pub fault: Option<&'static str>,
     /// What the operator has to know about the fault.
     pub cause: Option<&'a str>,
+}
+
+impl Entry<'_> {
+    /// The gateway's own part of the duration.
+    fn own(&self) -> Duration {
+        self.duration.saturating_sub(self.upstream_wait).saturating_sub(self.client_wait)
+    }
 }
 
 /// How a line is written.

@@ -8,37 +8,25 @@ use crate::shards::Shards;
 pub enum Refusal {
     /// The listener has as many connections as it may.
     ConnectionsMax,
-    /// That client has as many connections as it may.
-    ClientMax,
     /// The TLS handshake failed or took too long.
     Tls,
     /// The PROXY header is missing, malformed or late.
     ProxyHeader,
-    /// The gateway is going away.
-    Draining,
     /// The system would not hand the connection out (no descriptors, no memory).
     Accept,
 }
 
 impl Refusal {
     /// All refusals, in the order of their index.
-    pub const ALL: [Refusal; 6] = [
-        Refusal::ConnectionsMax,
-        Refusal::ClientMax,
-        Refusal::Tls,
-        Refusal::ProxyHeader,
-        Refusal::Draining,
-        Refusal::Accept,
-    ];
+    pub const ALL: [Refusal; 4] =
+        [Refusal::ConnectionsMax, Refusal::Tls, Refusal::ProxyHeader, Refusal::Accept];
 
     /// The value of the metric label `reason`.
     pub const fn label(self) -> &'static str {
         match self {
             Refusal::ConnectionsMax => "connections_max",
-            Refusal::ClientMax => "client_max",
             Refusal::Tls => "tls",
             Refusal::ProxyHeader => "proxy_header",
-            Refusal::Draining => "draining",
             Refusal::Accept => "accept",
         }
     }

@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand};
 
 /// One gateway for APIs, SOAP/XML, integration flows and streams.
 #[derive(Parser)]
-#[command(version, after_help = "\
+#[command(
+    version,
+    after_help = "\
 Examples:
   tidegate demo                                 see it work, with backends of its own
   tidegate check gateway.yaml                   every mistake as file:line:column
@@ -19,7 +21,8 @@ Examples:
   tidegate backend echo --port 9000             something to put behind it
 
 The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug).
-Exit codes: 0 done, 1 failed, 2 wrong usage.")]
+Exit codes: 0 done, 1 failed, 2 wrong usage."
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -41,13 +41,15 @@ pub(crate) fn explain(
         }
     };
     match (method, url, &loaded.config) {
-        (Some(method), Some(url), _) => match compile::explain_request(&compiled.plan, method, url, headers) {
-            Ok(text) => log::say(text.trim_end()),
-            Err(why) => {
-                log::say_error(&why);
-                return Ok(ExitCode::from(2));
+        (Some(method), Some(url), _) => {
+            match compile::explain_request(&compiled.plan, method, url, headers) {
+                Ok(text) => log::say(text.trim_end()),
+                Err(why) => {
+                    log::say_error(&why);
+                    return Ok(ExitCode::from(2));
+                }
             }
-        },
+        }
         (_, _, Some(config)) => log::say(compile::explain(config, &compiled.plan).trim_end()),
         (_, _, None) => {}
     }

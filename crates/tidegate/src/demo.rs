@@ -35,7 +35,8 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
         let backends = Backends::start()?;
         let folder = Folder::make()?;
         let file = folder.path.join("tidegate.yaml");
-        std::fs::write(&file, backends.configuration(options)).with_context(|| file.display().to_string())?;
+        std::fs::write(&file, backends.configuration(options))
+            .with_context(|| file.display().to_string())?;
         let running = started(&file).await?;
         let gateway = running.public()?;
         say(&format!("gateway  http://{gateway}   configuration  {}\n", file.display()));
@@ -52,7 +53,9 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
 
 async fn started(file: &Path) -> anyhow::Result<Running> {
     run::start(file).await.map_err(|why| match why {
-        NotStarted::Complaints(report) => anyhow!("the demo's own configuration is wrong:\n{report}"),
+        NotStarted::Complaints(report) => {
+            anyhow!("the demo's own configuration is wrong:\n{report}")
+        }
         NotStarted::Failed(error) => error,
     })
 }
@@ -66,7 +69,12 @@ fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> Str
         text.push_str(&format!("  curl -i  'http://{gateway}{line}'\n"));
     }
     if let Some(admin) = admin {
-        for (path, what) in [("/", "overview"), ("/metrics", "metrics"), ("/config", "configuration"), ("/healthz", "alive?")] {
+        for (path, what) in [
+            ("/", "overview"),
+            ("/metrics", "metrics"),
+            ("/config", "configuration"),
+            ("/healthz", "alive?"),
+        ] {
             text.push_str(&format!("  http://{admin}{path:<10} {what}\n"));
         }
     }
@@ -86,7 +94,8 @@ impl Backends {
     fn start() -> anyhow::Result<Backends> {
         let start = |kind: Kind, name: &str| {
             let options = Options { name: Some(name.to_owned()), ..Options::default() };
-            backend::spawn_thread(kind, options).with_context(|| format!("cannot start the backend {name}"))
+            backend::spawn_thread(kind, options)
+                .with_context(|| format!("cannot start the backend {name}"))
         };
         Ok(Backends {
             echo_one: start(Kind::Echo, "one")?,
@@ -105,9 +114,9 @@ impl Backends {
             ("{sse}", &self.sse),
             ("{reverse}", &self.reverse),
         ];
-        let text = backends
-            .iter()
-            .fold(CONFIGURATION.to_owned(), |text, (place, backend)| text.replace(place, &backend.address().to_string()));
+        let text = backends.iter().fold(CONFIGURATION.to_owned(), |text, (place, backend)| {
+            text.replace(place, &backend.address().to_string())
+        });
         text.replace("{port}", &free(options.port).to_string())
             .replace("{admin_port}", &free(options.admin_port).to_string())
     }

@@ -6,7 +6,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts the log on standard error: warnings and what an operator wants to know, unless `TIDEGATE_LOG` says otherwise.
 pub(crate) fn start() {
-    let level = EnvFilter::builder().with_env_var("TIDEGATE_LOG").with_default_directive(tracing::Level::INFO.into());
+    let level = EnvFilter::builder()
+        .with_env_var("TIDEGATE_LOG")
+        .with_default_directive(tracing::Level::INFO.into());
     let started = tracing_subscriber::fmt()
         .with_env_filter(level.from_env_lossy())
         .with_writer(stderr)

@@ -25,7 +25,9 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run { file } => run::run(&file),
         Command::Check { file, schema } => check::check(file.as_deref(), schema),
-        Command::Explain { file, method, url, headers } => check::explain(&file, method.as_deref(), url.as_deref(), &headers),
+        Command::Explain { file, method, url, headers } => {
+            check::explain(&file, method.as_deref(), url.as_deref(), &headers)
+        }
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
         Command::Token(options) => token::token(&options),

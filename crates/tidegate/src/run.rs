@@ -74,7 +74,10 @@ fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> 
     Gateway::start(plan.workers, control.telemetry().clone()).context("cannot start the workers")
 }
 
-async fn admin_api(plan: &Plan, control: &Arc<Control>) -> anyhow::Result<Option<std::net::SocketAddr>> {
+async fn admin_api(
+    plan: &Plan,
+    control: &Arc<Control>,
+) -> anyhow::Result<Option<std::net::SocketAddr>> {
     let Some(address) = plan.admin else { return Ok(None) };
     let listener = tokio::net::TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("admin: {address} cannot be bound"))?;

@@ -10,9 +10,8 @@ use crate::log;
 
 pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
     let minter = match &arguments.key {
-        Some(file) => {
-            Minter::load_or_create(file, arguments.algorithm).with_context(|| file.display().to_string())?
-        }
+        Some(file) => Minter::load_or_create(file, arguments.algorithm)
+            .with_context(|| file.display().to_string())?,
         None => Minter::new(arguments.algorithm)?,
     };
     if !arguments.jwks {
@@ -29,7 +28,8 @@ fn claims(arguments: &Token) -> anyhow::Result<Claims> {
         Some(time) => (true, time),
         None => (false, arguments.expires.as_str()),
     };
-    let time = arguments::duration(time).map_err(|why| anyhow!("--expires {}: {why}", arguments.expires))?;
+    let time = arguments::duration(time)
+        .map_err(|why| anyhow!("--expires {}: {why}", arguments.expires))?;
     let mut others: serde_json::Map<_, _> = arguments.claim.iter().cloned().collect();
     if over {
         let expired = kit::clock::wall().saturating_sub(time).as_secs();

@@ -45,7 +45,9 @@ impl Client {
         };
         let builder = match spec.verify {
             true => builder.with_root_certificates(roots),
-            false => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))),
+            false => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+            }
         };
         let mut config = match &spec.pair {
             None => builder.with_no_client_auth(),

@@ -94,7 +94,9 @@ fn supported(version: Version) -> &'static rustls::SupportedProtocolVersion {
     }
 }
 
-fn client_verifier(pem: &[u8]) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Error> {
+fn client_verifier(
+    pem: &[u8],
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
         .build()
@@ -164,7 +166,10 @@ mod tests {
     fn spec() -> ServerSpec {
         ServerSpec {
             default: pair("default.test"),
-            names: vec![("a.test".to_owned(), pair("a.test")), ("*.w.test".to_owned(), pair("*.w.test"))],
+            names: vec![
+                ("a.test".to_owned(), pair("a.test")),
+                ("*.w.test".to_owned(), pair("*.w.test")),
+            ],
             versions: vec![Version::Tls12, Version::Tls13],
             client_ca: None,
             http2: true,
@@ -174,7 +179,9 @@ mod tests {
     #[test]
     fn names_choose_the_certificate() {
         let certificates = Certificates::new(&spec()).unwrap();
-        for (name, found) in [("a.test", true), ("x.w.test", true), ("x.y.w.test", false), ("b.test", false)] {
+        for (name, found) in
+            [("a.test", true), ("x.w.test", true), ("x.y.w.test", false), ("b.test", false)]
+        {
             assert_eq!(certificates.named(name).is_some(), found, "{name}");
         }
     }
@@ -190,13 +197,17 @@ mod tests {
     #[test]
     fn bad_material_is_named() {
         let good = spec();
-        let swapped = Pair { certificate: good.default.certificate.clone(), key: pair("x.test").key };
+        let swapped =
+            Pair { certificate: good.default.certificate.clone(), key: pair("x.test").key };
         let cases = [
             (ServerSpec { default: swapped, ..good.clone() }, "certificate and key do not fit"),
             (ServerSpec { versions: vec![], ..good.clone() }, "no TLS version is allowed"),
             (ServerSpec { client_ca: Some(b"x".to_vec()), ..good.clone() }, "no usable authority"),
             (
-                ServerSpec { default: Pair { certificate: vec![], ..good.default.clone() }, ..good },
+                ServerSpec {
+                    default: Pair { certificate: vec![], ..good.default.clone() },
+                    ..good
+                },
                 "no usable certificate: no CERTIFICATE block",
             ),
         ];

@@ -20,7 +20,12 @@ pub(crate) struct Turn {
 
 impl Upstream {
     /// Chooses a target by index. `tried` are those that failed already in this exchange.
-    pub(crate) fn choose(&self, turn: &mut Turn, key: Option<u64>, tried: &[usize]) -> Option<usize> {
+    pub(crate) fn choose(
+        &self,
+        turn: &mut Turn,
+        key: Option<u64>,
+        tried: &[usize],
+    ) -> Option<usize> {
         if let [only] = self.targets.as_slice() {
             return only.is_available().then_some(0);
         }
@@ -45,11 +50,18 @@ impl Upstream {
     }
 
     /// Smooth weighted round robin: each candidate earns its weight, the richest is chosen and pays what all earned.
-    fn next_in_turn(&self, turn: &mut Turn, candidates: impl Iterator<Item = usize>) -> Option<usize> {
+    fn next_in_turn(
+        &self,
+        turn: &mut Turn,
+        candidates: impl Iterator<Item = usize>,
+    ) -> Option<usize> {
         turn.credit.resize(self.targets.len(), 0);
         let (mut total, mut richest) = (0, None);
         for at in candidates {
-            let (Some(credit), Some(target)) = (turn.credit.get_mut(at), self.targets.get(at)) else { continue };
+            let (Some(credit), Some(target)) = (turn.credit.get_mut(at), self.targets.get(at))
+            else {
+                continue;
+            };
             let weight = i64::from(target.settings().weight);
             *credit += weight;
             total += weight;
@@ -104,7 +116,9 @@ impl Upstream {
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {
     let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|b| *b == b';'));
-    pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    pairs
+        .map(<[u8]>::trim_ascii)
+        .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// The same on every worker and after every restart: `DefaultHasher::new` has fixed keys.

@@ -50,6 +50,10 @@ impl Limit {
         Err(Fault::new(Kind::BreakerOpen, format!("{} {} in hand", self.max, self.what)))
     }
 
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.max
+    }
+
     pub(crate) fn leave(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }

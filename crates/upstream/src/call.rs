@@ -98,7 +98,10 @@ impl<'a> Call<'a> {
     }
 
     /// Takes apart what was read up to the end of the head.
-    fn begun(self, (head, parsed, input): (ReplyHead, ResponseHead, Scratch)) -> Result<Begun, Failure> {
+    fn begun(
+        self,
+        (head, parsed, input): (ReplyHead, ResponseHead, Scratch),
+    ) -> Result<Begun, Failure> {
         if parsed.upgrade && !self.upgrade_asked {
             return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
         }
@@ -112,20 +115,31 @@ impl<'a> Call<'a> {
         let behind = rest.get(taken..).unwrap_or_default().to_vec();
         let intact = self.upload_broken.is_none();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
-        Ok(Begun { connection: self.connection, upload, intact, head, parsed, decoder, ahead, behind })
+        Ok(Begun {
+            connection: self.connection,
+            upload,
+            intact,
+            head,
+            parsed,
+            decoder,
+            ahead,
+            behind,
+        })
     }
 
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
+    fn poll_reply(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
         self.poll_upload(cx)?;
-        match self.poll_head(cx) {
-            // A pause of the client is the client's: there is a deadline for it where its body is read.
-            Poll::Pending if self.upload_broken.is_none() && self.upload.is_starved() => Poll::Pending,
-            Poll::Pending if self.wait.alarm.borrow_mut().poll(cx).is_ready() => {
-                let why = format!("no reply within {:?}", self.wait.response);
-                Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)))
-            }
-            other => other,
+        let read = self.poll_head(cx);
+        // A pause of the client is the client's: there is a deadline for it where its body is read.
+        let starved = self.upload_broken.is_none() && self.upload.is_starved();
+        if read.is_pending() && !starved && self.wait.alarm.borrow_mut().poll(cx).is_ready() {
+            let why = format!("no reply within {:?}", self.wait.response);
+            return Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)));
         }
+        read
     }
 
     /// Sends on. The clock for the reply starts again with every piece, so a slow client is not the target's fault.
@@ -135,7 +149,9 @@ impl<'a> Call<'a> {
         }
         let before = self.upload.payload_bytes();
         match self.upload.poll(cx, &mut self.connection.wire) {
-            Poll::Ready(Err(Broken::Source(fault))) => return Err(Failure { fault, silent: false }),
+            Poll::Ready(Err(Broken::Source(fault))) => {
+                return Err(Failure { fault, silent: false });
+            }
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
@@ -146,7 +162,10 @@ impl<'a> Call<'a> {
     }
 
     /// Reads until a final head is complete. It stays in the scratch buffer, in front of what follows it.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
         let mut interim = 0;
         let mut input = scratch::lend();
         input.append(&mut self.partial);
@@ -156,7 +175,11 @@ impl<'a> Call<'a> {
                     cut(&mut input, parsed.head_len);
                     interim += 1;
                     if interim > INTERIM_MAX {
-                        return Poll::Ready(Err(self.failure(Kind::UpstreamMalformed, "too many 1xx", false)));
+                        return Poll::Ready(Err(self.failure(
+                            Kind::UpstreamMalformed,
+                            "too many 1xx",
+                            false,
+                        )));
                     }
                     continue;
                 };
@@ -168,22 +191,29 @@ impl<'a> Call<'a> {
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.closed(None, input.is_empty()))),
-                Poll::Ready(Err(e)) => return Poll::Ready(Err(self.closed(Some(e), input.is_empty()))),
+                Poll::Ready(Err(e)) => {
+                    return Poll::Ready(Err(self.closed(Some(e), input.is_empty())));
+                }
                 Poll::Ready(Ok(_)) => {}
             }
         }
     }
 
     /// The head at the front of the input, if it is complete; an interim one is not copied.
-    fn parse(&mut self, input: &[u8]) -> Result<Option<(ResponseHead, Option<ReplyHead>)>, Failure> {
+    fn parse(
+        &mut self,
+        input: &[u8],
+    ) -> Result<Option<(ResponseHead, Option<ReplyHead>)>, Failure> {
         if input.is_empty() {
             return Ok(None);
         }
         message::with_lines(|lines| {
-            let parsed = http1::parse_response(input, &LIMITS, self.asked, lines).map_err(|e| self.malformed(&e))?;
+            let parsed = http1::parse_response(input, &LIMITS, self.asked, lines)
+                .map_err(|e| self.malformed(&e))?;
             let Some(parsed) = parsed else { return Ok(None) };
             let bytes = input.get(..parsed.head_len).unwrap_or(input);
-            let head = (!is_interim(&parsed)).then(|| ReplyHead::copied(bytes, lines, parsed.status, parsed.reason));
+            let head = (!is_interim(&parsed))
+                .then(|| ReplyHead::copied(bytes, lines, parsed.status, parsed.reason));
             Ok(Some((parsed, head)))
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use kit::Wire;
-use telemetry::UpstreamMetrics;
+use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -30,18 +30,32 @@ pub(crate) struct Open {
     _place: Place,
 }
 
+/// A connection that is being opened.
+struct Pending<'a> {
+    metrics: &'a PoolMetrics,
+    _place: Place,
+}
+
 /// More addresses of one name than this are not tried for one connection.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
 impl Upstream {
     /// Opens a connection to a target.
-    pub(crate) async fn connect(&self, target: &Target, worker: usize) -> Result<Connection, Fault> {
+    pub(crate) async fn connect(
+        &self,
+        target: &Target,
+        worker: usize,
+    ) -> Result<Connection, Fault> {
         let metrics = self.metrics.pool(worker);
-        let place = self.limits.connections.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
-        let _pending = self.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        let place =
+            self.limits.connections.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        let _pending = Pending::begin(self, worker)?;
         let time = self.settings().timeout.connect;
         let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {
-            Err(Fault::new(Kind::ConnectTimeout, format!("{}: no connection within {time:?}", target.url())))
+            Err(Fault::new(
+                Kind::ConnectTimeout,
+                format!("{}: no connection within {time:?}", target.url()),
+            ))
         });
         let wire = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
         metrics.connections_created.add(1);
@@ -65,7 +79,10 @@ impl Upstream {
         };
         let tls = &self.settings().tls;
         let name = tls.server_name(&target.settings().host).map_err(|e| refused(&e))?;
-        let stream = TlsConnector::from(tls.config()).connect(name, socket).await.map_err(|e| refused(&e))?;
+        let stream = TlsConnector::from(tls.config())
+            .connect(name, socket)
+            .await
+            .map_err(|e| refused(&e))?;
         Ok(Wire::Wrapped(Box::new(stream)))
     }
 }
@@ -103,6 +120,22 @@ impl Target {
                 Ok(())
             }
         }
+    }
+}
+
+impl Pending<'_> {
+    fn begin(upstream: &Upstream, worker: usize) -> Result<Pending<'_>, Fault> {
+        let metrics = upstream.metrics.pool(worker);
+        let place =
+            upstream.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        metrics.requests_pending.add(1);
+        Ok(Pending { metrics, _place: place })
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.metrics.requests_pending.add(-1);
     }
 }
 

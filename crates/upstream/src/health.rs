@@ -46,7 +46,11 @@ async fn check(upstream: Weak<Upstream>, at: usize) {
     loop {
         let pause = {
             let Some(upstream) = upstream.upgrade() else { return };
-            let (Some(target), Some(health)) = (upstream.targets.get(at), &upstream.settings.health) else { return };
+            let (Some(target), Some(health)) =
+                (upstream.targets.get(at), &upstream.settings.health)
+            else {
+                return;
+            };
             let probed = upstream.probe(target, health).await;
             let was = target.is_healthy();
             let now = streak.after(probed.is_ok(), was, health);
@@ -93,7 +97,8 @@ impl Upstream {
     }
 
     async fn probe_untimed(&self, target: &Target, health: &Health) -> Result<(), String> {
-        let connection = self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
+        let connection =
+            self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
         let Some(path) = &health.path else { return Ok(()) };
         let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
         for (name, value) in [("connection", &b"close"[..]), ("user-agent", b"tidegate-health")] {
@@ -101,13 +106,17 @@ impl Upstream {
         }
         let alarm = SharedAlarm::default();
         let wait = Wait { alarm: &alarm, response: health.timeout };
-        let call = Call::new(connection, &head, Some(target.authority()), Body::Empty, wait, target.url());
+        let call =
+            Call::new(connection, &head, Some(target.authority()), Body::Empty, wait, target.url());
         let began = clock::now();
         let begun = call.begin(began).await.map_err(|failure| failure.fault.to_string())?;
         let status = begun.parsed.status;
         match health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
             true => Ok(()),
-            false => Err(format!("probe: status {status} after {:?}", clock::now().duration_since(began))),
+            false => Err(format!(
+                "probe: status {status} after {:?}",
+                clock::now().duration_since(began)
+            )),
         }
     }
 }

@@ -19,7 +19,8 @@ mod target;
 pub use health::maintain;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings, TargetSettings, Timeouts,
+    Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings, TargetSettings,
+    Timeouts,
 };
 pub use target::Target;
 

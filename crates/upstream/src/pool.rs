@@ -69,10 +69,19 @@ impl Pool {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        let Some(list) = idle.get_mut(target).filter(|list| list.len() < self.idle_max) else { return };
+        let Some(list) = idle.get_mut(target).filter(|list| list.len() < self.idle_max) else {
+            return;
+        };
         connection.reused = true;
         list.push(Idle { connection, since: now });
         self.count_idle(1);
+    }
+
+    /// Closes an idle connection, if there is one.
+    pub(crate) fn close_one(&self) {
+        if self.idle.borrow_mut().iter_mut().any(|list| list.pop().is_some()) {
+            self.count_idle(-1);
+        }
     }
 
     /// Closes what has been idle too long, and what the target has closed.
@@ -80,7 +89,9 @@ impl Pool {
         let idle_max = upstream.settings().timeout.idle;
         for list in self.idle.borrow_mut().iter_mut() {
             let before = list.len();
-            list.retain_mut(|i| now.duration_since(i.since) < idle_max && i.connection.wire.is_quiet());
+            list.retain_mut(|i| {
+                now.duration_since(i.since) < idle_max && i.connection.wire.is_quiet()
+            });
             self.count_idle(-i64::try_from(before - list.len()).unwrap_or_default());
         }
     }

@@ -89,13 +89,23 @@ impl Incoming {
             return Body::whole(bytes.into());
         }
         hold.alarm.borrow_mut().clear();
-        let left = self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
+        let left =
+            self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
         // A body with trailers has no length to tell, even when all of it is here: they need chunks to follow.
         let remaining = left.filter(|_| self.decoder.trailers().is_empty());
-        Body::Stream(Box::new(Held { incoming: Some((self, hold)), trailers: Trailers::new(), remaining }))
+        Body::Stream(Box::new(Held {
+            incoming: Some((self, hold)),
+            trailers: Trailers::new(),
+            remaining,
+        }))
     }
 
-    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, hold: &Hold) -> Poll<Result<Fill, Fault>> {
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        hold: &Hold,
+    ) -> Poll<Result<Fill, Fault>> {
         if !self.ahead.is_empty() {
             out.append(&mut self.ahead);
             self.ahead = Vec::new();
@@ -118,8 +128,15 @@ impl Incoming {
         if self.decoder.is_done() { Fill::End } else { Fill::More }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, url: &str) -> Poll<Result<(), Fault>> {
-        let reset = |why: &dyn std::fmt::Display| Fault::new(Kind::UpstreamReset, format!("{url}: in the body: {why}"));
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        url: &str,
+    ) -> Poll<Result<(), Fault>> {
+        let reset = |why: &dyn std::fmt::Display| {
+            Fault::new(Kind::UpstreamReset, format!("{url}: in the body: {why}"))
+        };
         let wire = &mut self.connection.wire;
         let read = match self.decoder.remaining() {
             Some(n) => {
@@ -130,7 +147,8 @@ impl Incoming {
             }
             None => {
                 let mut input = scratch::lend();
-                let read = ready!(wire.poll_read_into(cx, &mut input, SCRATCH_BYTES)).map_err(|e| reset(&e))?;
+                let read = ready!(wire.poll_read_into(cx, &mut input, SCRATCH_BYTES))
+                    .map_err(|e| reset(&e))?;
                 let malformed = |e| Fault::new(Kind::UpstreamMalformed, format!("{url}: {e}"));
                 let taken = self.decoder.decode(&input, out).map_err(malformed)?;
                 // Bytes nobody asked for: the connection cannot be trusted with another request.

@@ -66,7 +66,8 @@ impl Upstream {
         if (idempotent || retry.attempts > 0) && matches!(request.body, Body::Stream(_)) {
             // It may have to be sent twice.
             let body = std::mem::take(&mut request.body);
-            request.body = Box::pin(body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge)).await?;
+            request.body =
+                Box::pin(body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge)).await?;
         }
         let mut attempts = Attempts {
             key: self.hash_key(&request.head, ex.client),
@@ -134,19 +135,31 @@ impl Attempts<'_> {
         let chosen = self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.key, &self.tried);
         chosen.ok_or_else(|| {
             let name = &self.upstream.settings.name;
-            Fault::new(Kind::NoTarget, format!("upstream {name}: every target is unhealthy or ejected"))
+            Fault::new(
+                Kind::NoTarget,
+                format!("upstream {name}: every target is unhealthy or ejected"),
+            )
         })
     }
 
     async fn once(&mut self, at: usize, target: &Target, began: Instant) -> Result<Begun, Failure> {
         let connection = match self.pool.take(at) {
             Some(connection) => connection,
-            // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
-            None => Box::pin(self.upstream.connect(target, self.worker)).await.map_err(Failure::unsent)?,
+            None => {
+                if self.upstream.limits.connections.is_full() {
+                    // Idle connections to other targets must not keep this one out.
+                    self.pool.close_one();
+                }
+                // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
+                Box::pin(self.upstream.connect(target, self.worker))
+                    .await
+                    .map_err(Failure::unsent)?
+            }
         };
         let reused = connection.reused;
         let again = self.stale_left || self.left > 0;
-        let kept_max = u64::try_from(self.upstream.settings.retry.body_bytes_max).unwrap_or(u64::MAX);
+        let kept_max =
+            u64::try_from(self.upstream.settings.retry.body_bytes_max).unwrap_or(u64::MAX);
         let fits = again && self.request.body.remaining().is_some_and(|n| n <= kept_max);
         let kept = if fits { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
@@ -168,7 +181,9 @@ impl Attempts<'_> {
             // It is written and never needed again: its memory serves the next request, which finds it in the cache.
             drop(std::mem::take(&mut head.headers));
         }
-        call.begin(began).await.map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
+        call.begin(began)
+            .await
+            .map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
     }
 
     /// Whether a reply of this status is thrown away and asked for again.
@@ -194,13 +209,13 @@ impl Attempts<'_> {
             self.upstream.judge(target, false);
             self.tried.push(at);
         }
-        let allowed = match failure.fault.kind {
-            Kind::ConnectFailure | Kind::UpstreamTls => on.connect_failure,
-            Kind::ConnectTimeout => on.connect_failure || on.timeout,
-            Kind::UpstreamReset => on.reset,
-            Kind::UpstreamTimeout => on.timeout,
-            _ => false,
-        };
+        let kind = failure.fault.kind;
+        let connecting =
+            matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
+        let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
+        let reset = kind == Kind::UpstreamReset;
+        let allowed =
+            (on.connect_failure && connecting) || (on.timeout && late) || (on.reset && reset);
         if !(allowed && self.left > 0 && !self.spent) {
             return Err(failure.fault);
         }

@@ -41,7 +41,8 @@ impl TargetSettings {
 
     /// `host:port`, with the port left out where it is the scheme's own.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.https, self.port) {
             (false, 80) | (true, 443) => host,
             (_, port) => format!("{host}:{port}"),
@@ -167,7 +168,12 @@ pub(crate) mod tests {
 
     #[test]
     fn authorities_leave_out_the_schemes_own_port() {
-        let target = |https, host: &str, port| TargetSettings { https, host: host.to_owned(), port, weight: 1 };
+        let target = |https, host: &str, port| TargetSettings {
+            https,
+            host: host.to_owned(),
+            port,
+            weight: 1,
+        };
         assert_eq!(target(false, "a", 80).url(), "http://a");
         assert_eq!(target(true, "a", 80).url(), "https://a:80");
         assert_eq!(target(true, "::1", 8443).url(), "https://[::1]:8443");

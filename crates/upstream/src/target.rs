@@ -79,8 +79,12 @@ impl Target {
             0 => false,
             until if wall_ms() < until => true,
             until => {
-                let ended =
-                    self.ejected_until.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+                let ended = self.ejected_until.compare_exchange(
+                    until,
+                    0,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
                 if ended.is_ok() {
                     self.metrics.readmit();
                 }

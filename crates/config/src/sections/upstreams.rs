@@ -94,7 +94,7 @@ keys! {
         // A service in reach answers in milliseconds; the second covers one lost SYN.
         connect: Timeout = Timeout(Duration::from_secs(1)),
         /// Until the reply's headers are there, 504 after; and the longest pause within its body. Not a total:
-        /// streams may last. Raise it for event streams with long silences.
+        /// streams may last, and a stream of events may be silent for as long as it likes.
         // What nginx, Kong and HAProxy users are used to.
         response: Timeout = Timeout(Duration::from_secs(60)),
         /// How long a connection that nobody uses is kept.
@@ -161,7 +161,7 @@ keys! {
         /// Requests.
         requests: Between<1, 1_000_000> = const { Between::new(65_536) },
         /// Requests that wait for a connection.
-        pending: Between<0, 1_000_000> = const { Between::new(65_536) },
+        pending: Between<1, 1_000_000> = const { Between::new(65_536) },
     }
 }
 

@@ -76,7 +76,7 @@ impl Field {
             Field::ReplyBytes => Value::Number(entry.reply_bytes),
             Field::DurationMs => Value::Milliseconds(entry.duration),
             Field::UpstreamMs => Value::Milliseconds(entry.upstream_wait),
-            Field::OwnMs => Value::Milliseconds(entry.duration.saturating_sub(entry.upstream_wait)),
+            Field::OwnMs => Value::Milliseconds(entry.own()),
             Field::Route => hostile(entry.route.map(str::as_bytes)),
             Field::Upstream => hostile(entry.upstream.map(str::as_bytes)),
             Field::UpstreamTarget => hostile(entry.upstream_target.map(str::as_bytes)),

@@ -19,6 +19,7 @@ fn entry() -> Entry<'static> {
         reply_bytes: 1234,
         duration: Duration::from_nanos(12_345_678),
         upstream_wait: Duration::from_micros(12_300),
+        client_wait: Duration::ZERO,
         route: Some("orders"),
         upstream: Some("orders"),
         upstream_target: Some("10.0.0.1:8080"),

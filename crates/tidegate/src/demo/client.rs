@@ -36,19 +36,27 @@ pub(super) async fn send(address: SocketAddr, request: &str) -> anyhow::Result<A
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
     };
-    let answer = tokio::time::timeout(ANSWER_MAX, exchange).await.context("no answer in time")??;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else { bail!("no whole head: {answer}") };
+    let answer =
+        tokio::time::timeout(ANSWER_MAX, exchange).await.context("no answer in time")??;
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+        bail!("no whole head: {answer}")
+    };
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).context("no status")?;
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 /// Sends a request line's worth.
 pub(super) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
-    send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")).await
+    send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
+        .await
 }
 
 /// Upgrades to WebSocket, sends one text and reads one back (RFC 6455, 5.2).
-pub(super) async fn websocket(address: SocketAddr, path: &str, text: &str) -> anyhow::Result<String> {
+pub(super) async fn websocket(
+    address: SocketAddr,
+    path: &str,
+    text: &str,
+) -> anyhow::Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let handshake = format!(
@@ -76,7 +84,8 @@ pub(super) async fn websocket(address: SocketAddr, path: &str, text: &str) -> an
 /// A final, masked text frame; short texts only.
 fn text_frame(text: &str) -> anyhow::Result<Vec<u8>> {
     const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-    let len = u8::try_from(text.len()).ok().filter(|len| *len < 126).context("too long for the demo")?;
+    let len =
+        u8::try_from(text.len()).ok().filter(|len| *len < 126).context("too long for the demo")?;
     let masked = text.bytes().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask);
     Ok([0x81, 0x80 | len].into_iter().chain(MASK).chain(masked).collect())
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
 use super::ANSWER_MAX;
 use super::client::{get, send, websocket};
@@ -39,7 +38,12 @@ pub(super) async fn all(gateway: SocketAddr, admin: Option<SocketAddr>) -> usize
 
 async fn hello(gateway: SocketAddr) -> anyhow::Result<String> {
     let answer = get(gateway, "/hello").await?;
-    ensure!(answer.status == 200 && answer.body == "hello\n", "status {}: {}", answer.status, answer.body);
+    ensure!(
+        answer.status == 200 && answer.body == "hello\n",
+        "status {}: {}",
+        answer.status,
+        answer.body
+    );
     Ok("200, answered by the gateway itself".to_owned())
 }
 
@@ -50,7 +54,12 @@ async fn echo(gateway: SocketAddr) -> anyhow::Result<String> {
         body.len()
     );
     let answer = send(gateway, &request).await?;
-    ensure!(answer.status == 200 && answer.body == body, "status {}: {}", answer.status, answer.body);
+    ensure!(
+        answer.status == 200 && answer.body == body,
+        "status {}: {}",
+        answer.status,
+        answer.body
+    );
     let path = answer.header("x-echo-path").unwrap_or_default();
     ensure!(path == "/post", "the upstream saw {path}");
     Ok("200, the body came back; the upstream saw /post".to_owned())
@@ -83,9 +92,11 @@ async fn orders(gateway: SocketAddr) -> anyhow::Result<String> {
 /// The first event must be here before the last is made.
 async fn ticks(gateway: SocketAddr) -> anyhow::Result<String> {
     const COUNT: usize = 4;
-    let began = Instant::now();
+    let began = kit::clock::now();
     let mut stream = TcpStream::connect(gateway).await?;
-    let request = format!("GET /ticks?interval=150ms&count={COUNT} HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "GET /ticks?interval=150ms&count={COUNT} HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await?;
     let (mut text, mut first) = (String::new(), None);
     let reading = async {
@@ -106,7 +117,11 @@ async fn ticks(gateway: SocketAddr) -> anyhow::Result<String> {
     let events = text.matches("data:").count();
     ensure!(events == COUNT, "{events} events");
     ensure!(first * 2 < last, "the first event came after {first:?} of {last:?}");
-    Ok(format!("{events} events, the first after {} ms, the last after {} ms", first.as_millis(), last.as_millis()))
+    Ok(format!(
+        "{events} events, the first after {} ms, the last after {} ms",
+        first.as_millis(),
+        last.as_millis()
+    ))
 }
 
 async fn chat(gateway: SocketAddr) -> anyhow::Result<String> {
@@ -115,10 +130,19 @@ async fn chat(gateway: SocketAddr) -> anyhow::Result<String> {
     Ok(format!("101, \"Tidegate \u{2713}\" came back as \"{back}\""))
 }
 
-async fn problem(gateway: SocketAddr, path: &str, status: u16, fault: &str) -> anyhow::Result<String> {
+async fn problem(
+    gateway: SocketAddr,
+    path: &str,
+    status: u16,
+    fault: &str,
+) -> anyhow::Result<String> {
     let answer = get(gateway, path).await?;
     let kind = answer.header("content-type").unwrap_or_default();
-    ensure!(answer.status == status && kind == "application/problem+json", "{} {kind}", answer.status);
+    ensure!(
+        answer.status == status && kind == "application/problem+json",
+        "{} {kind}",
+        answer.status
+    );
     ensure!(answer.body.contains(fault), "{}", answer.body);
     Ok(format!("{status}, problem+json says {fault}"))
 }
@@ -132,7 +156,9 @@ async fn smuggled(gateway: SocketAddr) -> anyhow::Result<String> {
 
 async fn metrics(admin: SocketAddr) -> anyhow::Result<String> {
     let answer = get(admin, "/metrics").await?;
-    let line = answer.body.lines().find(|l| l.starts_with("tidegate_requests_total") && l.contains("\"echo\"") && l.contains("2xx"));
+    let line = answer.body.lines().find(|l| {
+        l.starts_with("tidegate_requests_total") && l.contains("\"echo\"") && l.contains("2xx")
+    });
     match line {
         Some(line) => Ok(line.to_owned()),
         None => bail!("no requests are counted for route echo"),
