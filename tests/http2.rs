@@ -419,6 +419,28 @@ fn a_client_that_does_not_read_holds_up_nobody_else() {
 }
 
 #[test]
+fn a_client_that_takes_nothing_is_left() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            if request.target() != "/flood" {
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                continue;
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 200000000\r\n\r\n");
+            while peer.try_send([0; 50_000]) {}
+        }
+    });
+    let gateway = Plain { listener: "timeout: { body: 200ms }", ..Plain::default() }.start(&origin);
+    let client = open(&gateway);
+    let mut sender = client.sender.clone();
+    let request = Request::get("http://a.test/flood").body(full("")).unwrap();
+    let flood = client.block_on(sender.send_request(request)).unwrap();
+    until("the origin is told", || origin.open() == 0);
+    assert!(client.block_on(whole(flood)).is_err(), "it looks whole");
+    assert_eq!(client.get("http://a.test/other").body, "ok");
+}
+
+#[test]
 fn idle_connections_are_closed() {
     let origin = Origin::saying("ok");
     let listener = "timeout: { idle: 100ms, head: 200ms }";

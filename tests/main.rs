@@ -26,6 +26,7 @@ mod reload;
 mod routing;
 mod scale;
 mod shutdown;
+mod streaming;
 mod telemetry;
 mod upgrades;
 mod upstreams;

@@ -83,6 +83,7 @@ fn without_the_option_the_header_is_no_request() {
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     wire.send("PROXY TCP4 203.0.113.7 192.0.2.2 8080 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(wire.read_reply().status(), 400);
+    assert!(wire.next_head().is_none_or(|head| head.status() == 400));
+    wire.read_to_end();
     assert_eq!(origin.accepted(), 0);
 }

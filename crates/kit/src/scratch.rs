@@ -4,7 +4,7 @@
 //! bytes are built in another, and only what is left over is kept per connection. A lent buffer comes back when its
 //! guard drops; asking again meanwhile gives a fresh one, so nesting is harmless.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 /// What one read takes at the most, and the size at which building output stops for a write.
@@ -14,11 +14,9 @@ pub const SCRATCH_BYTES: usize = 128 * 1024;
 /// A scratch buffer that grew past this is given back to the allocator instead of being kept.
 const KEPT_BYTES_MAX: usize = 4 * SCRATCH_BYTES;
 
-/// How many scratch buffers a thread keeps: one to read into, one to build into, one for nesting.
-const KEPT_MAX: usize = 3;
-
 thread_local! {
-    static KEPT: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Two buffers, one to read into and one to build into. An empty one is lent out, or was never made.
+    static KEPT: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
 }
 
 /// An empty buffer of at least [`SCRATCH_BYTES`] capacity, lent by the thread.
@@ -26,8 +24,14 @@ pub struct Scratch(Vec<u8>);
 
 /// Lends a buffer. It is empty.
 pub fn lend() -> Scratch {
-    let kept = KEPT.with_borrow_mut(Vec::pop);
-    Scratch(kept.unwrap_or_else(|| Vec::with_capacity(SCRATCH_BYTES)))
+    let kept = KEPT.with(|[first, second]| match first.take() {
+        taken if taken.capacity() > 0 => taken,
+        _ => second.take(),
+    });
+    match kept.capacity() {
+        0 => Scratch(Vec::with_capacity(SCRATCH_BYTES)),
+        _ => Scratch(kept),
+    }
 }
 
 impl Deref for Scratch {
@@ -51,9 +55,11 @@ impl Drop for Scratch {
             return;
         }
         buffer.clear();
-        KEPT.with_borrow_mut(|kept| {
-            if kept.len() < KEPT_MAX {
-                kept.push(buffer);
+        KEPT.with(|[first, second]| {
+            // Whichever place is empty; a third buffer is freed.
+            let displaced = first.replace(buffer);
+            if displaced.capacity() > 0 {
+                drop(second.replace(displaced));
             }
         });
     }

@@ -43,6 +43,15 @@ impl Wire {
         Poll::Ready(Ok(read))
     }
 
+    /// Pending if nothing can be read, without asking the system; the task is woken when that changes. Ready means no more
+    /// than that it is worth reading.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Wire::Plain(stream) => stream.poll_read_ready(cx).map(|_ready| ()),
+            Wire::Wrapped(_) => Poll::Ready(()),
+        }
+    }
+
     /// Writes what the peer takes of `bytes` from `*sent` on; ready when all of it is sent and flushed.
     pub fn poll_send(
         &mut self,

@@ -151,6 +151,7 @@ impl Client {
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.decoder.is_done() && !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX
         {
+            ready!(self.wire.poll_readable(cx));
             let mut ahead = scratch::lend();
             match ready!(self.wire.poll_read_into(cx, &mut ahead, SCRATCH_BYTES)) {
                 Ok(0) => self.half_closed = true,

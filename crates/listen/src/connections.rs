@@ -60,6 +60,14 @@ impl Door {
         self.listener.borrow().clone()
     }
 
+    /// Brings `known` up to date, where it is not.
+    pub(crate) fn refresh(&self, known: &mut Arc<Listener>) {
+        let current = self.listener.borrow();
+        if !Arc::ptr_eq(&current, known) {
+            known.clone_from(&current);
+        }
+    }
+
     pub(crate) fn set_listener(&self, listener: Arc<Listener>) {
         self.listener.replace(listener);
     }

@@ -10,19 +10,23 @@ thread_local! {
 
 /// Appends `Date: ...` with its line end.
 pub(crate) fn write_to(out: &mut Vec<u8>) {
-    NOW.with_borrow_mut(|(second, line)| {
-        let now = clock::wall().as_secs();
-        if *second != now {
-            *second = now;
-            *line = format!("Date: {}\r\n", imf_fixdate(now));
-        }
-        out.extend_from_slice(line.as_bytes());
+    with(|date| {
+        out.extend_from_slice(b"Date: ");
+        out.extend_from_slice(date.as_bytes());
+        out.extend_from_slice(b"\r\n");
     });
 }
 
-/// The value alone.
-pub(crate) fn value() -> String {
-    imf_fixdate(clock::wall().as_secs())
+/// Hands out the value alone.
+pub(crate) fn with<R>(use_it: impl FnOnce(&str) -> R) -> R {
+    NOW.with_borrow_mut(|(second, date)| {
+        let now = clock::wall().as_secs();
+        if *second != now {
+            *second = now;
+            *date = imf_fixdate(now);
+        }
+        use_it(date)
+    })
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7). Days to a date as in Howard Hinnant's civil_from_days.

@@ -103,7 +103,7 @@ pub(crate) async fn serve(wire: Wire, connection: Connection) -> Option<(Wire, C
 impl H1 {
     /// Waits for the next head.
     async fn next(&mut self) -> Next {
-        self.listener = self.connection.place.door.listener();
+        self.connection.place.door.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
         let wait = if self.first { timeout.head } else { timeout.idle };
         self.client.borrow_mut().alarm.set(clock::now(), wait);
@@ -187,7 +187,9 @@ impl H1 {
             }
             // What names no HTTP at all, where HTTP/2 may be spoken without being asked, is a bad preface: such a client would
             // read a 400 as frames (RFC 9113, 3.4).
-            Err(http1::Error::RequestLine) if self.may_be_http2() => Some(Next::Close),
+            Err(http1::Error::RequestLine) if self.may_be_http2() && !names_http(input) => {
+                Some(Next::Close)
+            }
             Err(error) => Some(Next::Refused(refusal(&error))),
         }
     }
@@ -399,6 +401,12 @@ impl H1 {
         };
         let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
     }
+}
+
+/// Whether the first line says that it means HTTP, however badly.
+fn names_http(input: &[u8]) -> bool {
+    let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
+    line.windows(5).any(|part| part == b"HTTP/")
 }
 
 /// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2).

@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::accept::Connection;
 use crate::date;
+use crate::streams::{Stream, Streams};
 
 /// What a client that knows beforehand begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -55,39 +56,42 @@ pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
 /// Serves a connection to its end.
 pub(crate) async fn serve(wire: Wire, connection: Connection) {
     let listener = connection.place.door.listener();
-    let streams = Rc::new(Cell::new(0usize));
+    let streams = Streams::new(listener.timeout.body);
     let connection = Rc::new(connection);
     let service = service_fn({
         let (connection, listener, streams) =
             (connection.clone(), listener.clone(), streams.clone());
-        move |request| {
-            let stream = Stream::begin(streams.clone());
-            exchange(connection.clone(), listener.clone(), stream, request)
-        }
+        move |request| exchange(connection.clone(), listener.clone(), streams.begin(), request)
     });
-    let builder = builder(&listener);
+    let builder = builder(&listener, streams.clone());
     let mut http2 = pin!(builder.serve_connection(TokioIo::new(wire), service));
     let mut idle = Alarm::default();
     let mut leaving = false;
     let ended = poll_fn(|cx| {
-        if let Poll::Ready(ended) = http2.as_mut().poll(cx) {
-            return Poll::Ready(ended);
-        }
-        let rung = poll_idle(cx, &mut idle, &streams, &listener).is_ready();
-        if !leaving && (rung || connection.place.is_closing(cx.waker())) {
+        loop {
+            if let Poll::Ready(ended) = http2.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            let rung = poll_idle(cx, &mut idle, &streams, &listener).is_ready();
+            if leaving {
+                // A client that does not take the end of its last reply does not hold the connection.
+                return if rung { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            if !rung && !connection.place.is_closing(cx.waker()) {
+                return Poll::Pending;
+            }
             leaving = true;
+            idle.clear();
             http2.as_mut().graceful_shutdown();
-            return http2.as_mut().poll(cx);
         }
-        Poll::Pending
     });
     if let Err(e) = ended.await {
         tracing::debug!(listener = listener.name, "HTTP/2 connection: {e}");
     }
 }
 
-fn builder(listener: &Listener) -> Builder<OnThisThread> {
-    let mut builder = Builder::new(OnThisThread);
+fn builder(listener: &Listener, streams: Streams) -> Builder<Streams> {
+    let mut builder = Builder::new(streams);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(listener.limits.streams_max)
@@ -105,32 +109,16 @@ fn builder(listener: &Listener) -> Builder<OnThisThread> {
 fn poll_idle(
     cx: &mut Context<'_>,
     idle: &mut Alarm,
-    streams: &Cell<usize>,
+    streams: &Streams,
     listener: &Listener,
 ) -> Poll<()> {
-    match (streams.get(), idle.is_set()) {
+    match (streams.open(), idle.is_set()) {
         (0, true) => {}
         (0, false) => idle.set(clock::now(), listener.timeout.idle),
         (_, true) => idle.clear(),
         (_, false) => {}
     }
     idle.poll(cx)
-}
-
-/// Counts a stream as long as it lives.
-struct Stream(Rc<Cell<usize>>);
-
-impl Stream {
-    fn begin(streams: Rc<Cell<usize>>) -> Stream {
-        streams.set(streams.get() + 1);
-        Stream(streams)
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
 }
 
 async fn exchange(
@@ -209,7 +197,7 @@ fn copy_lines(
         if !http1::is_host(authority.as_bytes()) {
             return Err(message::InvalidLine);
         }
-        head.headers.add("Host", authority.as_bytes())?;
+        head.headers.add_known("Host", authority.as_bytes());
     }
     for (name, value) in headers {
         match *name {
@@ -218,7 +206,7 @@ fn copy_lines(
                 return Err(message::InvalidLine);
             }
             http::header::COOKIE => {}
-            _ => head.headers.add(name.as_str(), value.as_bytes())?,
+            _ => head.headers.add_known(name.as_str(), value.as_bytes()),
         }
     }
     let crumbs: Vec<&[u8]> =
@@ -330,11 +318,12 @@ fn response(
         ended: false,
         trailers: None,
         account,
-        _stream: stream,
+        stream,
         waiting: None,
     });
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    headers.reserve(reply.head.headers.len() + 2);
     for (name, value) in reply.head.headers.iter() {
         if let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
@@ -343,7 +332,7 @@ fn response(
         }
     }
     if !headers.contains_key(http::header::DATE)
-        && let Ok(date) = HeaderValue::from_str(&date::value())
+        && let Ok(date) = date::with(HeaderValue::from_str)
     {
         headers.insert(http::header::DATE, date);
     }
@@ -359,7 +348,7 @@ struct ReplyBody {
     ended: bool,
     trailers: Option<HeaderMap>,
     account: Account,
-    _stream: Stream,
+    stream: Stream,
     /// Since when the upstream is waited for.
     waiting: Option<clock::Instant>,
 }
@@ -373,6 +362,7 @@ impl http_body::Body for ReplyBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let me = &mut *self;
+        me.stream.progress.asked_for_a_piece();
         if let Some(since) = me.waiting.take() {
             me.account.ex.upstream_wait += clock::now().duration_since(since);
         }
@@ -391,6 +381,7 @@ impl http_body::Body for ReplyBody {
             };
             if !bytes.is_empty() {
                 me.account.reply_bytes += u64::try_from(bytes.len()).unwrap_or_default();
+                me.stream.progress.handed_out_a_piece();
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
         }
@@ -445,19 +436,6 @@ fn trailers_of(lines: &[u8]) -> Option<HeaderMap> {
         });
         Some(pairs.collect())
     })
-}
-
-/// hyper's streams run on the worker they came to.
-#[derive(Clone)]
-struct OnThisThread;
-
-impl<F> hyper::rt::Executor<F> for OnThisThread
-where
-    F: Future<Output = ()> + 'static,
-{
-    fn execute(&self, future: F) {
-        drop(kit::spawn(future));
-    }
 }
 
 /// A stream whose first bytes were read already.

@@ -14,6 +14,7 @@ mod h2;
 mod proxy_protocol;
 mod reply;
 mod sockets;
+mod streams;
 mod tunnel;
 mod worker;
 

@@ -114,9 +114,9 @@ impl Headers {
         Ok(())
     }
 
-    /// Appends a line whose name is written in the program, and whose value was a header's value before or is made here.
-    /// Checking them again would cost a request more than finding its route.
-    pub fn add_known(&mut self, name: &'static str, value: &[u8]) {
+    /// Appends a line that is known to be good: its name is written in the program or was a header's name before, and so is
+    /// its value. Checking them again would cost a request more than finding its route.
+    pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
     }

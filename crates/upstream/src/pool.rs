@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -29,7 +30,26 @@ struct Idle {
 }
 
 thread_local! {
-    static POOLS: RefCell<HashMap<u64, Rc<Pool>>> = RefCell::default();
+    static POOLS: RefCell<HashMap<u64, Rc<Pool>, BuildHasherDefault<Serial>>> = RefCell::default();
+}
+
+/// Serials are counted, so they spread by themselves and nobody outside chooses them.
+#[derive(Default)]
+struct Serial(u64);
+
+impl Hasher for Serial {
+    fn finish(&self) -> u64 {
+        // The table looks at the top bits as well as at the bottom ones.
+        self.0 ^ self.0.rotate_left(57)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, serial: u64) {
+        self.0 = self.0.rotate_left(8) ^ serial;
+    }
 }
 
 impl Upstream {
