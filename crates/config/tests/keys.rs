@@ -319,7 +319,7 @@ fn every_key() {
                   "breaker": {
                     "connections": 10,
                     "requests": 20,
-                    "pending": 0
+                    "pending": 1
                   },
                   "pool": {
                     "idle_max": 0
