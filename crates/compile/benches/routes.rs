@@ -1,10 +1,11 @@
-//! 5,000 routes: reading them, compiling them, and compiling them again with nothing changed.
+//! 5,000 routes: reading them, compiling them, compiling them again with nothing changed, and finding one for a request.
 //!
-//! `cargo bench -p compile` prints the times; each has to stay well below a second.
+//! `cargo bench -p compile` prints the times; each has to stay well below a second, and finding below a microsecond.
 
 use std::path::Path;
 
 use config::Loaded;
+use message::{Protocol, RequestHead};
 use plan::telemetry::Telemetry;
 
 fn main() {
@@ -30,6 +31,18 @@ fn compile_again(bencher: divan::Bencher<'_, '_>) {
     let (loaded, telemetry) = (loaded(), Telemetry::new(2));
     let first = compile::compile(&loaded, None, &telemetry).map(|compiled| compiled.plan).ok();
     bencher.bench_local(|| compile::compile(&loaded, first.as_ref(), &telemetry).map(drop));
+}
+
+#[divan::bench]
+fn find(bencher: divan::Bencher<'_, '_>) {
+    let Ok(compiled) = compile::compile(&loaded(), None, &Telemetry::new(1)) else { return };
+    let table = compiled.plan.table;
+    let mut head =
+        RequestHead::new(Protocol::Http11, b"GET", b"/team7/service3707/42/orders?page=2");
+    head.headers.add_known("Host", b"h7.example.com");
+    let found = table.find(&head, head.path()).map(|found| found.route.name.clone());
+    assert_eq!(found.as_deref(), Some("r3707"));
+    bencher.bench_local(|| table.find(divan::black_box(&head), head.path()).is_some());
 }
 
 fn loaded() -> Loaded {
