@@ -127,6 +127,13 @@ impl ReplyHead {
         ReplyHead { status, headers: Headers::copied(bytes, lines), reason: Some((status, reason)) }
     }
 
+    /// A stream of events: it has no end worth waiting for, and may be silent for as long as it likes.
+    pub fn is_event_stream(&self) -> bool {
+        const NAME: &[u8] = b"text/event-stream";
+        let content_type = self.headers.get("content-type").unwrap_or_default();
+        content_type.get(..NAME.len()).is_some_and(|front| front.eq_ignore_ascii_case(NAME))
+    }
+
     /// The upstream's own reason phrase, or the standard one once the status is another.
     pub fn reason(&self) -> &[u8] {
         match self.reason {

@@ -105,8 +105,7 @@ impl Head for ReplyHead {
     }
 
     fn is_endless(&self) -> bool {
-        let content_type = self.headers.get("content-type").unwrap_or_default();
-        content_type.to_ascii_lowercase().starts_with(b"text/event-stream")
+        self.is_event_stream()
     }
 }
 

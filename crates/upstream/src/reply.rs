@@ -61,7 +61,8 @@ pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
         return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
-    let endless = begun.head.headers.get("content-type").is_some_and(is_event_stream);
+    // That the client of such a stream has gone is noticed on the other side.
+    let endless = begun.head.is_event_stream();
     let incoming = Incoming {
         reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
         timeout: (!endless).then_some(hold.timeout),
@@ -71,12 +72,6 @@ pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
         ahead: begun.ahead,
     };
     Reply { head: begun.head, body: incoming.body(hold, now), tunnel: None }
-}
-
-/// Such a stream may be silent for as long as it likes; that its client has gone is noticed on the other side.
-fn is_event_stream(content_type: &[u8]) -> bool {
-    let name = b"text/event-stream";
-    content_type.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name))
 }
 
 impl Incoming {
