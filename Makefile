@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test fmt tidy conformance bench bench-peers h2spec fuzz schema deny
+.PHONY: help setup setup-tests demo run test fmt tidy conformance differential bench bench-peers h2spec fuzz schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -11,13 +11,16 @@ help: ## what can be made
 setup: ## install what is missing (Debian); quick when nothing is
 	@scripts/setup.sh
 
+setup-tests: ## and what tests compare with or speak to
+	@scripts/setup.sh tests
+
 demo: setup ## build, start a gateway with backends, send requests through, print what happened
 	@scripts/demo.sh $(ARGS)
 
 run: setup ## build and serve examples/gateway
 	cargo run --release -p tidegate -- run examples/gateway/tidegate.yaml
 
-test: setup ## everything a change must pass, as CI runs it
+test: setup-tests ## everything a change must pass, as CI runs it
 	@scripts/test.sh
 
 fmt: ## format all Rust
@@ -26,8 +29,11 @@ fmt: ## format all Rust
 tidy: ## the rules a program can check
 	cargo xtask tidy
 
-conformance: setup ## the HTTP/1 pack of foreign tests; PACKS=FOLDER says where packs are
+conformance: setup ## the packs of foreign tests, whole; PACKS=FOLDER says where they are, SUITES="xml xsd" runs only those
 	@scripts/conformance.sh $(ARGS)
+
+differential: setup-tests ## the XML engine beside libxml2, libxslt, Xerces-J and Saxon 6.5; ARGS="--rounds N --seed N"
+	@scripts/differential.sh $(ARGS)
 
 bench: setup ## micro benches
 	cargo bench --workspace --bench '*' $(ARGS)

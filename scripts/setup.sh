@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
-# Measuring and fuzzing install their own tools: bench/setup.sh, scripts/fuzz.sh.
+# `setup.sh tests` also installs what tests compare with or speak to. Measuring and fuzzing install their own tools:
+# bench/setup.sh, scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
@@ -10,6 +11,13 @@ command -v make >/dev/null 2>&1 || missing+=(make)
 # cargo talks to crates.io over TLS and believes the system's authorities.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
   missing+=(ca-certificates)
+
+if [ "${1:-}" = tests ]; then
+  # The XML engine is compared with these two, and limits are shared through the third.
+  command -v xmllint >/dev/null 2>&1 || missing+=(libxml2-utils)
+  command -v xsltproc >/dev/null 2>&1 || missing+=(xsltproc)
+  command -v redis-server >/dev/null 2>&1 || missing+=(redis-server)
+fi
 
 if [ "${#missing[@]}" -gt 0 ]; then
   say "installing ${missing[*]}"

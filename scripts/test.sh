@@ -19,13 +19,23 @@ fuzz_targets() {
   cargo check --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz" --locked
 }
 
-conformance() {
+# One suite of foreign tests, or a slice of it: what follows the name goes to the runner.
+suite() {
   local archive
-  if archive=$(pack http1); then
-    cargo xtask conformance http1 "$archive"
+  if archive=$(pack "$1"); then
+    cargo xtask conformance "$1" "$archive" "${@:2}"
   else
-    say "SKIPPED: http1.tar.gz is not on this machine; TIDEGATE_PACKS=FOLDER says where packs are"
+    say "SKIPPED: $1.tar.gz is not on this machine; TIDEGATE_PACKS=FOLDER says where packs are"
   fi
+}
+
+conformance() {
+  suite http1
+  suite xml
+  suite xslt10
+  suite xsd --slice
+  suite wsdl
+  suite jose
 }
 
 tests() {

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod conformance;
+mod differential;
 mod tidy;
 
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ usage: cargo xtask TASK [ARGUMENTS]
 
 tasks:
   conformance SUITE PACK   run a pack of foreign tests; `cargo xtask conformance --help`
+  differential             the XML engine beside others, on random documents; see `make differential`
   tidy                     the rules of ARCHITECTURE.md and STYLE.md that a program can check
 ";
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["conformance", rest @ ..] => conformance::run(rest),
+        ["differential", rest @ ..] => differential::run(rest),
         ["tidy", rest @ ..] => tidy::run(rest),
         ["--help" | "-h" | "help"] => {
             print!("{HELP}");

@@ -164,7 +164,12 @@ impl Connection {
                     match request.split_at(head_bytes) {
                         (_, []) => self.send(fixed, &[])?,
                         (_, body) => {
-                            self.send(&head(body.len(), "application/octet-stream"), body)?
+                            // Who validates replies has to be told that this is JSON.
+                            let kind = match body.first() {
+                                Some(b'{') => "application/json",
+                                _ => "application/octet-stream",
+                            };
+                            self.send(&head(body.len(), kind), body)?
                         }
                     }
                     bytes = rest;

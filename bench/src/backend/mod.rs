@@ -6,15 +6,18 @@
 
 pub mod amount;
 mod body;
+mod calculator;
 mod echo;
 pub mod fast_echo;
 mod httpbin;
+mod interceptor;
 mod reverse;
 mod serve;
 mod sse;
 mod thread;
 mod tls;
 
+pub use interceptor::Answers;
 pub use serve::serve;
 pub use thread::{Backend, spawn_thread};
 pub use tls::{Certificate, Tls};
@@ -34,6 +37,10 @@ pub enum Kind {
     Sse,
     /// A WebSocket that sends each message back reversed.
     Reverse,
+    /// A SOAP service that computes.
+    Calculator,
+    /// An interceptor service, as Choreo Connect calls it.
+    Interceptor,
 }
 
 /// How a backend listens and behaves.
@@ -49,11 +56,14 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// HTTP/2 by ALPN on TLS and by prior knowledge on plain TCP, beside HTTP/1.
     pub http2: bool,
+    /// What an interceptor says; the others have no use for it.
+    pub answers: Answers,
 }
 
 impl Kind {
     /// Every kind, in the order `--help` lists them.
-    pub const ALL: [Self; 4] = [Self::Echo, Self::Httpbin, Self::Sse, Self::Reverse];
+    pub const ALL: [Self; 6] =
+        [Self::Echo, Self::Httpbin, Self::Sse, Self::Reverse, Self::Calculator, Self::Interceptor];
 
     /// The word for it on the command line.
     #[must_use]
@@ -63,6 +73,8 @@ impl Kind {
             Self::Httpbin => "httpbin",
             Self::Sse => "sse",
             Self::Reverse => "reverse",
+            Self::Calculator => "calculator",
+            Self::Interceptor => "interceptor",
         }
     }
 }
@@ -86,6 +98,7 @@ impl Default for Options {
             delay: Duration::ZERO,
             tls: None,
             http2: true,
+            answers: Answers::default(),
         }
     }
 }

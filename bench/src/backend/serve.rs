@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::body::Reply;
-use super::{Kind, Options, echo, httpbin, reverse, sse};
+use super::{Answers, Kind, Options, calculator, echo, httpbin, interceptor, reverse, sse};
 
 /// Above any load a laptop's demo or test opens; the next one is closed at once.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -64,15 +64,21 @@ pub async fn serve(
 struct Origin {
     kind: Kind,
     name: Option<HeaderValue>,
+    /// `X_SOAP_REGION` of the environment, which tells calculators apart.
+    region: HeaderValue,
     delay: Duration,
     http2: bool,
+    answers: Answers,
 }
 
 impl Origin {
     fn new(kind: Kind, options: &Options) -> io::Result<Self> {
         let name = options.name.as_deref().map(HeaderValue::from_str).transpose();
         let name = name.map_err(io::Error::other)?;
-        Ok(Self { kind, name, delay: options.delay, http2: options.http2 })
+        let region = std::env::var("X_SOAP_REGION").unwrap_or_else(|_| "soap1".to_owned());
+        let region = HeaderValue::from_str(&region).map_err(io::Error::other)?;
+        let answers = options.answers.clone();
+        Ok(Self { kind, name, region, delay: options.delay, http2: options.http2, answers })
     }
 
     /// A connection that fails concerns only its client, who sees it; there is nothing to report.
@@ -130,6 +136,8 @@ impl Origin {
             Kind::Httpbin => httpbin::answer(request, client).await,
             Kind::Sse => sse::answer(&request),
             Kind::Reverse => reverse::answer(&mut request, upgrade),
+            Kind::Calculator => calculator::answer(request, &self.region).await,
+            Kind::Interceptor => interceptor::answer(request, &self.answers).await,
         };
         if let Some(name) = &self.name {
             reply.headers_mut().insert(HeaderName::from_static("x-backend"), name.clone());

@@ -4,7 +4,7 @@ use crate::page;
 use crate::problem::Problem;
 use crate::text::Text;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use control::{Control, Failure, Outcome, view};
@@ -81,6 +81,49 @@ pub(crate) async fn routes(State(control): Controlled) -> Json<Value> {
 
 pub(crate) async fn upstreams(State(control): Controlled) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
+}
+
+/// The tokens that are refused whatever they say.
+pub(crate) async fn revoked(State(control): Controlled) -> Json<Value> {
+    Json(view::revoked(&control.plan()))
+}
+
+/// Refuses a token from now on.
+pub(crate) async fn revoke(
+    State(control): Controlled,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    let unusable = |why: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why);
+    let asked: Value = serde_json::from_str(&text).unwrap_or_default();
+    let id = asked.get("jti").and_then(Value::as_str);
+    let id = id.ok_or_else(|| unusable("Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`."))?;
+    let until = match asked.get("until") {
+        None => None,
+        Some(until) => {
+            Some(until.as_u64().ok_or_else(|| unusable("`until` is a time in whole seconds."))?)
+        }
+    };
+    match control.revoke(id, until) {
+        Ok(until) => Ok(Json(json!({ "jti": id, "until": until }))),
+        Err(why) => Err(unusable(&why)),
+    }
+}
+
+/// Takes a token back.
+pub(crate) async fn take_back(
+    State(control): Controlled,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    match control.take_back(&id) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Problem::new(StatusCode::NOT_FOUND, "That token is not revoked.")),
+    }
+}
+
+/// The public keys of the tokens that the gateway signs.
+pub(crate) async fn own_keys(State(control): Controlled) -> Response {
+    let keys = control.plan().own_keys.to_string();
+    ([(header::CONTENT_TYPE, "application/jwk-set+json")], keys).into_response()
 }
 
 /// The description of this API.

@@ -27,6 +27,9 @@ pub(crate) fn document() -> Value {
             "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
+            "/revoked": { "get": read("revoked", "The tokens that are refused whatever they say", "application/json"), "post": revoke() },
+            "/revoked/{jti}": { "delete": take_back() },
+            "/.well-known/jwks.json": { "get": read("ownKeys", "The public keys of the tokens that the gateway signs", "application/jwk-set+json") },
             "/openapi.json": { "get": read("openapi", "This document", "application/json") },
             "/schema.json": { "get": read("schema", "The schema of the configuration, for editors", "application/schema+json") },
         },
@@ -52,6 +55,42 @@ fn ready() -> Value {
         "responses": {
             "200": { "description": "They should", "content": { "application/json": {} } },
             "503": problem("They should not; `detail` says why"),
+        },
+    })
+}
+
+fn revoke() -> Value {
+    let schema = json!({
+        "type": "object",
+        "required": ["jti"],
+        "properties": {
+            "jti": { "type": "string", "minLength": 1, "description": "What the token says in `jti`" },
+            "until": { "type": "integer", "minimum": 0, "description": "When the token ends by itself, in seconds since 1970; in a year if absent" },
+        },
+    });
+    json!({
+        "operationId": "revoke",
+        "summary": "Refuse a token from now on",
+        "requestBody": { "required": true, "content": { "application/json": { "schema": schema } } },
+        "responses": {
+            "200": { "description": "It is refused", "content": { "application/json": { "schema": schema } } },
+            "400": problem("The body is not UTF-8 text"),
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "413": problem("The body is too large"),
+            "422": problem("The body says no token, or there are too many"),
+        },
+    })
+}
+
+fn take_back() -> Value {
+    json!({
+        "operationId": "takeBack",
+        "summary": "Believe a token again",
+        "parameters": [{ "name": "jti", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "responses": {
+            "204": { "description": "It is believed again" },
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "404": problem("It was not refused"),
         },
     })
 }

@@ -1,11 +1,11 @@
 //! The list of paths. Whoever adds one describes it in `openapi.json` too; a test compares the two.
 
 use crate::answer;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 11] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 14] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -16,6 +16,9 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 11] {
         ("/plan", get(answer::plan)),
         ("/routes", get(answer::routes)),
         ("/upstreams", get(answer::upstreams)),
+        ("/revoked", get(answer::revoked).post(answer::revoke)),
+        ("/revoked/{jti}", delete(answer::take_back)),
+        ("/.well-known/jwks.json", get(answer::own_keys)),
         ("/openapi.json", get(answer::openapi)),
         ("/schema.json", get(answer::schema)),
     ]

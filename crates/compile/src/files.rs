@@ -47,6 +47,7 @@ pub(crate) fn pair(
         names: Vec::new(),
         versions: vec![Version::Tls13],
         client_ca: None,
+        client_optional: false,
         http2: false,
     };
     match Server::new(&spec) {

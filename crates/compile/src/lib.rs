@@ -9,11 +9,16 @@
 
 #![forbid(unsafe_code)]
 
+mod apis;
 mod explain;
+mod facts;
 mod files;
+mod issuers;
 mod listeners;
+mod making;
 mod names;
 mod paths;
+mod policies;
 mod policy;
 mod routes;
 mod upstreams;
@@ -26,6 +31,8 @@ use config::{At, Config, Loaded, LogFormat, LogPath, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
+
+use making::Making;
 
 pub use explain::{explain, explain_request};
 
@@ -48,10 +55,14 @@ pub fn compile(
 ) -> Result<Compiled, Report> {
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
+    let config = &*apis::expand(config, &mut report);
 
     let listeners = listeners::compile(config, &mut report);
-    let upstreams = upstreams::compile(config, &mut report);
-    let routes = routes::check(config, &mut report);
+    let mut upstreams = upstreams::compile(config, &mut report);
+    let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams);
+    making.tokens = issuers::Tokens::new(previous);
+    issuers::compile(config, &mut making, telemetry, &mut report);
+    let routes = routes::check(config, &mut making, &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);
@@ -59,13 +70,20 @@ pub fn compile(
         return Err(report);
     }
 
+    let (revoked, own_keys) = (making.tokens.revoked.clone(), making.tokens.publish());
+    upstreams.extend(making.made());
     let upstreams = upstreams::build(upstreams, previous, telemetry);
+    let (kept, background) = making.finish(&upstreams);
     let (table, warnings) = routes::build(routes, &upstreams, telemetry, report)?;
     let plan = Plan {
         generation: previous.map_or(1, |plan| plan.generation + 1),
         listeners: listeners::build(listeners, previous),
         upstreams,
         table,
+        background,
+        kept,
+        revoked,
+        own_keys,
         workers,
         drain: config.shutdown.drain,
         admin,

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use config::{At, Config, ListenerLimits, ListenerTls, Report, Size, Spanned, TlsVersion};
+use config::{
+    At, ClientAuthMode, Config, ListenerLimits, ListenerTls, Report, Size, Spanned, TlsVersion,
+};
 use plan::{Limits, Listener, Plan, Timeouts};
 
 use crate::{files, kept, names};
@@ -120,7 +122,14 @@ fn server(tls: &ListenerTls, http2: bool, report: &mut Report) -> Option<tls::Se
             Some((pattern?.to_string(), pair?))
         })
         .collect();
-    let client_ca = tls.client_ca.as_ref().map(|ca| (ca.at, files::read(ca, report)));
+    if let (Some(ca), Some(_)) = (&tls.client_ca, &tls.client_auth) {
+        let what = "`client_ca` and `client_auth` both say which clients to believe";
+        report.error(ca.at, what, "keep `client_auth`");
+    }
+    let client_auth = tls.client_auth.as_ref();
+    let client_optional = client_auth.is_some_and(|auth| auth.mode == ClientAuthMode::Request);
+    let client_ca = client_auth.map(|auth| &auth.ca).or(tls.client_ca.as_ref());
+    let client_ca = client_ca.map(|ca| (ca.at, files::read(ca, report)));
     let spec = tls::ServerSpec {
         default: default?,
         names: pairs.into_iter().collect::<Option<_>>()?,
@@ -129,6 +138,7 @@ fn server(tls: &ListenerTls, http2: bool, report: &mut Report) -> Option<tls::Se
             Some((_, pem)) => Some(pem.clone()?),
             None => None,
         },
+        client_optional,
         http2,
     };
     if spec.versions.is_empty() {

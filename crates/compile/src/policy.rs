@@ -1,19 +1,73 @@
 //! `policies` to policies: one arm for each kind.
 
-use config::{HeadersEdit, Report, Spanned};
+use config::{Config, HeadersEdit, Report, Spanned};
 use policies::headers::{self, Edits};
 
+use crate::making::Making;
 use crate::names;
+use crate::policies as made;
+
+/// Where a policy stands.
+pub(crate) struct Place<'a, 'p> {
+    /// The route's name.
+    pub(crate) route: &'a str,
+    pub(crate) config: &'a Config,
+    /// The route itself, as written.
+    pub(crate) of: &'a config::Route,
+    pub(crate) making: &'a mut Making<'p>,
+    /// Names of the upstreams that policies of the route may send an exchange to; a policy notes the index.
+    pub(crate) diversions: &'a mut Vec<String>,
+}
+
+impl Place<'_, '_> {
+    /// The index of an upstream among the route's diversions.
+    pub(crate) fn diversion(&mut self, upstream: &str) -> usize {
+        let known = self.diversions.iter().position(|name| name == upstream);
+        known.unwrap_or_else(|| {
+            self.diversions.push(upstream.to_owned());
+            self.diversions.len() - 1
+        })
+    }
+}
 
 /// Builds one policy. What is wrong with it is in the report, and the plan is not built then.
-pub(crate) fn build(policy: &Spanned<config::Policy>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    policy: &Spanned<config::Policy>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     match &policy.value {
         config::Policy::Headers(keys) => {
             let request = edits(&keys.request, report);
             refuse_host(&keys.request, report);
             headers::policy(request, edits(&keys.response, report))
         }
+        config::Policy::ApiKey(keys) => whole(made::api_key::build(keys, policy.at, report)),
+        config::Policy::Authorize(keys) => whole(made::authorize::build(keys, report)),
+        config::Policy::BackendJwt(keys) => whole(made::jwt::backend(keys, place, report)),
+        config::Policy::Basic(keys) => made::basic::build(keys, report),
+        config::Policy::Jwks(keys) => made::jwt::jwks(keys, place),
+        config::Policy::Jwt(keys) => made::jwt::build(keys, place, report),
+        config::Policy::MutualTls(keys) => made::mutual_tls::build(keys, policy.at, place, report),
+        config::Policy::RateLimit(keys) => made::rate_limit::build(keys, policy.at, place, report),
+        config::Policy::Concurrency(keys) => made::concurrency::build(keys, place),
+        config::Policy::Cors(keys) => made::cors::build(keys, place, report),
+        config::Policy::Cache(keys) => made::cache::build(keys, place),
+        config::Policy::Compress(keys) => made::compress::build(keys, report),
+        config::Policy::IpRules(keys) => made::ip_filter::build(keys, policy.at, report),
+        config::Policy::Interceptor(keys) => {
+            made::interceptor::build(keys, policy.at, policy.intact, place, report)
+        }
+        config::Policy::OpenApi(keys) => made::openapi::build(keys, place, report),
+        config::Policy::Soap(keys) => made::soap::build(keys, policy.at, place, report),
+        config::Policy::XpathRoute(keys) => made::xpath_route::build(keys, place, report),
+        config::Policy::Xslt(keys) => made::xslt::build(keys, policy.at, place, report),
     }
+}
+
+/// A policy that could not be built was complained about, and nothing is served in its place.
+fn whole(policy: Option<plan::Policy>) -> plan::Policy {
+    policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
 }
 
 fn edits(keys: &HeadersEdit, report: &mut Report) -> Edits {

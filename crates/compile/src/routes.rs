@@ -8,9 +8,11 @@ use config::{At, Config, Map, Match, Report, Respond, Route, RouteHost, Spanned,
 use message::Headers;
 use plan::telemetry::{RouteMetrics, Telemetry};
 use plan::upstreams::{HostSent, Upstream};
-use plan::{Destination, FixedReply, Forward, Matcher, PathSent, Policy, Table, Want};
+use plan::{Destination, Errors, FixedReply, Forward, Matcher, PathSent, Policy, Table, Want};
 
-use crate::{names, paths, policy};
+use crate::making::Making;
+use crate::policy::{self, Place};
+use crate::{facts, names, paths, policies};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -22,6 +24,11 @@ pub(crate) struct Draft<'c> {
     /// Whether another route with an equal match is worth a complaint.
     intact: bool,
     policies: Vec<Policy>,
+    /// Names of other upstreams its policies may send an exchange to.
+    diversions: Vec<String>,
+    errors: Errors,
+    /// Query parameters with credentials.
+    secrets: Box<[String]>,
     /// Nothing where that was complained about.
     end: Option<End<'c>>,
     body_bytes_max: Option<u64>,
@@ -34,14 +41,20 @@ enum End<'c> {
 }
 
 /// Looks at every route by itself and then at all together.
-pub(crate) fn check<'c>(config: &'c Config, report: &mut Report) -> Vec<Draft<'c>> {
+pub(crate) fn check<'c>(
+    config: &'c Config,
+    making: &mut Making<'_>,
+    report: &mut Report,
+) -> Vec<Draft<'c>> {
     if config.routes.is_empty() && !report.has_errors() {
         let help = "write `routes: { NAME: { match: { path: \"/**\" }, upstream: NAME } }`";
         report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
     }
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
-    let drafts: Vec<Draft<'c>> =
-        config.routes.iter().map(|(name, route)| draft(name, route, &upstreams, report)).collect();
+    let routes = config.routes.iter();
+    let drafts: Vec<Draft<'c>> = routes
+        .map(|(name, route)| draft(name, route, config, &upstreams, making, report))
+        .collect();
     // Conflicts are looked for among all routes, also when some of them cannot be built.
     let stand_in = stand_in();
     let routes = drafts.iter().map(|_| stand_in.clone()).collect();
@@ -89,6 +102,13 @@ fn route(
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),
         destination,
+        diversions: draft
+            .diversions
+            .iter()
+            .filter_map(|name| upstreams.get(name.as_str()).map(|upstream| Arc::clone(upstream)))
+            .collect(),
+        errors: draft.errors,
+        secrets: std::mem::take(&mut draft.secrets),
         body_bytes_max: draft.body_bytes_max,
         metrics,
     }))
@@ -101,6 +121,9 @@ fn stand_in() -> Arc<plan::Route> {
         name: String::new(),
         policies: Box::default(),
         destination: Destination::Respond(reply),
+        diversions: Box::default(),
+        errors: Errors::Problem,
+        secrets: Box::default(),
         body_bytes_max: None,
         metrics: Telemetry::new(1).route(""),
     })
@@ -151,7 +174,9 @@ fn complain_of_conflicts(drafts: &[Draft<'_>], conflicts: &[Conflict], report: &
 fn draft<'c>(
     name: &'c Spanned<String>,
     route: &'c Spanned<Route>,
+    config: &'c Config,
     upstreams: &BTreeSet<&str>,
+    making: &mut Making<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
@@ -165,14 +190,45 @@ fn draft<'c>(
             Vec::new()
         }
     };
+    let mut diversions = Vec::new();
+    facts::check(policies, report);
+    let mut place =
+        Place { route: &name.value, config, of: &route.value, making, diversions: &mut diversions };
+    let policies = policies.iter().map(|item| policy::build(item, &mut place, report)).collect();
     Draft {
         name,
         at: matches.at,
         matchers,
         intact: matches.intact,
-        policies: policies.iter().map(|item| policy::build(item, report)).collect(),
+        policies,
+        diversions,
+        errors: errors(&route.value),
+        secrets: secrets(&route.value),
         end: end(name, route, pattern.as_ref(), upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
+    }
+}
+
+/// The query parameters in which its policies look for credentials.
+fn secrets(route: &Route) -> Box<[String]> {
+    let named = |policy: &config::Policy| {
+        let query = if let config::Policy::Jwt(keys) = policy {
+            &keys.query
+        } else if let config::Policy::ApiKey(keys) = policy {
+            &keys.query
+        } else {
+            return None;
+        };
+        query.as_ref().map(|name| name.value.clone())
+    };
+    route.policies.iter().filter_map(|policy| named(&policy.value)).collect()
+}
+
+fn errors(route: &Route) -> Errors {
+    match route.errors {
+        config::Errors::Problem => policies::soap::faults(route),
+        config::Errors::Kong => Errors::Kong { verbose: policies::soap::tells(route) },
+        config::Errors::Wso2 => Errors::Wso2,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use config::{Balance, Config, HashBy, Report, Retry, RetryOn, Spanned, Target, UpstreamTls};
+use config::{
+    Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, UpstreamTls,
+};
 use plan::Plan;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, Settings, TargetSettings, Upstream};
@@ -15,7 +17,8 @@ use crate::{files, paths};
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
-    let used: HashSet<&str> = routes.map(|name| name.value.as_str()).collect();
+    let used = routes.map(|name| name.value.as_str());
+    let used: HashSet<&str> = used.chain(crate::policies::xpath_route::named(config)).collect();
     for (name, _) in config.upstreams.iter().filter(|(name, _)| !used.contains(name.value.as_str()))
     {
         let what = format!("no route ends at the upstream `{}`", name.value);
@@ -51,6 +54,30 @@ pub(crate) fn build(
         .collect()
 }
 
+/// An upstream for a URL that a policy calls: one target, the ordinary bounds, no retries. TLS as `tls` says.
+pub(crate) fn to_url(
+    url: &config::TargetUrl,
+    timeout: settled::Timeouts,
+    tls: &UpstreamTls,
+    report: &mut Report,
+) -> Option<Settings> {
+    let target =
+        TargetSettings { https: url.tls, host: url.host.clone(), port: url.port, weight: 1 };
+    Some(Settings {
+        name: target.url(),
+        targets: vec![target],
+        balance: settled::Balance::RoundRobin,
+        timeout,
+        retry: retry(&Retry::absent()?),
+        health: None,
+        outlier: None,
+        breaker: breaker(&config::Breaker::absent()?),
+        idle_max: count(config::Pool::absent()?.idle_max.get()),
+        dns_refresh: config::Dns::absent()?.refresh.0,
+        tls: Clients::default().of(tls, report)?,
+    })
+}
+
 fn settings(
     name: &str,
     upstream: &config::Upstream,
@@ -59,7 +86,6 @@ fn settings(
 ) -> Option<Settings> {
     check_targets(&upstream.targets, &upstream.tls, report);
     let timeout = &upstream.timeout;
-    let breaker = &upstream.breaker;
     let health = upstream.health.as_ref().map(|health| self::health(health, report));
     Some(Settings {
         name: name.to_owned(),
@@ -77,11 +103,7 @@ fn settings(
             eject: outlier.eject.0,
             max_ejected_percent: outlier.max_ejected_percent.get(),
         }),
-        breaker: settled::Breaker {
-            connections: breaker.connections.get(),
-            requests: breaker.requests.get(),
-            pending: breaker.pending.get(),
-        },
+        breaker: self::breaker(&upstream.breaker),
         idle_max: count(upstream.pool.idle_max.get()),
         dns_refresh: upstream.dns.refresh.0,
         tls: clients.of(&upstream.tls, report)?,
@@ -116,10 +138,19 @@ fn target(target: &Target) -> TargetSettings {
     }
 }
 
+fn breaker(breaker: &config::Breaker) -> settled::Breaker {
+    settled::Breaker {
+        connections: breaker.connections.get(),
+        requests: breaker.requests.get(),
+        pending: breaker.pending.get(),
+    }
+}
+
 fn balance(balance: &Balance) -> settled::Balance {
     match balance {
         Balance::RoundRobin => settled::Balance::RoundRobin,
         Balance::LeastRequests => settled::Balance::LeastRequests,
+        Balance::Failover => settled::Balance::Failover,
         Balance::Hash(by) => settled::Balance::Hash(match by {
             HashBy::Client => HashKey::Client,
             HashBy::Path => HashKey::Path,

@@ -153,6 +153,7 @@ fn the_whole_in_words() {
               refresh: 5s
             tls:
               verify: true
+        issuers: {}
         routes:
           orders:
             match:
@@ -168,6 +169,7 @@ fn the_whole_in_words() {
             policies:
               - { headers: { request: { set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { set: {}, add: {}, remove: [] } } }
               - { headers: { request: { set: {}, add: {}, remove: [] }, response: { set: {}, add: {}, remove: [] } } }
+            errors: problem
             upstream: orders
           gold:
             match:
@@ -183,6 +185,7 @@ fn the_whole_in_words() {
             host: "orders.internal:8080"
             limits: {}
             policies: []
+            errors: problem
             upstream: orders
           one:
             match:
@@ -195,6 +198,7 @@ fn the_whole_in_words() {
             host: target
             limits: {}
             policies: []
+            errors: problem
             upstream: other
           hello:
             match:
@@ -206,11 +210,15 @@ fn the_whole_in_words() {
             host: preserve
             limits: {}
             policies: []
+            errors: problem
             respond:
               status: 200
               body: "hello\n"
               headers:
                 Content-Type: text/plain
+        plans: {}
+        stores: {}
+        apis: {}
         telemetry:
           access_log:
             format: "{client} {status}"

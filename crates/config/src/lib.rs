@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod document;
 mod load;
 mod node;
 mod policies;
@@ -33,17 +34,26 @@ mod values;
 mod yaml;
 
 pub use decode::{Decode, Decoder};
+pub use document::{decode, document};
 pub use load::{Loaded, load, parse};
 pub use node::Node;
-pub use policies::{Headers, HeadersEdit, Policy};
+pub use policies::{
+    ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, ClaimWanted, Compress,
+    Concurrency, Cors, Encoding, Endpoint, Envelope, Headers, HeadersEdit, Include, Interception,
+    Interceptor, InvokedApi, IpRules, Jwks, Jwt, LimitBy, LimitWindow, MessageSide, MutualTls,
+    OpenApi, Policy, RateLimit, Requests, Scopes, ServiceUrl, Soap, SoapAction, SoapVersion,
+    Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
+};
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
-    AccessLog, Admin, Balance, Breaker, Certificate, Config, Dns, Health, Listener, ListenerLimits,
+    AccessLog, Admin, Api, Balance, Breaker, Certificate, ClientAuth, ClientAuthMode, Config, Dns,
+    Errors, Health, Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits,
     ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, Pool, Respond, Retry, Route,
     RouteHost, RouteLimits, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls,
+    Validate,
 };
 pub use values::{
-    Address, Between, FilePath, HashBy, Map, Network, OneOrMore, RetryOn, Size, Spanned,
-    StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch,
+    Address, Between, Credential, Credentials, FilePath, HashBy, Map, Network, OneOrMore, RetryOn,
+    Secret, Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
 };

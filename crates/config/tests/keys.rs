@@ -123,6 +123,7 @@ telemetry: { access_log: {} }
                   }
                 }
               },
+              "issuers": {},
               "routes": {
                 "a": {
                   "match": {
@@ -135,6 +136,7 @@ telemetry: { access_log: {} }
                   "host": "preserve",
                   "limits": {},
                   "policies": [],
+                  "errors": "problem",
                   "upstream": "a"
                 },
                 "b": {
@@ -163,6 +165,7 @@ telemetry: { access_log: {} }
                       }
                     }
                   ],
+                  "errors": "problem",
                   "respond": {
                     "status": 200,
                     "body": "",
@@ -170,6 +173,9 @@ telemetry: { access_log: {} }
                   }
                 }
               },
+              "plans": {},
+              "stores": {},
+              "apis": {},
               "telemetry": {
                 "access_log": {
                   "format": "json",
@@ -181,15 +187,19 @@ telemetry: { access_log: {} }
     check(
         "listen: {}",
         expect![[r#"
-        {
-          "listen": {},
-          "shutdown": {
-            "drain": "30s"
-          },
-          "upstreams": {},
-          "routes": {},
-          "telemetry": {}
-        }"#]],
+            {
+              "listen": {},
+              "shutdown": {
+                "drain": "30s"
+              },
+              "upstreams": {},
+              "issuers": {},
+              "routes": {},
+              "plans": {},
+              "stores": {},
+              "apis": {},
+              "telemetry": {}
+            }"#]],
     );
 }
 
@@ -410,6 +420,7 @@ fn every_key() {
                   }
                 }
               },
+              "issuers": {},
               "routes": {
                 "orders": {
                   "match": {
@@ -470,6 +481,7 @@ fn every_key() {
                       }
                     }
                   ],
+                  "errors": "problem",
                   "upstream": "orders"
                 },
                 "hello": {
@@ -483,6 +495,7 @@ fn every_key() {
                   "host": "target",
                   "limits": {},
                   "policies": [],
+                  "errors": "problem",
                   "respond": {
                     "status": 201,
                     "body": "hello\n",
@@ -492,6 +505,9 @@ fn every_key() {
                   }
                 }
               },
+              "plans": {},
+              "stores": {},
+              "apis": {},
               "telemetry": {
                 "access_log": {
                   "format": "{client} {method}",

@@ -17,6 +17,7 @@ mod tests;
 
 pub use config::{Report, json_schema};
 pub use plan::Plan;
+use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{Failed, Status};
 pub use watch::POLL_EVERY;
 
@@ -32,6 +33,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use telemetry::Telemetry;
 use watched::{Contents, Stamps};
+
+/// How long a token is refused where nobody says when it ends: longer than any sensible token is good.
+const REVOKED_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Brings a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges take
 /// the new plan. On an error it leaves the old plan in service and says why.
@@ -111,6 +115,24 @@ impl Control {
     /// The plan that serves.
     pub fn plan(&self) -> Arc<Plan> {
         self.current().plan.clone()
+    }
+
+    /// Refuses a token, by its `jti`, until it would have ended; for a year where nobody says when that is. Gives the end.
+    pub fn revoke(&self, id: &str, until: Option<u64>) -> Result<u64, String> {
+        if id.is_empty() || id.len() > TOKEN_ID_BYTES_MAX {
+            return Err(format!("`jti` has 1 to {TOKEN_ID_BYTES_MAX} bytes."));
+        }
+        let now = kit::clock::wall();
+        let until = until.unwrap_or_else(|| (now + REVOKED_FOR).as_secs());
+        let added = self.plan().revoked.add(id, until, now.as_secs());
+        added.map_err(|_| format!("{REVOKED_MAX} tokens are revoked already."))?;
+        tracing::info!("a token was revoked");
+        Ok(until)
+    }
+
+    /// Believes a token again; false if it was not refused.
+    pub fn take_back(&self, id: &str) -> bool {
+        self.plan().revoked.remove(id)
     }
 
     /// The metrics of the process.

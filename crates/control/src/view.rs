@@ -35,6 +35,13 @@ pub fn upstreams(plan: &Plan) -> Value {
     plan.upstreams.iter().map(|upstream| self::upstream(upstream)).collect()
 }
 
+/// The tokens that are refused, each with its end in seconds since 1970.
+pub fn revoked(plan: &Plan) -> Value {
+    let all = plan.revoked.all(kit::clock::wall().as_secs());
+    let one = |(id, until): (String, u64)| json!({ "jti": id, "until": until });
+    json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
+}
+
 /// Complaints, errors before warnings.
 pub fn complaints(report: &Report) -> Value {
     report
@@ -227,6 +234,7 @@ fn balance(balance: &Balance) -> String {
     match balance {
         Balance::RoundRobin => "round_robin".to_owned(),
         Balance::LeastRequests => "least_requests".to_owned(),
+        Balance::Failover => "failover".to_owned(),
         Balance::Hash(HashKey::Client) => "hash by client".to_owned(),
         Balance::Hash(HashKey::Path) => "hash by path".to_owned(),
         Balance::Hash(HashKey::Header(name)) => format!("hash by header {name}"),

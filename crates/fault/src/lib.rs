@@ -15,6 +15,36 @@ pub struct Fault {
     pub cause: Box<str>,
     /// For the client: one safe sentence, where the kind's title does not say enough.
     pub detail: Option<Box<str>>,
+    /// What only few faults say.
+    pub more: Option<Box<More>>,
+}
+
+/// What only few faults tell the client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct More {
+    /// The reference system's code, where it is another than its kind's (behaviours of Choreo Connect, table 2.4).
+    pub code: Option<u32>,
+    /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values that can be written as they are.
+    pub headers: Vec<(&'static str, Box<str>)>,
+    /// One sentence for each thing that is wrong with the message, with its place in it.
+    pub errors: Vec<Box<str>>,
+    /// What a step over XML messages says of its fault.
+    pub processing: Option<Processing>,
+}
+
+/// A fault of a step that validates, transforms or routes XML messages, as SOAP faults tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Processing {
+    /// The step, in the reference system's words.
+    pub step: &'static str,
+    /// What is wrong.
+    pub text: Box<str>,
+    /// The receiver's fault, not the sender's.
+    pub server: bool,
+    /// The status of the reply that could not be processed.
+    pub backend_status: Option<u16>,
+    /// The client may read the text.
+    pub verbose: bool,
 }
 
 /// Who has to change something so that it goes well next time.
@@ -92,6 +122,26 @@ kinds! {
     NoRoute => 404, Client, Info, "no_route", "No route matches this request.";
     /// The path leaves the route's prefix by dot segments.
     PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
+    /// A credential is missing, malformed, expired, or not believed.
+    Unauthenticated => 401, Client, Info, "unauthenticated", "Valid credentials are required.";
+    /// There is no credential at all.
+    CredentialMissing => 401, Client, Info, "credential_missing", "Credentials are required.";
+    /// A credential that was good once.
+    CredentialExpired => 401, Client, Info, "credential_expired", "The credentials have expired.";
+    /// A token that does not allow what is asked for.
+    ScopeMissing => 403, Client, Info, "scope_missing", "The credentials do not allow this.";
+    /// The application has no subscription to the API.
+    SubscriptionMissing => 403, Client, Info, "subscription_missing", "There is no subscription to this API.";
+    /// Who asks is known and may not do this.
+    Forbidden => 403, Client, Info, "forbidden", "This is not allowed with these credentials.";
+    /// More requests than the limit allows.
+    RateLimited => 429, Client, Info, "rate_limited", "Too many requests.";
+    /// The request breaks what the API's document says.
+    RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
+    /// The body is of a type that the API's document does not name.
+    MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
+    /// The document has the path and not the method.
+    MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
     /// A policy refused the request.
     Refused => 403, Client, Info, "refused", "The request is refused.";
     /// Every target of the upstream is unhealthy, ejected or missing.
@@ -108,12 +158,24 @@ kinds! {
     UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
     UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
+    /// The upstream's reply breaks what the API's document says.
+    ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
+    /// An interceptor could not be asked, or said no.
+    InterceptorFailed => 500, Upstream, Warn, "interceptor_failed", "The request could not be processed.";
+    /// An interceptor answered with what cannot be read.
+    InterceptorInvalid => 500, Upstream, Warn, "interceptor_invalid", "The request could not be processed.";
+    /// A policy needs a service to decide, and that service cannot be asked.
+    PolicyUnavailable => 503, Gateway, Warn, "policy_unavailable", "The request cannot be decided at the moment.";
+    /// As many requests as are allowed at once are under way.
+    Busy => 503, Gateway, Info, "busy", "Too many requests are under way.";
     /// The upstream's reply is larger than a step may gather.
     ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.";
     /// A step gathers, and the upstream answers with an endless stream.
     ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
     /// The upstream's reply did not begin, or did not go on, in time.
     UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
+    /// A step over XML messages could not do its work: a definition that does not compile, a stylesheet that fails.
+    ProcessingFailed => 500, Gateway, Warn, "processing_failed", "The message could not be processed.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
 }
@@ -146,12 +208,36 @@ impl Kind {
 impl Fault {
     /// A fault whose cause only the log sees.
     pub fn new(kind: Kind, cause: impl Into<Box<str>>) -> Fault {
-        Fault { kind, cause: cause.into(), detail: None }
+        Fault { kind, cause: cause.into(), detail: None, more: None }
     }
 
     /// A fault that also tells the client one safe sentence.
     pub fn with_detail(kind: Kind, cause: impl Into<Box<str>>, detail: &str) -> Fault {
-        Fault { kind, cause: cause.into(), detail: Some(detail.into()) }
+        Fault { kind, cause: cause.into(), detail: Some(detail.into()), more: None }
+    }
+
+    /// The reply to this fault carries one more header line.
+    pub fn with_header(mut self, name: &'static str, value: impl Into<Box<str>>) -> Fault {
+        self.more.get_or_insert_default().headers.push((name, value.into()));
+        self
+    }
+
+    /// Where the reference system's error bodies are asked for, this is its code.
+    pub fn with_code(mut self, code: u32) -> Fault {
+        self.more.get_or_insert_default().code = Some(code);
+        self
+    }
+
+    /// Says which step over XML messages it was.
+    pub fn with_processing(mut self, processing: Processing) -> Fault {
+        self.more.get_or_insert_default().processing = Some(processing);
+        self
+    }
+
+    /// The client is told each of these, where the policy may say as much.
+    pub fn with_errors(mut self, errors: Vec<Box<str>>) -> Fault {
+        self.more.get_or_insert_default().errors = errors;
+        self
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod alarm;
 pub mod clock;
+pub mod dial;
 pub mod pack;
 pub mod scratch;
 pub mod task;

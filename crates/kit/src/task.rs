@@ -15,6 +15,13 @@ where
     tokio::task::spawn_local(future)
 }
 
+/// Runs work that keeps a core busy for milliseconds beside this thread, and gives nothing if it panicked. How much of it there may
+/// be at once is for the caller to bound.
+#[allow(clippy::disallowed_methods, reason = "this is the one place")]
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
 /// Runs a future and turns a panic inside it into an error that says what the panic said.
 ///
 /// Nothing of the future is used afterwards but its drop, so no broken state is seen.

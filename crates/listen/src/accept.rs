@@ -115,7 +115,10 @@ async fn prepare(
         Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
         _ => "TLSv1.3",
     };
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
+    let certificate = certificate.map(|leaf| Arc::from(leaf.as_ref()));
     let wire = Wire::Wrapped(Box::new(stream));
-    let caller = Caller { tls: Some(version), ..Caller::new(peer, local, Scheme::Https, worker) };
+    let caller = Caller::new(peer, local, Scheme::Https, worker);
+    let caller = Caller { tls: Some(version), certificate, ..caller };
     Ok(Prepared { wire, caller, http2 })
 }

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plan::{AccessLogSettings, Plan};
+use plan::{AccessLogSettings, Background, Plan};
+use policy::{Caller, Scheme};
 use telemetry::Telemetry;
 use telemetry::access::AccessLog;
 use tokio::sync::{mpsc, oneshot};
@@ -140,6 +142,9 @@ impl Upkeep {
     /// Runs until the gateway is gone. An upstream that a plan took over from the last one is kept up already.
     pub async fn run(mut self) {
         let mut kept: Vec<Weak<Upstream>> = Vec::new();
+        let mut working: Vec<Weak<dyn Background>> = Vec::new();
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, telemetry::BACKGROUND));
         while let Some(plan) = self.plans.recv().await {
             kept.retain(|upstream| upstream.strong_count() > 0);
             for upstream in &plan.upstreams {
@@ -148,7 +153,26 @@ impl Upkeep {
                     kept.push(Arc::downgrade(upstream));
                 }
             }
+            working.retain(|work| work.strong_count() > 0);
+            for work in &plan.background {
+                if !working.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(work)))
+                {
+                    kit::spawn(rounds(Arc::downgrade(work), caller.clone()));
+                    working.push(Arc::downgrade(work));
+                }
+            }
         }
+    }
+}
+
+/// One round after the other, until nobody holds the work any more.
+async fn rounds(work: Weak<dyn Background>, caller: Rc<Caller>) {
+    loop {
+        let pause = {
+            let Some(work) = work.upgrade() else { return };
+            work.round(&caller).await
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -22,6 +22,13 @@ pub enum Body {
     Stream(Box<dyn Source>),
 }
 
+/// A body that was read to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    pub bytes: Bytes,
+    pub trailers: Trailers,
+}
+
 /// Where the bytes of a streaming body come from.
 pub trait Source {
     /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. May append and say `End` at once.
@@ -48,6 +55,14 @@ impl Body {
     /// A body at hand; empty bytes are an empty body.
     pub fn whole(bytes: Bytes) -> Body {
         if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) }
+    }
+
+    /// A body at hand that ends in trailers, where there are some.
+    pub fn gathered(gathered: Gathered) -> Body {
+        match gathered.trailers.is_empty() {
+            true => Body::whole(gathered.bytes),
+            false => Body::Stream(Box::new(gathered)),
+        }
     }
 
     /// Bytes still to come, where that is known.
@@ -91,13 +106,18 @@ impl Body {
     /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a
     /// gathered body gets a length.
     pub async fn gather(self, bytes_max: usize, too_large: Kind) -> Result<Bytes, Fault> {
+        Ok(self.gather_all(bytes_max, too_large).await?.bytes)
+    }
+
+    /// Reads all of it into one piece, with its trailers; more than `bytes_max` is a fault of kind `too_large`.
+    pub async fn gather_all(self, bytes_max: usize, too_large: Kind) -> Result<Gathered, Fault> {
         let over = || Fault::new(too_large, format!("the body is over {bytes_max} bytes"));
         if self.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
             return Err(over());
         }
         let mut source = match self {
-            Body::Empty => return Ok(Bytes::new()),
-            Body::Whole(bytes) => return Ok(bytes),
+            Body::Empty => return Ok(Gathered::default()),
+            Body::Whole(bytes) => return Ok(Gathered { bytes, trailers: Trailers::new() }),
             Body::Stream(source) => source,
         };
         let mut gathered = Vec::new();
@@ -107,7 +127,7 @@ impl Body {
                 return Err(over());
             }
             if fill == Fill::End {
-                return Ok(gathered.into());
+                return Ok(Gathered { bytes: gathered.into(), trailers: source.trailers() });
             }
         }
     }
@@ -129,5 +149,21 @@ impl Body {
             Body::Whole(bytes) => Some(Body::Whole(bytes.clone())),
             Body::Stream(_) => None,
         }
+    }
+}
+
+/// Sent in chunks, since trailers need them.
+impl Source for Gathered {
+    fn poll_fill(&mut self, _: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        out.extend_from_slice(&std::mem::take(&mut self.bytes));
+        Poll::Ready(Ok(Fill::End))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        std::mem::take(&mut self.trailers)
     }
 }

@@ -11,7 +11,7 @@ mod head;
 mod headers;
 mod outgoing;
 
-pub use body::{Body, Fill, Source, Trailers};
+pub use body::{Body, Fill, Gathered, Source, Trailers};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{Headers, InvalidLine, with_lines};
 pub use outgoing::{Broken, Outgoing, Outlet};

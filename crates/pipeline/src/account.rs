@@ -1,5 +1,6 @@
 //! The books: one access record per exchange, written when its last byte is out, or when it is dropped before.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,6 +136,7 @@ impl Account {
         let unread = Asked::unread(&self.ex);
         let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
+        let target = masked(&asked.target, route.map_or(&[], |route| &route.secrets));
         log.write(
             self.ex.caller.worker,
             &Entry {
@@ -142,7 +144,7 @@ impl Account {
                 client: self.ex.client,
                 method: &asked.method,
                 host: (!asked.host.is_empty()).then_some(&asked.host),
-                path: &asked.target,
+                path: &target,
                 protocol: asked.protocol.name(),
                 status: self.status,
                 request_bytes: self.request_bytes,
@@ -161,6 +163,24 @@ impl Account {
             },
         );
     }
+}
+
+/// The target with a star for the value of each of these parameters.
+fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
+    let query = target.iter().position(|byte| *byte == b'?').map(|at| target.split_at(at + 1));
+    let (Some((path, query)), false) = (query, secrets.is_empty()) else { return target.into() };
+    let mut out = path.to_vec();
+    for (index, pair) in query.split(|byte| *byte == b'&').enumerate() {
+        if index > 0 {
+            out.push(b'&');
+        }
+        let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+        match secrets.iter().any(|secret| secret.as_bytes() == name) {
+            true => out.extend_from_slice(&[name, b"=*"].concat()),
+            false => out.extend_from_slice(pair),
+        }
+    }
+    out.into()
 }
 
 impl Drop for Account {
@@ -213,4 +233,24 @@ fn may_tell() -> bool {
     }
     TOLD.set((second, told.saturating_add(1)));
     told < TOLD_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_no_credential_of_a_query() {
+        let secrets = ["access_token".to_owned(), "k".to_owned()];
+        for (target, told) in [
+            ("/a?access_token=x.y.z&b=1", "/a?access_token=*&b=1"),
+            ("/a?b=access_token&k=1&k=2&kk=3", "/a?b=access_token&k=*&k=*&kk=3"),
+            ("/a?k", "/a?k=*"),
+            ("/a?", "/a?"),
+            ("/a", "/a"),
+        ] {
+            assert_eq!(masked(target.as_bytes(), &secrets), told.as_bytes(), "{target}");
+            assert_eq!(masked(target.as_bytes(), &[]), target.as_bytes());
+        }
+    }
 }

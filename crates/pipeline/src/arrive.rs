@@ -50,6 +50,16 @@ pub(crate) fn arrive(
     Ok(Arrived { route: found.route.clone(), matched, moved, rest: found.rest })
 }
 
+/// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
+pub(crate) fn options(plan: &Plan, head: &RequestHead) -> Option<String> {
+    let path = path::resolve(head.path()).ok().filter(|_| head.method() == b"OPTIONS")?.path;
+    let mut allowed = plan.table.allowed(head, &path);
+    (!allowed.is_empty()).then(|| {
+        allowed.push("OPTIONS");
+        allowed.join(", ")
+    })
+}
+
 /// The client as the trusted proxies name it: from the right of `X-Forwarded-For`, the first that is no proxy of ours.
 fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Body, Reply, Request};
-use plan::{Destination, FixedReply, Forward, Listener, Plan, Route};
+use plan::{Destination, Errors, FixedReply, Forward, Listener, Plan, Route};
 use policy::Exchange;
 
 use crate::arrive::Arrived;
@@ -41,7 +41,7 @@ pub async fn serve(
         Err(panic) => {
             account.panicked();
             let fault = Fault::new(Kind::Internal, format!("panic: {panic}"));
-            problem::reply(&mut account.ex, fault)
+            problem::reply(&mut account.ex, Errors::Problem, fault)
         }
     };
     forward::finish_reply(&account.ex, &mut reply);
@@ -51,7 +51,7 @@ pub async fn serve(
 
 /// Answers a request that never became one: its head is malformed, too large or late.
 pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
-    let mut reply = problem::reply(&mut account.ex, fault);
+    let mut reply = problem::reply(&mut account.ex, Errors::Problem, fault);
     forward::finish_reply(&account.ex, &mut reply);
     account.replied(&reply);
     reply
@@ -65,13 +65,11 @@ async fn answer(
 ) -> Reply {
     let arrived = match arrive::arrive(plan, listener, &mut account.ex, &request.head) {
         Ok(arrived) => arrived,
-        Err(fault) => return problem::reply(&mut account.ex, fault),
+        Err(fault) => return unrouted(plan, account, request, fault),
     };
     account.routed(&arrived.route);
     let (route, ex) = (&*arrived.route, &mut account.ex);
-    if let Err(fault) = limited::limit(route, request) {
-        return problem::reply(ex, fault);
-    }
+    problem::note_speech(route.errors, ex, &request.head);
     let (depth, mut reply) = match descend(route, ex, request).await {
         Descent::Through => (route.policies.len(), across(&arrived, ex, request).await),
         Descent::Turned { depth, reply } => (depth, reply),
@@ -80,12 +78,24 @@ async fn answer(
     reply
 }
 
+/// No route takes the request. What `OPTIONS` asks can be said all the same, where others are taken (RFC 9110, 9.3.7).
+fn unrouted(plan: &Plan, account: &mut Account, request: &Request, fault: Fault) -> Reply {
+    if fault.kind == Kind::NoRoute
+        && let Some(allow) = arrive::options(plan, &request.head)
+    {
+        let mut reply = Reply::new(204, Body::Empty);
+        reply.head.headers.add_known("Allow", allow.as_bytes());
+        return reply;
+    }
+    problem::reply(&mut account.ex, Errors::Problem, fault)
+}
+
 async fn across(arrived: &Arrived, ex: &mut Exchange, request: &mut Request) -> Reply {
     match &arrived.route.destination {
         Destination::Respond(fixed) => fixed_reply(fixed),
         Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
             Ok(reply) => reply,
-            Err(fault) => problem::reply(ex, fault),
+            Err(fault) => problem::reply(ex, arrived.route.errors, fault),
         },
     }
 }
@@ -97,8 +107,15 @@ async fn send(
     request: &mut Request,
 ) -> Result<Reply, Fault> {
     forward::request(ex, &mut request.head)?;
-    arrived.set_path(&forward.path, &ex.parameters, &mut request.head);
-    let mut reply = forward.upstream.send(ex, request, &forward.host).await?;
+    let (diverted, target) =
+        ex.notes.as_mut().map_or((None, None), |n| (n.divert, n.target.take()));
+    match target {
+        Some(target) => request.head.set_target(&[&target]),
+        None => arrived.set_path(&forward.path, &ex.parameters, &mut request.head),
+    }
+    let upstream =
+        diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);
+    let mut reply = upstream.send(ex, request, &forward.host).await?;
     forward::reply(&mut reply);
     Ok(reply)
 }

@@ -1,12 +1,52 @@
-//! A fault as a reply: RFC 9457 problem details. What the client reads is the kind's title and the fault's safe detail;
+//! A fault as a reply: RFC 9457 problem details, or the form the route asks for. What the client reads is the kind's title and the fault's safe detail;
 //! the cause goes to the log.
+
+mod soap;
+mod wso2;
+
+pub(crate) use soap::note_speech;
 
 use fault::{Fault, Kind};
 use message::{Body, Reply};
+use plan::Errors;
 use policy::Exchange;
 
-/// Makes the reply for a fault, and notes the fault in the exchange.
-pub(crate) fn reply(ex: &mut Exchange, fault: Fault) -> Reply {
+/// Makes the reply for a fault in the form the route asks for, and notes the fault in the exchange.
+pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Reply {
+    let kind = fault.kind;
+    let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
+    // The contract of interceptors has these two, whatever the route's form is.
+    let errors = match matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
+        true => Errors::Wso2,
+        false => errors,
+    };
+    let (status, content_type, text) = match errors {
+        Errors::Problem => (kind.status(), "application/problem+json", problem(ex, &fault)),
+        Errors::Wso2 => {
+            let (status, text) = wso2::reply(&fault);
+            (status, "application/json", text)
+        }
+        Errors::Soap { verbose } => soap::reply(ex, &fault, verbose)
+            .unwrap_or_else(|| (kind.status(), "application/problem+json", problem(ex, &fault))),
+        Errors::Kong { verbose } => soap::kong(ex, &fault, verbose),
+    };
+    ex.fault = Some(fault);
+    let mut reply = Reply::new(status, Body::whole(text.into_bytes().into()));
+    let lines = &mut reply.head.headers;
+    let content_type = ("Content-Type", content_type.as_bytes());
+    for (name, value) in std::iter::once(content_type).chain(told_by(kind)) {
+        let written = lines.add(name, value);
+        debug_assert!(written.is_ok());
+    }
+    for (name, value) in more.into_iter().flatten() {
+        let written = lines.add(name, value.as_bytes());
+        debug_assert!(written.is_ok());
+    }
+    reply
+}
+
+/// RFC 9457.
+fn problem(ex: &Exchange, fault: &Fault) -> String {
     let kind = fault.kind;
     let mut text = format!(
         r#"{{"type":"about:blank","title":"{}","status":{},"fault":"{}""#,
@@ -19,17 +59,18 @@ pub(crate) fn reply(ex: &mut Exchange, fault: Fault) -> Reply {
         escape(detail, &mut text);
         text.push('"');
     }
+    let errors = fault.more.as_ref().map(|more| &more.errors[..]).unwrap_or_default();
+    for (index, error) in errors.iter().enumerate() {
+        text.push_str(if index == 0 { r#","errors":[""# } else { r#"",""# });
+        escape(error, &mut text);
+    }
+    if !errors.is_empty() {
+        text.push_str("\"]");
+    }
     text.push_str(r#","request_id":""#);
     escape(ex.id.as_str(), &mut text);
     text.push_str("\"}\n");
-    ex.fault = Some(fault);
-    let mut reply = Reply::new(kind.status(), Body::whole(text.into_bytes().into()));
-    let json = ("Content-Type", &b"application/problem+json"[..]);
-    for (name, value) in std::iter::once(json).chain(told_by(kind)) {
-        let written = reply.head.headers.add(name, value);
-        debug_assert!(written.is_ok());
-    }
-    reply
+    text
 }
 
 /// The header line that a status calls for.
@@ -65,7 +106,7 @@ mod tests {
         let mut ex =
             Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
         let fault = Fault::with_detail(Kind::ConnectFailure, "10.0.0.1:80: refused", "a \"b\"\n");
-        let reply = reply(&mut ex, fault);
+        let reply = reply(&mut ex, Errors::Problem, fault);
         let Body::Whole(bytes) = &reply.body else { panic!("no body") };
         let text = std::str::from_utf8(bytes).unwrap();
         assert_eq!(reply.head.status, 502);

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, ready};
 use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
-use plan::Route;
+use plan::{CORS, Route};
 use policy::{Exchange, Flow, Frames, Onward, Step};
 
-use crate::problem;
+use crate::{limited, problem};
 
 /// How the walk down ended.
 pub(crate) enum Descent {
@@ -20,14 +20,23 @@ pub(crate) enum Descent {
     },
 }
 
-/// Walks a request down the list.
+/// Walks a request down the list. Its body's bound is looked at below the `cors` on top, so that a page can read the 413.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
-    for (depth, policy) in route.policies.iter().enumerate() {
-        let Some(step) = &policy.request else { continue };
+    let bounded_at = route.policies.iter().take_while(|policy| policy.name == CORS).count();
+    for depth in 0..=route.policies.len() {
+        if depth == bounded_at
+            && let Err(fault) = limited::limit(route, request)
+        {
+            return Descent::Turned { depth, reply: problem::reply(ex, route.errors, fault) };
+        }
+        let policy = route.policies.get(depth);
+        let Some(step) = policy.and_then(|policy| policy.request.as_ref()) else { continue };
         match run(step, ex, &mut request.head, &mut request.body).await {
             Ok(Onward::Next) => {}
             Ok(Onward::Turn(reply)) => return Descent::Turned { depth, reply },
-            Err(fault) => return Descent::Turned { depth, reply: problem::reply(ex, fault) },
+            Err(fault) => {
+                return Descent::Turned { depth, reply: problem::reply(ex, route.errors, fault) };
+            }
         }
     }
     Descent::Through
@@ -40,7 +49,7 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
         match run(step, ex, &mut reply.head, &mut reply.body).await {
             Ok(Onward::Next) => {}
             Ok(Onward::Turn(other)) => *reply = other,
-            Err(fault) => *reply = problem::reply(ex, fault),
+            Err(fault) => *reply = problem::reply(ex, route.errors, fault),
         }
     }
 }
@@ -62,9 +71,11 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
         Step::Call(step) => step.on_call(ex, head).await,
         Step::Frames(step) => {
             if let Some(frames) = step.on_frames(ex, head)? {
-                let inner = std::mem::take(body);
-                *body = Body::Stream(Box::new(Mapped { inner, frames }));
-                head.headers().remove("content-length");
+                let mapped = Mapped { inner: std::mem::take(body), frames };
+                if mapped.remaining().is_none() {
+                    head.headers().remove("content-length");
+                }
+                *body = Body::Stream(Box::new(mapped));
             }
             Ok(Onward::Next)
         }
@@ -75,11 +86,12 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                     "an event stream on a route that gathers replies",
                 ));
             }
-            let mut gathered = std::mem::take(body).gather(step.bytes_max(), H::TOO_LARGE).await?;
+            let taken = std::mem::take(body);
+            let mut gathered = taken.gather_all(step.bytes_max(), H::TOO_LARGE).await?;
             let flow = step.on_whole(ex, head, &mut gathered).await;
             // The body may be another one now; whoever writes it states its length.
             head.headers().remove("content-length");
-            *body = Body::whole(gathered);
+            *body = Body::gathered(gathered);
             flow
         }
     }
@@ -129,7 +141,7 @@ impl Source for Mapped {
     }
 
     fn remaining(&self) -> Option<u64> {
-        None
+        self.frames.remaining(self.inner.remaining())
     }
 
     fn trailers(&mut self) -> Vec<u8> {

@@ -5,7 +5,9 @@
 //! exchange that took a route from it ends.
 #![forbid(unsafe_code)]
 
+mod kept;
 mod listener;
+mod outlet;
 pub mod path;
 mod pattern;
 mod route;
@@ -14,9 +16,11 @@ mod table;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use kept::Kept;
 pub use listener::{Limits, Listener, Timeouts};
+pub use outlet::Outlet;
 pub use pattern::{Pattern, PatternError, Segment};
-pub use route::{Destination, FixedReply, Forward, PathSent, Piece, Route};
+pub use route::{CORS, Destination, Errors, FixedReply, Forward, PathSent, Piece, Route};
 pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want, host_name};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
@@ -27,7 +31,7 @@ pub mod upstreams {
     };
 }
 
-pub use policy::Policy;
+pub use policy::{Background, Fetch, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use telemetry;
 
 /// One compiled configuration.
@@ -37,6 +41,14 @@ pub struct Plan {
     pub listeners: Vec<Arc<Listener>>,
     pub upstreams: Vec<Arc<upstream::Upstream>>,
     pub table: Table,
+    /// Work beside the requests.
+    pub background: Vec<Arc<dyn Background>>,
+    /// State of policies that the next plan takes over where it says the same.
+    pub kept: Kept,
+    /// Tokens that are refused whatever they say. One for all plans.
+    pub revoked: Arc<Revoked>,
+    /// The public keys of the tokens that policies sign, as a JWK set.
+    pub own_keys: Arc<str>,
     pub workers: usize,
     /// How long a shutdown or a removed listener waits for exchanges to end.
     pub drain: Duration,

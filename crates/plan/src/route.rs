@@ -13,9 +13,32 @@ pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
     pub destination: Destination,
+    /// Other upstreams that a policy may send an exchange to, by index.
+    pub diversions: Box<[Arc<Upstream>]>,
+    /// How faults are written to the client.
+    pub errors: Errors,
+    /// Query parameters whose values are credentials: the access log does not tell them.
+    pub secrets: Box<[String]>,
     /// A request body over this is 413, from its announced length where it has one.
     pub body_bytes_max: Option<u64>,
     pub metrics: Arc<RouteMetrics>,
+}
+
+/// The name of the policy that answers preflights.
+pub const CORS: &str = "cors";
+
+/// The form of error replies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Errors {
+    /// RFC 9457.
+    #[default]
+    Problem,
+    /// The JSON bodies and codes of WSO2 Choreo Connect.
+    Wso2,
+    /// A SOAP fault of the caller's version, or RFC 9457 where the caller speaks JSON.
+    Soap { verbose: bool },
+    /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
+    Kong { verbose: bool },
 }
 
 /// Where a route ends.
@@ -59,6 +82,11 @@ pub struct FixedReply {
 }
 
 impl Route {
+    /// A browser's question whether it may send a request is answered here.
+    pub fn answers_preflights(&self) -> bool {
+        self.policies.iter().any(|policy| policy.name == CORS)
+    }
+
     /// The upstream this route ends in, if it ends in one.
     pub fn upstream_name(&self) -> Option<&str> {
         match &self.destination {

@@ -129,12 +129,30 @@ impl Table {
         if conflicts.is_empty() { Ok(Table { entries, hosts }) } else { Err(conflicts) }
     }
 
-    /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`].
+    /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`]. A preflight
+    /// belongs to the route of the request it asks about, unless another names `OPTIONS` or that one has no `cors`.
     pub fn find(&self, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
+        let found = self.find_for(head.method(), head, path);
+        let Some(asked) = preflight_method(head) else { return found };
+        if found.as_ref().is_some_and(|found| found.names_method) {
+            return found;
+        }
+        let answering = self.find_for(asked, head, path);
+        answering.filter(|found| found.route.answers_preflights()).or(found)
+    }
+
+    /// The usual methods for which there is a route.
+    pub fn allowed(&self, head: &RequestHead, path: &[u8]) -> Vec<&'static str> {
+        const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+        let is_taken = |method: &&str| self.find_for(method.as_bytes(), head, path).is_some();
+        USUAL.into_iter().filter(is_taken).collect()
+    }
+
+    fn find_for(&self, method: &[u8], head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
         let host = if self.hosts.tell_apart() { host_name(head.host()) } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
-            let mut search = Search { table: self, head, parameters: Vec::new() };
+            let mut search = Search { table: self, method, head, parameters: Vec::new() };
             let (entry, depth) = search.below(tree, 0, &segments, 0)?;
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
@@ -167,6 +185,7 @@ impl Table {
 /// One walk down a tree.
 struct Search<'t, 'r> {
     table: &'t Table,
+    method: &'r [u8],
     head: &'r RequestHead,
     parameters: Vec<&'r [u8]>,
 }
@@ -201,7 +220,7 @@ impl<'t, 'r> Search<'t, 'r> {
 
     fn first(&self, list: &[usize]) -> Option<&'t Entry> {
         let entries = list.iter().filter_map(|at| self.table.entries.get(*at));
-        entries.into_iter().find(|e| e.matcher.unmet(self.head).is_none())
+        entries.into_iter().find(|e| e.matcher.unmet(self.method, self.head).is_none())
     }
 }
 
@@ -287,8 +306,8 @@ impl Matcher {
     }
 
     /// The first predicate beside host and path that the request does not meet.
-    fn unmet(&self, head: &RequestHead) -> Option<Refusal> {
-        if !self.methods.is_empty() && !self.methods.iter().any(|m| m.as_bytes() == head.method()) {
+    fn unmet(&self, method: &[u8], head: &RequestHead) -> Option<Refusal> {
+        if !self.methods.is_empty() && !self.methods.iter().any(|m| m.as_bytes() == method) {
             return Some(Refusal::Method);
         }
         let header = self
@@ -310,9 +329,16 @@ impl Matcher {
         match &self.host {
             Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
             _ if !self.path.is_met(path) => Some(Refusal::Path),
-            _ => self.unmet(head),
+            _ => self.unmet(head.method(), head),
         }
     }
+}
+
+/// The method a browser asks about before it sends a page's request (the Fetch standard, 3.2.2).
+fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
+    let is_options = head.method() == b"OPTIONS";
+    let asked = is_options.then(|| head.headers.get("access-control-request-method")).flatten();
+    asked.filter(|_| head.headers.contains("origin"))
 }
 
 fn same(a: &[(String, Want)], b: &[(String, Want)]) -> bool {

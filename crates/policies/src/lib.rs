@@ -2,4 +2,26 @@
 //! the pipeline that runs it.
 #![forbid(unsafe_code)]
 
+pub mod api_key;
+pub mod authorize;
+pub mod basic;
+pub mod cache;
+pub mod compress;
+pub mod concurrency;
+pub mod cors;
+pub mod credentials;
+pub mod expression;
+mod hash;
 pub mod headers;
+pub mod interceptor;
+pub mod ip_filter;
+pub mod jwt;
+pub mod key;
+mod memory;
+pub mod mutual_tls;
+pub mod openapi;
+mod query;
+pub mod rate_limit;
+pub mod soap;
+pub mod xpath_route;
+pub mod xslt;

@@ -10,6 +10,8 @@ use fault::Fault;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 
+use crate::{Identity, Notes};
+
 /// The connection a request came by. One for all its exchanges.
 #[derive(Debug)]
 pub struct Caller {
@@ -22,6 +24,8 @@ pub struct Caller {
     pub scheme: Scheme,
     /// The TLS version, on a TLS connection.
     pub tls: Option<&'static str>,
+    /// The certificate the client showed and the listener checked, as DER.
+    pub certificate: Option<Arc<[u8]>>,
     /// Index of the worker the connection lives on.
     pub worker: usize,
 }
@@ -38,6 +42,10 @@ pub struct Exchange {
     pub started: Instant,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
+    /// Who was found to be asking, by the first policy that asked for credentials and believed them.
+    pub identity: Option<Arc<Identity>>,
+    /// What policies of the route note for one another; nothing on routes whose policies note nothing.
+    pub notes: Option<Box<Notes>>,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
     /// Time spent waiting for the upstream: connecting, and until its reply's head was there.
@@ -72,7 +80,7 @@ pub type Parameters = Vec<Box<[u8]>>;
 impl Caller {
     pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Caller {
         let peer_text = peer.ip().to_canonical().to_string();
-        Caller { peer, peer_text, local, scheme, tls: None, worker }
+        Caller { peer, peer_text, local, scheme, tls: None, certificate: None, worker }
     }
 }
 
@@ -86,12 +94,19 @@ impl Exchange {
             caller,
             started: clock::now(),
             parameters: Parameters::new(),
+            identity: None,
+            notes: None,
             target: None,
             upstream_wait: Duration::ZERO,
             retries: 0,
             fault: None,
             alarm,
         }
+    }
+
+    /// The notes, made on first use.
+    pub fn notes(&mut self) -> &mut Notes {
+        self.notes.get_or_insert_default()
     }
 }
 

@@ -1,11 +1,20 @@
 //! The contract between the pipeline and the policies.
 //!
 //! The shape of a step is its cost: a step cannot touch more than its variant hands it, so nothing waits, copies or
-//! buffers by accident. Policies never see sockets, plans or each other.
+//! buffers by accident. Policies never see sockets, plans or each other; what they may reach
+//! outside is in [`Fetch`] and [`Background`].
 #![forbid(unsafe_code)]
 
 mod exchange;
+mod identity;
+mod notes;
+mod outside;
+mod revoked;
 mod step;
 
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
+pub use identity::{Claims, Identity, Scheme as IdentityScheme};
+pub use notes::{Interception, Notes, Speech};
+pub use outside::{Background, Fetch};
+pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use step::{Flow, Frames, OnCall, OnFrames, OnHead, OnWhole, Onward, Policy, Step};

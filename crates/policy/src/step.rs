@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use fault::Fault;
 use kit::LocalBoxFuture;
-use message::{Reply, ReplyHead, RequestHead};
+use message::{Gathered, Reply, ReplyHead, RequestHead};
 
 use crate::Exchange;
 
@@ -59,6 +58,11 @@ pub trait Frames {
 
     /// Appends what is left at the end.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// Bytes still to come, where that is known; `inner` says it of the body that passes.
+    fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
+        None
+    }
 }
 
 pub trait OnWhole<H>: Send + Sync {
@@ -70,7 +74,7 @@ pub trait OnWhole<H>: Send + Sync {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut H,
-        body: &'a mut Bytes,
+        body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow>;
 }
 

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod count;
 mod histogram;
+pub mod issuer;
 pub mod listener;
 mod named;
 pub mod names;
@@ -20,6 +21,7 @@ mod shards;
 mod snapshot;
 pub mod upstream;
 
+pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use reload::ReloadMetrics;
 pub use route::{Record, RouteMetrics};
@@ -42,6 +44,9 @@ pub const UPSTREAMS_MAX: usize = 20_000;
 /// Listeners told apart. Each has sockets, so there are never many.
 pub const LISTENERS_MAX: usize = 1_000;
 
+/// Issuers told apart. A gateway believes a handful.
+pub const ISSUERS_MAX: usize = 1_000;
+
 /// The index under which the one background thread counts: health checks make connections too.
 pub const BACKGROUND: usize = usize::MAX;
 
@@ -61,6 +66,7 @@ pub struct Telemetry {
     unmatched: Arc<RouteMetrics>,
     upstreams: Named<UpstreamMetrics>,
     listeners: Named<ListenerMetrics>,
+    issuers: Named<IssuerMetrics>,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
     access_log_dropped: Arc<Shared>,
@@ -87,6 +93,7 @@ impl Telemetry {
             routes,
             upstreams: Named::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
             listeners: Named::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
+            issuers: Named::new(ISSUERS_MAX, IssuerMetrics::default()),
             reasons,
             reload: ReloadMetrics::default(),
             access_log_dropped: Arc::default(),
@@ -113,6 +120,11 @@ impl Telemetry {
     /// The metrics of a listener; the same name gives the same again.
     pub fn listener(&self, name: &str) -> Arc<ListenerMetrics> {
         self.listeners.get_or_make(name, || ListenerMetrics::new(self.workers()))
+    }
+
+    /// The metrics of an issuer's keys; the same name gives the same again.
+    pub fn issuer(&self, name: &str) -> Arc<IssuerMetrics> {
+        self.issuers.get_or_make(name, IssuerMetrics::default)
     }
 
     /// What a worker counts of itself. A worker must write no other's.

@@ -49,6 +49,9 @@ metrics! {
     TargetHealthy = Gauge "tidegate_upstream_target_healthy", "1 unless the health checks of a target fail.";
     TargetEjected = Gauge "tidegate_upstream_target_ejected", "1 while a target is kept out of the rotation because it keeps failing.";
     TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
+    IssuerKeys = Gauge "tidegate_issuer_keys", "Keys of an issuer that verify tokens now.";
+    IssuerReads = Counter "tidegate_issuer_key_reads", "Attempts to read an issuer's keys, by result.";
+    IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds", "When an issuer's keys were last read, since the Unix epoch.";
     ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
     ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
@@ -76,6 +79,8 @@ pub enum Label {
     Listener,
     /// Names of upstreams: at most [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX).
     Upstream,
+    /// Names of issuers: at most [`ISSUERS_MAX`](crate::ISSUERS_MAX).
+    Issuer,
     /// Targets of one upstream: at most [`TARGETS_MAX`](crate::upstream::TARGETS_MAX).
     Target,
     /// Indices of workers.
@@ -96,6 +101,7 @@ impl Label {
             Label::Reason => "reason",
             Label::Listener => "listener",
             Label::Upstream => "upstream",
+            Label::Issuer => "issuer",
             Label::Target => "target",
             Label::Worker => "worker",
             Label::Result => "result",

@@ -38,6 +38,7 @@ impl Collector for Snapshot {
         self.durations(encoder)?;
         self.upstreams(encoder)?;
         self.targets(encoder)?;
+        self.issuers(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
     }
@@ -108,6 +109,27 @@ impl Snapshot {
                 let labels = [(Label::Route, &*route.name), (Label::Reason, *reason)];
                 labelled_counter(&mut faults, labels, *count)?;
             }
+        }
+        Ok(())
+    }
+
+    fn issuers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut keys = family(encoder, Metric::IssuerKeys)?;
+        for issuer in &self.issuers {
+            let count = i64::try_from(issuer.keys).unwrap_or(i64::MAX);
+            labelled_gauge(&mut keys, [(Label::Issuer, &issuer.name)], count)?;
+        }
+        let mut reads = family(encoder, Metric::IssuerReads)?;
+        for issuer in &self.issuers {
+            for (result, count) in [("success", issuer.succeeded), ("failure", issuer.failed)] {
+                let labels = [(Label::Issuer, &*issuer.name), (Label::Result, result)];
+                labelled_counter(&mut reads, labels, count)?;
+            }
+        }
+        let mut read = family(encoder, Metric::IssuerRead)?;
+        for issuer in self.issuers.iter().filter(|issuer| issuer.succeeded > 0) {
+            let seconds = i64::try_from(issuer.succeeded_unix_seconds).unwrap_or(i64::MAX);
+            labelled_gauge(&mut read, [(Label::Issuer, &issuer.name)], seconds)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use crate::Telemetry;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
+use crate::issuer::IssuerSum;
 use crate::listener::{ListenerMetrics, Refusal};
 use crate::process::Process;
 use crate::reason::REASONS_MAX;
@@ -18,6 +19,7 @@ pub(crate) struct Snapshot {
     pub(crate) routes: Vec<RouteSum>,
     pub(crate) upstreams: Vec<UpstreamSum>,
     pub(crate) listeners: Vec<ListenerSum>,
+    pub(crate) issuers: Vec<IssuerSum>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
     pub(crate) access_log_dropped: u64,
@@ -81,6 +83,7 @@ impl Snapshot {
             routes: sums(telemetry.routes.all(), route),
             upstreams: sums(telemetry.upstreams.all(), upstream),
             listeners: sums(listeners.clone(), listener),
+            issuers: sums(telemetry.issuers.all(), |name, issuer| issuer.sum(name)),
             reloads: telemetry.reload.read(),
             process: Process::read(),
             access_log_dropped: telemetry.access_log_dropped.get(),

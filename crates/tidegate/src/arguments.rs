@@ -82,6 +82,11 @@ Examples:
     Demo(Demo),
     /// Run a backend to put behind the gateway.
     Backend(Backend),
+    /// Turn an API document into configuration.
+    Import {
+        #[command(subcommand)]
+        what: Import,
+    },
     /// Mint a JWT for tests, or print the keys it can be checked with.
     Token(Token),
 }
@@ -103,6 +108,31 @@ pub(crate) struct Demo {
     pub(crate) once: bool,
 }
 
+#[derive(Subcommand)]
+pub(crate) enum Import {
+    /// Print the routes, upstreams and policies that an OpenAPI document asks for, as a configuration.
+    #[command(after_help = "\
+Examples:
+  tidegate import openapi petstore.yaml > tidegate.yaml
+  tidegate import openapi petstore.yaml --base-path /petstore/v1 --upstream http://127.0.0.1:9000 --validate")]
+    Openapi {
+        /// OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
+        file: PathBuf,
+        /// The name routes and upstreams get; the document's file name if absent.
+        #[arg(long)]
+        name: Option<String>,
+        /// What stands in front of the document's paths; its `x-wso2-basePath` if absent.
+        #[arg(long)]
+        base_path: Option<String>,
+        /// The service behind, instead of the document's endpoints and servers.
+        #[arg(long, value_name = "URL")]
+        upstream: Option<String>,
+        /// Add policies that hold requests to the document.
+        #[arg(long)]
+        validate: bool,
+    },
+}
+
 #[derive(Args)]
 #[command(after_help = "\
 Kinds:
@@ -110,6 +140,8 @@ Kinds:
   httpbin   /anything, /size/350B, /status/N, /headers, /delay/SECONDS, ...
   sse       server-sent events: ?interval=1s&count=10
   reverse   a WebSocket that sends each message back reversed
+  interceptor
+            what the policy `interceptor` calls; see --request-answer
 
 Examples:
   tidegate backend echo --port 9000 --name one
@@ -142,6 +174,18 @@ pub(crate) struct Backend {
     /// Sent as x-backend with every answer, to see which one answered.
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// What an interceptor answers to handle-request, as JSON; without it a header is added.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub(crate) request_answer: Option<String>,
+    /// What an interceptor answers to handle-response, as JSON; without it a header is added.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub(crate) response_answer: Option<String>,
+    /// The status of an interceptor's answers: 200, 204 for no change, another to fail.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..600))]
+    pub(crate) status: u16,
+    /// Makes an interceptor send the body back in capitals.
+    #[arg(long)]
+    pub(crate) capitals: bool,
 }
 
 #[derive(Args)]
@@ -177,6 +221,11 @@ pub(crate) struct Token {
     /// Another claim; the value is JSON, or a text.
     #[arg(long, value_name = "NAME=VALUE", value_parser = claim)]
     pub(crate) claim: Vec<(String, serde_json::Value)>,
+}
+
+fn json_object(text: &str) -> Result<String, String> {
+    let read: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(text);
+    read.map(|_| text.to_owned()).map_err(|error| format!("write a JSON object: {error}"))
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use bench::backend::{self, Options, Tls};
+use bench::backend::{self, Answers, Options, Tls};
 
 use crate::arguments::Backend;
 use crate::log;
@@ -15,6 +15,7 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
         delay: arguments.delay,
         tls: tls(arguments),
         http2: true,
+        answers: answers(arguments),
     };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let kind = arguments.kind;
@@ -24,6 +25,16 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
         backend::serve(kind, options, ready, interrupted()).await
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn answers(arguments: &Backend) -> Answers {
+    let default = Answers::default();
+    Answers {
+        request: arguments.request_answer.clone().unwrap_or(default.request),
+        response: arguments.response_answer.clone().unwrap_or(default.response),
+        status: arguments.status,
+        capitals: arguments.capitals,
+    }
 }
 
 fn tls(arguments: &Backend) -> Option<Tls> {

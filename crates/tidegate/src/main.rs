@@ -5,6 +5,7 @@ mod arguments;
 mod backend;
 mod check;
 mod demo;
+mod import;
 mod log;
 mod run;
 mod token;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         }
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
+        Command::Import { what } => import::import(&what),
         Command::Token(options) => token::token(&options),
     };
     done.unwrap_or_else(|error| {

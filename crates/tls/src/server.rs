@@ -35,6 +35,8 @@ pub struct ServerSpec {
     pub versions: Vec<Version>,
     /// Authorities of client certificates. Where given, a client must present one.
     pub client_ca: Option<Vec<u8>>,
+    /// A client without a certificate is served all the same.
+    pub client_optional: bool,
     /// Offer HTTP/2 by ALPN.
     pub http2: bool,
 }
@@ -56,7 +58,9 @@ impl Server {
             .map_err(|_| Error::Versions)?;
         let builder = match &spec.client_ca {
             None => builder.with_no_client_auth(),
-            Some(pem) => builder.with_client_cert_verifier(client_verifier(pem)?),
+            Some(pem) => {
+                builder.with_client_cert_verifier(client_verifier(pem, spec.client_optional)?)
+            }
         };
         let mut config = builder.with_cert_resolver(Arc::new(Certificates::new(spec)?));
         let http2: &[&[u8]] = if spec.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
@@ -96,11 +100,12 @@ fn supported(version: Version) -> &'static rustls::SupportedProtocolVersion {
 
 fn client_verifier(
     pem: &[u8],
+    optional: bool,
 ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
-        .build()
-        .map_err(|e| Error::Authority(e.to_string()))
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider);
+    let builder = if optional { builder.allow_unauthenticated() } else { builder };
+    builder.build().map_err(|e| Error::Authority(e.to_string()))
 }
 
 /// Certificates by server name.
@@ -172,6 +177,7 @@ mod tests {
             ],
             versions: vec![Version::Tls12, Version::Tls13],
             client_ca: None,
+            client_optional: false,
             http2: true,
         }
     }

@@ -41,8 +41,9 @@ impl Upstream {
         key: Option<u64>,
         may: impl Fn(&usize) -> bool,
     ) -> Option<usize> {
-        let candidates = (0..self.targets.len()).filter(may);
+        let mut candidates = (0..self.targets.len()).filter(may);
         match (&self.settings.balance, key) {
+            (Balance::Failover, _) => candidates.next(),
             (Balance::LeastRequests, _) => self.least_busy(candidates),
             (Balance::Hash(_), Some(key)) => self.nearest(candidates, key),
             (Balance::RoundRobin | Balance::Hash(_), _) => self.next_in_turn(turn, candidates),

@@ -31,6 +31,8 @@ struct Attempts<'a> {
     tried: Vec<usize>,
     /// Attempts that are still allowed.
     left: u32,
+    /// Other targets that may be tried where no connection comes about.
+    elsewhere: usize,
     /// A stale pooled connection is forgiven once.
     stale_left: bool,
 }
@@ -44,8 +46,29 @@ impl Upstream {
         request: &mut Request,
         host: &HostSent,
     ) -> Result<Reply, Fault> {
+        self.send_as(ex, request, host, 0).await
+    }
+
+    /// [`Upstream::send`] for a request of the gateway's own: where no connection comes about, nothing was sent, and every
+    /// other target is tried whatever `retry` says.
+    pub async fn send_anywhere(
+        self: &Arc<Upstream>,
+        ex: &mut Exchange,
+        request: &mut Request,
+        host: &HostSent,
+    ) -> Result<Reply, Fault> {
+        self.send_as(ex, request, host, self.targets.len().saturating_sub(1)).await
+    }
+
+    async fn send_as(
+        self: &Arc<Upstream>,
+        ex: &mut Exchange,
+        request: &mut Request,
+        host: &HostSent,
+        elsewhere: usize,
+    ) -> Result<Reply, Fault> {
         let began = clock::now();
-        let sent = self.attempt(ex, request, host, began).await;
+        let sent = self.attempt(ex, request, host, began, elsewhere).await;
         if sent.is_err() {
             ex.upstream_wait += clock::now().duration_since(began);
         }
@@ -58,6 +81,7 @@ impl Upstream {
         request: &mut Request,
         host: &HostSent,
         began: Instant,
+        elsewhere: usize,
     ) -> Result<Reply, Fault> {
         let pool = self.pool(ex.caller.worker);
         let ticket = Ticket::take(self, pool.clone())?;
@@ -80,6 +104,7 @@ impl Upstream {
             host,
             tried: Vec::new(),
             left: retry.attempts,
+            elsewhere,
             stale_left: idempotent,
         };
         let mut attempt_began = began;
@@ -212,6 +237,10 @@ impl Attempts<'_> {
         let kind = failure.fault.kind;
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
+        if connecting && self.elsewhere > 0 {
+            self.elsewhere -= 1;
+            return Ok(());
+        }
         let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
         let reset = kind == Kind::UpstreamReset;
         let allowed =

@@ -54,6 +54,8 @@ impl TargetSettings {
 pub enum Balance {
     RoundRobin,
     LeastRequests,
+    /// The first that is available, in the order written.
+    Failover,
     /// The same key goes to the same target as long as it is healthy; losing one target moves only its keys.
     Hash(HashKey),
 }

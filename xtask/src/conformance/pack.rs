@@ -17,6 +17,8 @@ const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 pub(crate) struct Pack {
     /// One object a line of the manifest, in its order.
     pub(crate) cases: Vec<Value>,
+    /// The other files, by their paths in the archive.
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Pack {
@@ -28,11 +30,12 @@ impl Pack {
         let manifest =
             files.remove("manifest.jsonl").ok_or_else(|| broken("no manifest.jsonl".to_owned()))?;
         let cases = lines(&manifest).map_err(broken)?;
-        Ok(Self { cases })
+        Ok(Self { cases, files })
     }
 }
 
-fn unpack(file: impl Read) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
+/// The files of an archive, by their paths in it.
+pub(crate) fn unpack(file: impl Read) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut archive = tar::Archive::new(GzDecoder::new(file).take(UNPACKED_BYTES_MAX));
     for entry in archive.entries()? {

@@ -87,10 +87,13 @@ const RESERVED: &[Reserved] = &[
 const SEEN_BY_COLD: &[&str] = &["plan", "policies"];
 
 /// Who may see what the operator wrote.
-const READERS: &[&str] = &["tidegate", "control", "compile"];
+const READERS: &[&str] = &["tidegate", "control", "compile", "import"];
 
 /// What `admin` asks; data reaches it through `control` alone.
 const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
+
+/// The XML engine is one tool in five crates.
+const XML: &[&str] = &["wsdl", "xsd", "xslt", "xpath", "xml"];
 
 /// What the program takes from beside it: the demo backends and the load tests.
 const BESIDE_PROGRAM: &str = "bench";
@@ -210,8 +213,12 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
         (_, Band::Hot) if from.name == "policies" => {
             "a policy knows the contract in `policy`, no upstream and no pipeline".to_owned()
         }
+        (Band::Tools, _) if XML.contains(&from.name.as_str()) && XML.contains(&name) && down => {
+            return None;
+        }
         (Band::Tools, _) if from.name == "http1" || name != "kit" => {
-            "a tool knows nothing of gateways: `kit` at most, and `http1` nothing".to_owned()
+            "a tool knows nothing of gateways: `kit` at most, `http1` nothing, XML what is below it"
+                .to_owned()
         }
         _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),
         _ => return None,

@@ -1,10 +1,44 @@
 //! The kinds of policy, one file each. To add one, write its file and one line in the list below.
 
+mod api_key;
+mod authorize;
+mod basic;
+mod cache;
+mod compress;
+mod concurrency;
+mod cors;
 mod headers;
+mod interceptor;
+mod ip_filter;
+mod jwt;
+mod mutual_tls;
+mod openapi;
+mod rate_limit;
+mod soap;
+mod xpath_route;
+mod xslt;
 
 use serde_json::{Value as Json, json};
 
+pub use api_key::ApiKey;
+pub use authorize::Authorize;
+pub use basic::Basic;
+pub use cache::Cache;
+pub use compress::{Compress, Encoding};
+pub use concurrency::Concurrency;
+pub use cors::Cors;
 pub use headers::{Headers, HeadersEdit};
+pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
+pub use ip_filter::IpRules;
+pub use jwt::{BackendJwt, ClaimWanted, Jwks, Jwt, Scopes, Subscription};
+pub use mutual_tls::MutualTls;
+pub use openapi::OpenApi;
+pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
+pub use soap::{
+    BadDefinitions, Envelope, MessageSide, Soap, SoapAction, SoapVersion, UpstreamErrors,
+};
+pub use xpath_route::{XpathCase, XpathRoute};
+pub use xslt::{Xslt, XsltEngine};
 
 use crate::decode::{Decode, Decoder, did_you_mean, list};
 use crate::node::{Entry, Node, Value};
@@ -16,6 +50,7 @@ macro_rules! policies {
     ($( $(#[doc = $doc:literal])* $kind:ident = $name:literal, )*) => {
         /// One item of a route's `policies`: a map with one key, the policy's name.
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
         pub enum Policy {
             $( $(#[doc = $doc])* $kind($kind), )*
         }
@@ -52,8 +87,44 @@ macro_rules! policies {
 }
 
 policies! {
+    /// Who asks is shown by a key.
+    ApiKey = "api_key",
+    /// A rule says who may do what.
+    Authorize = "authorize",
+    /// Tells the upstream who asks.
+    BackendJwt = "backend_jwt",
+    /// Who asks is shown by a name and a password.
+    Basic = "basic",
+    /// Publishes the keys of `backend_jwt`.
+    Jwks = "jwks",
+    /// Who asks is shown by a signed token.
+    Jwt = "jwt",
+    /// Who asks is shown by a client certificate.
+    MutualTls = "mutual_tls",
     /// Changes headers on the way in and out.
     Headers = "headers",
+    /// Allows so many requests in so long.
+    RateLimit = "rate_limit",
+    /// Lets so many exchanges be under way at once.
+    Concurrency = "concurrency",
+    /// Lets pages of other origins call.
+    Cors = "cors",
+    /// Gives replies again without asking.
+    Cache = "cache",
+    /// Compresses replies.
+    Compress = "compress",
+    /// Lets only some addresses ask.
+    IpRules = "ip_filter",
+    /// Asks a service what to do with the request and the reply.
+    Interceptor = "interceptor",
+    /// Refuses what an OpenAPI document does not allow.
+    OpenApi = "openapi",
+    /// Refuses what is no proper SOAP message.
+    Soap = "soap",
+    /// Sends a message elsewhere by what stands in it.
+    XpathRoute = "xpath_route",
+    /// Transforms messages.
+    Xslt = "xslt",
 }
 
 impl Decode for Policy {

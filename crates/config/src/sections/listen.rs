@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::decode::keys;
+use crate::decode::{keys, words};
 use crate::values::{Address, Between, FilePath, Map, Network, Size, Spanned, Timeout, TlsVersion};
 
 keys! {
@@ -43,6 +43,29 @@ keys! {
             Spanned::unwritten(vec![TlsVersion::V1_2, TlsVersion::V1_3]),
         /// A PEM file with certificate authorities; clients must show a certificate from one of them.
         client_ca: Option<FilePathAt>,
+        /// Asks clients for a certificate: `{ ca: FILE }`, or `{ ca: FILE, mode: request }` for those that have one.
+        client_auth: Option<ClientAuth>,
+    }
+}
+
+keys! {
+    /// Asks clients for a certificate.
+    pub struct ClientAuth {
+        /// A PEM file with the certificate authorities to believe.
+        ca: FilePathAt,
+        /// Whether a client without a certificate is turned away (`require`) or served all the same (`request`). A certificate that is
+        /// shown has to be good either way.
+        mode: ClientAuthMode = ClientAuthMode::Require,
+    }
+}
+
+words! {
+    /// Whether clients need a certificate.
+    pub enum ClientAuthMode {
+        /// Turned away without one.
+        Require = "require",
+        /// Served without one, for policies to decide.
+        Request = "request",
     }
 }
 

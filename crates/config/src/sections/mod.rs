@@ -1,15 +1,23 @@
 //! The sections of the configuration, one file each. A field is a key; its default stands beside it, with
 //! the reason in a comment.
 
+mod apis;
+mod issuers;
 mod listen;
+mod plans;
 mod routes;
 mod telemetry;
 mod upstreams;
 
 use std::time::Duration;
 
-pub use listen::{Certificate, Listener, ListenerLimits, ListenerTimeout, ListenerTls};
-pub use routes::{Match, Respond, Route, RouteHost, RouteLimits};
+pub use apis::{Api, Validate};
+pub use issuers::{Introspection, Issuer};
+pub use listen::{
+    Certificate, ClientAuth, ClientAuthMode, Listener, ListenerLimits, ListenerTimeout, ListenerTls,
+};
+pub use plans::{LimitPlan, LimitStore};
+pub use routes::{Errors, Match, Respond, Route, RouteHost, RouteLimits};
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Target, Upstream, UpstreamTimeout,
@@ -33,8 +41,16 @@ keys! {
         shutdown: Shutdown,
         /// The services that requests are sent to, by name.
         upstreams: Map<Upstream> = Map::default(),
+        /// Who signs tokens, by name.
+        issuers: Map<Spanned<Issuer>> = Map::default(),
         /// What happens to which request, by name. The most specific match wins, not the first.
         routes: Map<Spanned<Route>> = Map::default(),
+        /// Limits by name, such as Gold and Silver, for `rate_limit: { plans: true }`.
+        plans: Map<Spanned<LimitPlan>> = Map::default(),
+        /// Where several gateways count together, by name, for `rate_limit: { shared: NAME }`.
+        stores: Map<LimitStore> = Map::default(),
+        /// APIs by name: routes made from OpenAPI documents.
+        apis: Map<Spanned<Api>> = Map::default(),
         /// What the gateway says about its traffic.
         telemetry: Telemetry,
     }

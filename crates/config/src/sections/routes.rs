@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::decode::{Decode, Decoder, keys};
+use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::Node;
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
@@ -25,6 +25,9 @@ keys! {
         limits: RouteLimits,
         /// What is done on the way: run top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
+        /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
+        /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
+        errors: Errors = Errors::Problem,
         /// Ends the route at a service: the name of one of the `upstreams`.
         upstream: Option<Spanned<String>>,
         /// Ends the route at a fixed reply.
@@ -45,6 +48,18 @@ keys! {
         headers: Map<Spanned<ValueMatch>> = Map::default(),
         /// Query parameters by name: the exact value, or `{ present: true }`.
         query: Map<Spanned<ValueMatch>> = Map::default(),
+    }
+}
+
+words! {
+    /// How errors are written to the client.
+    pub enum Errors {
+        /// RFC 9457 problem details.
+        Problem = "problem",
+        /// The JSON bodies and codes of WSO2 Choreo Connect.
+        Wso2 = "wso2",
+        /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
+        Kong = "kong",
     }
 }
 

@@ -16,7 +16,7 @@ keys! {
     pub struct Upstream {
         /// Where it runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
         targets: Spanned<Vec<Target>>,
-        /// How a target is chosen: `round_robin`, `least_requests`, `hash`, or
+        /// How a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
         /// How long the service may take.
@@ -67,6 +67,8 @@ pub enum Balance {
     RoundRobin,
     /// The one with the fewest requests under way.
     LeastRequests,
+    /// The first that is available, in the order written.
+    Failover,
     /// The same target for the same key, as far as targets stay.
     Hash(HashBy),
 }
@@ -221,7 +223,7 @@ impl Decode for Target {
 }
 
 impl Balance {
-    const WORDS: &[&str] = &["round_robin", "least_requests", "hash"];
+    const WORDS: &[&str] = &["round_robin", "least_requests", "failover", "hash"];
 }
 
 impl Decode for Balance {
@@ -232,6 +234,7 @@ impl Decode for Balance {
         match decoder.word(node, Self::WORDS)? {
             "round_robin" => Some(Self::RoundRobin),
             "least_requests" => Some(Self::LeastRequests),
+            "failover" => Some(Self::Failover),
             _ => Some(Self::Hash(HashBy::Client)),
         }
     }
@@ -240,6 +243,7 @@ impl Decode for Balance {
         match self {
             Self::RoundRobin => "round_robin".into(),
             Self::LeastRequests => "least_requests".into(),
+            Self::Failover => "failover".into(),
             Self::Hash(by) => HashBalance { hash: HashKeys { by: by.clone() } }.encode(),
         }
     }

@@ -77,6 +77,13 @@ impl Decode for Network {
     }
 }
 
+impl TargetUrl {
+    /// Reads `http://HOST:PORT`; says what is wrong with another text.
+    pub fn parse(text: &str) -> Result<TargetUrl, String> {
+        target_url(text)
+    }
+}
+
 impl Decode for TargetUrl {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help =

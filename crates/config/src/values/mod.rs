@@ -3,6 +3,8 @@
 mod addresses;
 mod matching;
 mod quantities;
+mod secrets;
+mod web_url;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,8 @@ use serde_json::{Value as Json, json};
 pub use addresses::{Address, Network, TargetUrl};
 pub use matching::{HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
 pub use quantities::{Size, Timeout};
+pub use secrets::{Credential, Credentials, Secret};
+pub use web_url::WebUrl;
 
 use crate::decode::{Decode, Decoder};
 use crate::node::{Node, Value};
@@ -68,6 +72,15 @@ impl<T> Map<T> {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
+    }
+
+    /// Adds what was made rather than written; false if the name is taken.
+    pub fn add(&mut self, name: Spanned<String>, value: T) -> bool {
+        let free = !self.names().any(|known| known == name.value);
+        if free {
+            self.entries.push((name, value));
+        }
+        free
     }
 
     /// Names with their values, in the order written.

@@ -1,0 +1,84 @@
+//! An interceptor service by the contract of Choreo Connect: answers `handle-request` and `handle-response` as it was
+//! told at its start, and refuses what no gateway would send.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use super::body::{JSON, Reply, full, gather, refusal, reply};
+
+/// A body of 1 MiB in base64, and what is told beside it.
+const TOLD_BYTES_MAX: usize = 16 << 20;
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// To `handle-request`, as JSON.
+    pub request: String,
+    /// To `handle-response`, as JSON.
+    pub response: String,
+    /// With 200 the answer is sent; 204 is no change; anything else is an interceptor that fails.
+    pub status: u16,
+    /// Adds the body it was told, in capitals.
+    pub capitals: bool,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        let adds = |side: &str| json!({ "headersToAdd": { "x-intercepted": side } }).to_string();
+        Self { request: adds("request"), response: adds("response"), status: 200, capitals: false }
+    }
+}
+
+pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Reply {
+    let (head, body) = request.into_parts();
+    let (answer, told_body) = match head.uri.path() {
+        "/api/v1/handle-request" => (&answers.request, "requestBody"),
+        "/api/v1/handle-response" => (&answers.response, "responseBody"),
+        _ => {
+            return refusal(
+                StatusCode::NOT_FOUND,
+                "an interceptor has /api/v1/handle-request and /api/v1/handle-response",
+            );
+        }
+    };
+    if head.method != Method::POST {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED, "only POST");
+    }
+    let told = match gather(body, TOLD_BYTES_MAX).await {
+        Ok(told) => told,
+        Err(refusal) => return refusal,
+    };
+    let status = StatusCode::from_u16(answers.status).unwrap_or(StatusCode::OK);
+    if status != StatusCode::OK {
+        let mut reply = reply(status, JSON, "");
+        *reply.body_mut() = full(Bytes::new());
+        return reply;
+    }
+    // An object has to be there, whether it is looked into or not.
+    if told.first() != Some(&b'{') {
+        return refusal(StatusCode::BAD_REQUEST, "not a JSON object");
+    }
+    match answers.capitals {
+        false => reply(status, JSON, answer.clone()),
+        true => match capitals(&told, answer, told_body) {
+            Ok(answer) => reply(status, JSON, answer),
+            Err(why) => refusal(StatusCode::BAD_REQUEST, &why),
+        },
+    }
+}
+
+fn capitals(told: &[u8], answer: &str, told_body: &str) -> Result<String, String> {
+    let told: Value = serde_json::from_slice(told).map_err(|error| error.to_string())?;
+    let mut answer: Value = serde_json::from_str(answer).map_err(|error| error.to_string())?;
+    let body = told.get(told_body).and_then(Value::as_str).unwrap_or_default();
+    let body = STANDARD.decode(body).map_err(|error| error.to_string())?;
+    if let Some(members) = answer.as_object_mut() {
+        let body = STANDARD.encode(body.to_ascii_uppercase());
+        members.insert("body".to_owned(), Value::String(body));
+    }
+    Ok(answer.to_string())
+}

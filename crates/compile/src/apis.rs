@@ -1,0 +1,119 @@
+//! `apis` to routes and upstreams, before anything else is compiled: what a document asks for is configuration like what
+//! the operator wrote, and goes the same way from there.
+
+use std::borrow::Cow;
+
+use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstream};
+use import::{Documents, Made, MadeRoute, Model, Options};
+use serde_json::{Map, Value as Json};
+
+/// The configuration with the routes and upstreams that its APIs are made of.
+pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Config> {
+    if config.apis.is_empty() {
+        return Cow::Borrowed(config);
+    }
+    let mut all = config.clone();
+    for (name, api) in config.apis.iter() {
+        if let Some(made) = made(config, &name.value, api, report) {
+            add(&mut all, made, api, report);
+        }
+    }
+    Cow::Owned(all)
+}
+
+fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) -> Option<Made> {
+    let keys = &api.value;
+    let document = &keys.openapi;
+    let read = Documents::read(document.value.as_path());
+    let documents =
+        read.map_err(|fault| report.error(document.at, fault, "name an OpenAPI document")).ok()?;
+    let model = Model::read(&documents);
+    let model = model
+        .map_err(|faults| faults.into_iter().for_each(|fault| report.error(document.at, fault, "")))
+        .ok()?;
+    let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.value.clone());
+    let plans = config.plans.iter().map(|(name, plan)| (name.value.clone(), plan.value.encode()));
+    let options = Options {
+        name: name.to_owned(),
+        document: std::path::absolute(document.value.as_path()).ok()?,
+        base_path: text(&keys.base_path),
+        upstream: text(&keys.upstream),
+        host: keys.host.0.iter().map(|host| host.value.clone()).collect(),
+        errors: keys.errors.word().to_owned(),
+        request: keys.validate.request,
+        response: keys.validate.response,
+        verbose: keys.validate.verbose,
+        body_bytes_max: format!("{}B", keys.validate.body_bytes_max.0),
+        issuers: config.issuers.names().map(str::to_owned).collect(),
+        plans: plans.collect::<Map<String, Json>>(),
+        secured: keys.policies.iter().any(|policy| wants_credentials(&policy.value)),
+    };
+    let made = import::expand(&documents, &model, &options);
+    for fault in &made.errors {
+        report.error(document.at, format!("the API `{name}` cannot be made: {fault}"), "");
+    }
+    for warning in &made.warnings {
+        report.warn(document.at, warning.as_str(), "");
+    }
+    Some(made)
+}
+
+fn add(all: &mut Config, made: Made, api: &Spanned<Api>, report: &mut Report) {
+    for (name, upstream) in made.upstreams {
+        let at = api.value.openapi.at;
+        let Some(upstream) = config::decode::<Upstream>(&upstream, at, report) else { continue };
+        if !all.upstreams.add(named(&name, at), upstream) {
+            let what = format!("the API makes an upstream `{name}`, and there is one already");
+            report.error(api.at, what, "give the API or that upstream another name");
+        }
+    }
+    for route in made.routes {
+        add_route(all, route, api, report);
+    }
+}
+
+fn add_route(all: &mut Config, made: MadeRoute, api: &Spanned<Api>, report: &mut Report) {
+    // Places in the API are the ones an operator can do something about.
+    let mut route = route_of(&made, api.at, report);
+    let Some(route_) = &mut route else { return };
+    if let (Some(to), Some(from)) = (&mut route_.upstream, &api.value.upstream) {
+        to.at = from.at;
+    }
+    let own =
+        api.value.policies.iter().filter(|policy| !(made.open && wants_credentials(&policy.value)));
+    let own: Vec<Spanned<Policy>> = own.map(|policy| scoped(policy, &made.scopes)).collect();
+    let at = made.own_at.min(route_.policies.len());
+    route_.policies.splice(at..at, own);
+    let Some(route) = route else { return };
+    let route = Spanned { value: route, at: api.at, intact: api.intact };
+    if !all.routes.add(named(&made.name, api.at), route) {
+        let what = format!("the API makes a route `{}`, and there is one already", made.name);
+        report.error(api.at, what, "give the API or that route another name");
+    }
+}
+
+fn route_of(made: &MadeRoute, at: At, report: &mut Report) -> Option<Route> {
+    config::decode::<Route>(&made.route, at, report)
+}
+
+fn named(name: &str, at: At) -> Spanned<String> {
+    Spanned { value: name.to_owned(), at, intact: true }
+}
+
+/// The document's scopes join those of the API's own `jwt`.
+fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
+    let mut policy = policy.clone();
+    if let Policy::Jwt(jwt) = &mut policy.value {
+        for scope in scopes {
+            if !jwt.scopes.any.contains(scope) {
+                jwt.scopes.any.push(scope.clone());
+            }
+        }
+    }
+    policy
+}
+
+/// Policies that `x-wso2-disable-security` turns off.
+fn wants_credentials(policy: &Policy) -> bool {
+    ["jwt", "api_key", "basic", "mutual_tls", "authorize"].contains(&policy.name())
+}

@@ -1,0 +1,259 @@
+//! `issuers` to who signs tokens: keys from files, or a way to where they are published.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use config::{Config, Decode as _, FilePath, Report, Spanned, WebUrl};
+use jose::{KeySet, Signer};
+use plan::telemetry::Telemetry;
+use plan::upstreams::{Settings, Timeouts};
+use plan::{Plan, Revoked};
+use policies::jwt::backend::OwnKeys;
+use policies::jwt::{Introspection, Issuer, Keys, Location, Published};
+
+use crate::making::Making;
+use crate::{files, names, upstreams};
+
+/// How long connections to an issuer are kept. It is asked seldom.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What policies that deal in tokens share.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    /// By name; nothing where there was a complaint.
+    issuers: HashMap<String, Option<Arc<Issuer>>>,
+    pub(crate) revoked: Arc<Revoked>,
+    /// The keys that sign our own, and the document that they become.
+    pub(crate) signers: Vec<Arc<Signer>>,
+    pub(crate) own_keys: Arc<OwnKeys>,
+}
+
+impl Tokens {
+    pub(crate) fn new(previous: Option<&Plan>) -> Tokens {
+        let revoked = previous.map(|plan| plan.revoked.clone()).unwrap_or_default();
+        Tokens { revoked, ..Tokens::default() }
+    }
+
+    /// The issuer of that name; says so where there is none.
+    pub(crate) fn issuer(
+        &self,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<Arc<Issuer>> {
+        if let Some(known) = self.issuers.get(&name.value) {
+            return known.clone();
+        }
+        let meant = report.suggest(&name.value, self.issuers.keys().map(String::as_str));
+        let help = "name one of the `issuers`";
+        report.error(name.at, names::unknown("issuer", &name.value, meant), help);
+        None
+    }
+
+    /// The document with our own keys, which is complete now.
+    pub(crate) fn publish(&self) -> Arc<str> {
+        let document = policies::jwt::backend::document(self.signers.iter());
+        self.own_keys.get_or_init(|| document).clone()
+    }
+}
+
+/// Every issuer, as far as it is sound.
+pub(crate) fn compile(
+    config: &Config,
+    making: &mut Making<'_>,
+    telemetry: &Telemetry,
+    report: &mut Report,
+) {
+    for name in config.issuers.names() {
+        // What cannot be read was complained about, and is not unknown.
+        making.tokens.issuers.insert(name.to_owned(), None);
+    }
+    for (name, issuer) in config.issuers.iter() {
+        let made = self::issuer(&name.value, issuer, making, telemetry, report);
+        making.tokens.issuers.insert(name.value.clone(), made);
+    }
+}
+
+fn issuer(
+    name: &str,
+    written: &Spanned<config::Issuer>,
+    making: &mut Making<'_>,
+    telemetry: &Telemetry,
+    report: &mut Report,
+) -> Option<Arc<Issuer>> {
+    let keys = &written.value;
+    if !is_whole(written, report) {
+        return None;
+    }
+    let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
+    let read = read?;
+    let fixed = match read.is_empty() {
+        true => None,
+        false => Some(key_set(&keys.keys.0, &read, report)?),
+    };
+    let location = location(keys, report);
+    let published = match &location {
+        Some((url, location)) => {
+            let settings = outlet(url, keys, report)?;
+            Some(published(name, keys, settings, location, making, telemetry))
+        }
+        None => None,
+    };
+    let introspection = match &keys.introspection {
+        Some(asked) => Some((asked, outlet(&asked.value.url.value, keys, report)?)),
+        None => None,
+    };
+    let place = |published: &Arc<Published>| format!("{:p}", Arc::as_ptr(published));
+    let secret = keys.introspection.as_ref().and_then(|asked| asked.value.client_secret.as_ref());
+    let key = format!(
+        "issuer {name} {} {read:?} {:?} {:?} {:?}",
+        keys.encode(),
+        secret.map(|secret| &secret.0),
+        published.as_ref().map(place),
+        introspection.as_ref().map(|(_, settings)| settings),
+    );
+    let introspection = introspection.map(|(asked, settings)| {
+        let asked = &asked.value;
+        let secret = asked.client_secret.as_ref().map_or("", |secret| &secret.0);
+        let client = (!asked.client_id.is_empty()).then_some((asked.client_id.as_str(), secret));
+        let (path, outlet) = (asked.url.value.path.clone(), making.own_outlet(settings));
+        Introspection::new(outlet, path, client, keys.timeout.0, asked.cache)
+    });
+    Some(making.kept_or(&key, || {
+        Arc::new(Issuer {
+            issuer: keys.issuer.as_ref().map(|issuer| issuer.value.clone()),
+            keys: match (fixed, published) {
+                (Some(fixed), _) => Keys::Fixed(fixed),
+                (None, Some(published)) => Keys::Published(published),
+                (None, None) => Keys::Nowhere,
+            },
+            introspection,
+            audiences: keys.audiences.0.clone(),
+            leeway: keys.leeway,
+            expiry_required: keys.expiry_required,
+            subject_claim: keys.subject_claim.clone(),
+            scope_claims: keys.scope_claims.clone(),
+            consumer_claim: keys.consumer_claim.clone(),
+            tier_claim: keys.tier_claim.clone(),
+        })
+    }))
+}
+
+/// One place for keys, and a name to find the issuer by.
+fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
+    let config::Issuer { issuer, jwks, keys, discovery, introspection, .. } = &written.value;
+    let places = [jwks.is_some(), !keys.0.is_empty(), discovery.value];
+    let count = places.iter().filter(|there| **there).count();
+    if count > 1 {
+        let what = "the keys of an issuer are in one place";
+        report.error(written.at, what, "keep one of `jwks`, `keys` and `discovery`");
+        return false;
+    }
+    if count == 0 && introspection.is_none() {
+        if written.intact {
+            let help = "add `jwks: \"https://...\"`, `keys: [FILE.pem]`, `discovery: true` or `introspection`";
+            report.error(written.at, "an issuer without keys", help);
+        }
+        return false;
+    }
+    if count > 0 && issuer.is_none() {
+        if written.intact {
+            let help = "add `issuer: \"https://...\"`, what `iss` says in its tokens";
+            report.error(written.at, "an issuer without its name", help);
+        }
+        return false;
+    }
+    true
+}
+
+/// The text of a file with keys.
+fn key_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<String> {
+    let bytes = files::read(file, report)?;
+    let text = String::from_utf8(bytes);
+    text.map_err(|_| complain(file, "it is no text", report)).ok()
+}
+
+fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) -> Option<KeySet> {
+    let mut all = KeySet::default();
+    let mut whole = true;
+    for (file, text) in list.iter().zip(texts) {
+        let read = match text.trim_start().starts_with('{') {
+            true => match KeySet::from_json(text.as_bytes()) {
+                None => Err("it is neither a JWK nor a JWK set".to_owned()),
+                Some((keys, left)) => {
+                    for (id, why) in left {
+                        let id = id.unwrap_or_else(|| "without a name".to_owned());
+                        let what = format!("the key `{}` is left out: {why}", id.escape_debug());
+                        report.warn(file.at, what, "remove it from the file, or mend it");
+                    }
+                    match keys.is_empty() {
+                        true => Err("it has no key that verifies tokens".to_owned()),
+                        false => Ok(keys),
+                    }
+                }
+            },
+            false => KeySet::from_pem(text).map_err(|why| why.to_string()),
+        };
+        match read {
+            Ok(keys) => all.extend(keys),
+            Err(why) => {
+                complain(file, &why, report);
+                whole = false;
+            }
+        }
+    }
+    whole.then_some(all)
+}
+
+fn complain(file: &Spanned<FilePath>, why: &str, report: &mut Report) {
+    let what = format!("no usable keys in `{}`: {why}", file.value.as_path().display());
+    let help =
+        "name a PEM file with public keys or certificates, or a JSON file with a JWK or a JWK set";
+    report.error(file.at, what, help);
+}
+
+/// Where keys are published.
+fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Location)> {
+    if let Some(jwks) = &keys.jwks {
+        return Some((jwks.value.clone(), Location::Keys(jwks.value.path.clone())));
+    }
+    let issuer = keys.issuer.as_ref().filter(|_| keys.discovery.value)?;
+    let url = match WebUrl::parse(&issuer.value) {
+        Ok(url) => url,
+        Err(why) => {
+            report.error(issuer.at, why, "with `discovery` the issuer is a URL; or write `jwks`");
+            return None;
+        }
+    };
+    let target = &url.target;
+    let mut origins = vec![target.to_string()];
+    if target.port == if target.tls { 443 } else { 80 } {
+        origins.extend(target.to_string().rsplit_once(':').map(|(front, _)| front.to_owned()));
+    }
+    let path = format!("{}/.well-known/openid-configuration", url.path.trim_end_matches('/'));
+    let location = Location::Discovery { path, issuer: issuer.value.clone(), origins };
+    Some((url, location))
+}
+
+fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<Settings> {
+    let timeout = Timeouts { connect: keys.timeout.0, response: keys.timeout.0, idle: IDLE };
+    upstreams::to_url(&url.target, timeout, &keys.tls, report)
+}
+
+fn published(
+    name: &str,
+    keys: &config::Issuer,
+    settings: Settings,
+    location: &Location,
+    making: &mut Making<'_>,
+    telemetry: &Telemetry,
+) -> Arc<Published> {
+    let key = format!("published keys {name} {location:?} {:?} {settings:?}", keys.refresh.0);
+    let outlet = making.own_outlet(settings);
+    let published = making.kept_or(&key, || {
+        let (refresh, timeout) = (keys.refresh.0, keys.timeout.0);
+        let metrics = telemetry.issuer(name);
+        Arc::new(Published::new(name, outlet, location.clone(), refresh, timeout, metrics))
+    });
+    making.work(published.clone());
+    published
+}

@@ -1,0 +1,143 @@
+//! What policies are built with beside their own keys: ways out, state of the plan before, work at its own pace.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::{Report, Spanned};
+use plan::upstreams::{Settings, Upstream};
+use plan::{Background, Fetch, Kept, Outlet};
+
+use crate::issuers::Tokens;
+use crate::names;
+use crate::policies::openapi::ReadDocument;
+
+/// What is gathered while policies are built.
+pub(crate) struct Making<'p> {
+    pub(crate) tokens: Tokens,
+    previous: Option<&'p Kept>,
+    kept: Kept,
+    background: Vec<Arc<dyn Background>>,
+    /// Names of the configured upstreams.
+    upstreams: Vec<String>,
+    /// Upstreams that no operator named: one for each URL a policy calls.
+    made: Vec<Settings>,
+    outlets: HashMap<String, Arc<Outlet>>,
+    /// API documents by their files, so that each is read once, on however many routes it is.
+    pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
+    /// Stylesheets by their files, likewise.
+    pub(crate) stylesheets: HashMap<PathBuf, Arc<Result<xslt::Stylesheet, String>>>,
+}
+
+impl<'p> Making<'p> {
+    pub(crate) fn new(previous: Option<&'p Kept>, upstreams: &[Settings]) -> Making<'p> {
+        Making {
+            tokens: Tokens::default(),
+            previous,
+            kept: Kept::default(),
+            background: Vec::new(),
+            upstreams: upstreams.iter().map(|settings| settings.name.clone()).collect(),
+            made: Vec::new(),
+            outlets: HashMap::new(),
+            documents: HashMap::new(),
+            stylesheets: HashMap::new(),
+        }
+    }
+
+    /// Names of the configured upstreams.
+    pub(crate) fn upstream_names(&self) -> &[String] {
+        &self.upstreams
+    }
+
+    /// State that the plan before has already, if it was made of the same.
+    pub(crate) fn kept<T: Send + Sync + 'static, E>(
+        &mut self,
+        key: &str,
+        make: impl FnOnce() -> Result<Arc<T>, E>,
+    ) -> Result<Arc<T>, E> {
+        self.kept.take_over(self.previous, key, make)
+    }
+
+    /// The same, for what can always be made.
+    pub(crate) fn kept_or<T: Send + Sync + 'static>(
+        &mut self,
+        key: &str,
+        make: impl FnOnce() -> Arc<T>,
+    ) -> Arc<T> {
+        let made = self.kept(key, || Ok::<_, std::convert::Infallible>(make()));
+        match made {
+            Ok(thing) => thing,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Work that goes on beside the requests for as long as the plan serves. What was kept is not started again.
+    pub(crate) fn work(&mut self, work: Arc<dyn Background>) {
+        if !self
+            .background
+            .iter()
+            .any(|known| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(&work)))
+        {
+            self.background.push(work);
+        }
+    }
+
+    /// A way to an upstream that the operator configured.
+    pub(crate) fn outlet(
+        &mut self,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<Arc<dyn Fetch>> {
+        if !self.upstreams.contains(&name.value) {
+            let meant = report.suggest(&name.value, self.upstreams.iter().map(String::as_str));
+            report.error(
+                name.at,
+                names::unknown("upstream", &name.value, meant),
+                "name one of the `upstreams`",
+            );
+            return None;
+        }
+        Some(self.outlet_to(&name.value))
+    }
+
+    /// A way to an upstream that exists only for a policy. Equal settings share one; others of the same name get a number.
+    pub(crate) fn own_outlet(&mut self, settings: Settings) -> Arc<dyn Fetch> {
+        let name = self.own_upstream(settings);
+        self.outlet_to(&name)
+    }
+
+    /// An upstream that exists only for a policy, by the name it got.
+    pub(crate) fn own_upstream(&mut self, mut settings: Settings) -> String {
+        let name = settings.name.clone();
+        let mut number = 1;
+        while let Some(made) = self.made.iter().find(|made| made.name == settings.name) {
+            if *made == settings {
+                return settings.name;
+            }
+            number += 1;
+            settings.name = format!("{name}#{number}");
+        }
+        let name = settings.name.clone();
+        self.made.push(settings);
+        name
+    }
+
+    fn outlet_to(&mut self, name: &str) -> Arc<Outlet> {
+        self.outlets.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// Settings of the upstreams that policies asked for.
+    pub(crate) fn made(&self) -> Vec<Settings> {
+        self.made.clone()
+    }
+
+    /// Connects every way out, and gives what the plan holds.
+    pub(crate) fn finish(self, upstreams: &[Arc<Upstream>]) -> (Kept, Vec<Arc<dyn Background>>) {
+        for upstream in upstreams {
+            if let Some(outlet) = self.outlets.get(&upstream.settings().name) {
+                outlet.connect(upstream.clone());
+            }
+        }
+        (self.kept, self.background)
+    }
+}

@@ -1,0 +1,55 @@
+//! `api_key`, and the secrets of subjects that it shares with `basic`.
+
+use ::policies::api_key::{self, Holder, Keys, KeysError};
+use ::policies::credentials::Hashed;
+use config::{ApiKey, At, Credentials, Report, Spanned};
+
+use super::jwt::parameter;
+use crate::names;
+
+pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
+    if keys.header.is_none() && keys.query.is_none() {
+        let what = "nothing says where the key is";
+        report.error(at, what, "add `header: x-api-key`, or `query: NAME`");
+    }
+    let header = keys.header.as_ref();
+    let header = header.map(|name| names::header(&name.value, name.at, report));
+    let query = keys.query.as_ref().map(|name| parameter(name, report));
+    let (holders, places): (Vec<Holder>, Vec<At>) = holders(&keys.keys, report).into_iter().unzip();
+    let subjects: Vec<String> = holders.iter().map(|(subject, ..)| subject.clone()).collect();
+    let built = Keys::new(header.flatten(), query.flatten(), keys.forward, holders);
+    let place = |index: usize| places.get(index).copied().unwrap_or(keys.keys.at);
+    let subject = |index: usize| subjects.get(index).cloned().unwrap_or_default();
+    match built {
+        Ok(built) => Some(api_key::policy(built)),
+        Err(KeysError::Shared(first, second)) => {
+            let what = format!("`{}` and `{}` have the same key", subject(first), subject(second));
+            report.error(place(second), what, "give each a key of its own");
+            None
+        }
+        Err(KeysError::Slow(index)) => {
+            let what = format!("the key of `{}` is a hash for passwords", subject(index));
+            report.error(place(index), what, "write the key itself, or `sha256:HEX`");
+            None
+        }
+    }
+}
+
+/// Who has which secret, each with its place.
+pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Vec<(Holder, At)> {
+    let read = written.value.read(report);
+    if read.is_empty() && written.intact && !report.has_errors() {
+        let what = "nobody has a secret, so nobody comes in";
+        report.warn(written.at, what, "write `{ SUBJECT: SECRET }`, or `{ file: PATH }`");
+    }
+    read.into_iter()
+        .filter_map(|Spanned { value, at, .. }| match Hashed::read(&value.secret.0) {
+            Ok(hash) => Some(((value.subject, hash, value.tier), at)),
+            Err(why) => {
+                let what = format!("the secret of `{}` cannot be used: {why}", value.subject);
+                report.error(at, what, "write the secret itself, or a hash that is known here");
+                None
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! `compress`.
+
+use config::{Compress, Encoding, Report, Spanned};
+use policies::compress::{self, MediaType, Settings};
+
+/// What is text in any way. Pictures, sound and archives are compressed already.
+const TYPES: &[&str] = &[
+    "text/*",
+    "*+json",
+    "*+xml",
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "application/x-javascript",
+    "application/graphql",
+    "application/wasm",
+    "application/yaml",
+    "application/x-ndjson",
+];
+
+pub(crate) fn build(keys: &Compress, report: &mut Report) -> plan::Policy {
+    if keys.encodings.value.is_empty() && keys.encodings.intact {
+        let help = "write some of `zstd`, `br` and `gzip`, or remove the policy";
+        report.error(keys.encodings.at, "nothing to compress with", help);
+    }
+    let types = match keys.types.0.as_slice() {
+        [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
+        written => written.iter().filter_map(|text| written_type(text, report)).collect(),
+    };
+    compress::policy(Settings {
+        encodings: keys.encodings.value.iter().map(encoding).collect(),
+        types,
+        bytes_min: keys.bytes_min.0,
+    })
+}
+
+fn encoding(encoding: &Encoding) -> compress::Encoding {
+    match encoding {
+        Encoding::Zstd => compress::Encoding::Zstd,
+        Encoding::Br => compress::Encoding::Br,
+        Encoding::Gzip => compress::Encoding::Gzip,
+    }
+}
+
+fn written_type(text: &Spanned<String>, report: &mut Report) -> Option<MediaType> {
+    let read = media_type(&text.value.to_ascii_lowercase());
+    if read.is_none() {
+        let what = format!("`{}` is not a content type", text.value.escape_debug());
+        report.error(text.at, what, "write `application/json`, `text/*` or `*+json`");
+    }
+    read
+}
+
+fn media_type(text: &str) -> Option<MediaType> {
+    if let Some(suffix) = text.strip_prefix("*+") {
+        return is_token(suffix).then(|| MediaType::Suffixed(format!("+{suffix}")));
+    }
+    let (kind, sub) = text.split_once('/').filter(|(kind, _)| is_token(kind))?;
+    match sub {
+        "*" => Some(MediaType::Below(format!("{kind}/"))),
+        sub => is_token(sub).then(|| MediaType::Exact(text.to_owned())),
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    http1::is_token(text.as_bytes()) && !text.contains('*')
+}

@@ -1,0 +1,102 @@
+//! `cors`.
+
+use config::{Cors, Report, Spanned};
+use policies::cors::{self, AllowedHeaders, Origin, Origins, Settings};
+
+use crate::names;
+use crate::policy::Place;
+
+/// What a browser sends in ordinary life.
+const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+
+pub(crate) fn build(keys: &Cors, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+    let methods: Vec<String> =
+        keys.methods.0.iter().filter_map(|method| names::method(method, report)).collect();
+    let names = |list: &[Spanned<String>], report: &mut Report| -> Vec<String> {
+        list.iter().filter_map(|name| names::header(&name.value, name.at, report)).collect()
+    };
+    let asked = match keys.headers.0.as_slice() {
+        [] => true,
+        [one] => one.value == "*",
+        _ => false,
+    };
+    let expose = names(&keys.expose.0, report);
+    let headers = match asked {
+        true => AllowedHeaders::Asked,
+        false => AllowedHeaders::Listed(names(&keys.headers.0, report).join(", ")),
+    };
+    let own = place.of.matches.value.methods.0.iter().map(|method| method.value.as_str());
+    let options_pass = own.clone().any(|method| method == "OPTIONS");
+    let allow: Vec<&str> = match own.len() {
+        0 => METHODS.iter().copied().chain(["OPTIONS"]).collect(),
+        _ => own.filter(|method| *method != "OPTIONS").chain(["OPTIONS"]).collect(),
+    };
+    cors::policy(Settings {
+        origins: origins(keys, report),
+        methods: methods_text(&methods),
+        headers,
+        expose: (!expose.is_empty()).then(|| expose.join(", ")),
+        credentials: keys.credentials.value,
+        max_age: Some(keys.max_age.as_secs()).filter(|seconds| *seconds > 0),
+        allow: allow.join(", "),
+        options_pass,
+    })
+}
+
+fn methods_text(methods: &[String]) -> String {
+    match methods {
+        [] => METHODS.join(", "),
+        listed => listed.join(", "),
+    }
+}
+
+fn origins(keys: &Cors, report: &mut Report) -> Origins {
+    let written = &keys.origins.0;
+    if let Some(any) = written.iter().find(|origin| origin.value == "*") {
+        if keys.credentials.value {
+            let what = "with credentials every page of the world could act as its visitor";
+            report.error(any.at, what, "list the origins, or remove `credentials`");
+        }
+        if written.len() > 1 {
+            report.warn(any.at, "`*` is every origin, the others included", "keep `*` alone");
+        }
+        return Origins::Any;
+    }
+    Origins::Listed(written.iter().filter_map(|text| origin(text, report)).collect())
+}
+
+/// `null`, `SCHEME://HOST[:PORT]`, or that with one `*`.
+fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
+    let mut complain = |what: String, help: &str| {
+        report.error(text.at, what, help);
+        None
+    };
+    let origin = text.value.as_str();
+    let help = "write `https://app.example.com`, `https://*.example.com`, or `http://localhost:*`";
+    if origin == "null" {
+        return Some(Origin::Exact(origin.to_owned()));
+    }
+    let shown = origin.escape_debug();
+    let Some((scheme, rest)) = origin.split_once("://") else {
+        return complain(format!("`{shown}` is not an origin"), help);
+    };
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._:[]*".contains(c);
+    let scheme_is_good =
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    if !scheme_is_good || rest.is_empty() || !rest.chars().all(good) {
+        let what = format!("`{shown}` is not an origin, which has no path and no capitals");
+        return complain(what, help);
+    }
+    let Some((before, after)) = rest.split_once('*') else {
+        return Some(Origin::Exact(origin.to_owned()));
+    };
+    let whole_labels = before.is_empty() && after.starts_with('.');
+    let port = before.ends_with(':') && after.is_empty();
+    if after.contains('*') || !(whole_labels || port) {
+        let what =
+            format!("`{shown}` has a `*` that is neither the first part of the host nor the port");
+        return complain(what, help);
+    }
+    let before = format!("{scheme}://{before}");
+    Some(Origin::Pattern { before, after: after.to_owned() })
+}

@@ -1,0 +1,173 @@
+//! `interceptor` to its policy: services to ways out, endpoints to diversions, the route to what it says of the API.
+
+use std::sync::Arc;
+
+use ::policies::interceptor::{self, Api, Includes, Service, Settings};
+use config::{At, Include, Interception, Interceptor, Report, Route, Spanned, UpstreamTls};
+use plan::Fetch;
+use plan::upstreams::Timeouts;
+
+use crate::listeners::bytes;
+use crate::policy::Place;
+use crate::upstreams;
+
+/// Builds the policy. Without both sides it does nothing, and that is a complaint.
+pub(crate) fn build(
+    keys: &Interceptor,
+    at: At,
+    intact: bool,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    let Interceptor { request, response, .. } = keys;
+    if request.is_none() && response.is_none() && intact {
+        let help = "add `request: { url: \"http://HOST:PORT\", includes: [request_headers] }`, or `response`";
+        report.error(at, "an interceptor that is never asked", help);
+    }
+    if let Some(side) = request {
+        without_reply(&side.value, report);
+    }
+    let request = request.as_ref().and_then(|side| service(side, place, report));
+    let response = response.as_ref().and_then(|side| service(side, place, report));
+    let endpoints = match request.is_some() {
+        true => endpoints(keys, place, report),
+        false => Vec::new(),
+    };
+    let api = api(keys, place);
+    interceptor::policy(Settings { request, response, api, endpoints })
+}
+
+/// What only a reply has cannot be told of a request.
+fn without_reply(side: &Interception, report: &mut Report) {
+    for include in &side.includes {
+        let of_reply = matches!(
+            include.value,
+            Include::ResponseHeaders | Include::ResponseBody | Include::ResponseTrailers
+        );
+        if of_reply {
+            let what = format!("`{}` is not there yet when the request is", include.value.word());
+            report.error(include.at, what, "move it to the `response` side of the interceptor");
+        }
+    }
+}
+
+fn service(
+    side: &Spanned<Interception>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<Service> {
+    let keys = &side.value;
+    let has = |include| keys.includes.iter().any(|written| written.value == include);
+    Some(Service {
+        fetch: way(side, place, report)?,
+        includes: Includes {
+            request_headers: has(Include::RequestHeaders),
+            request_body: has(Include::RequestBody),
+            request_trailers: has(Include::RequestTrailers),
+            response_headers: has(Include::ResponseHeaders),
+            response_body: has(Include::ResponseBody),
+            response_trailers: has(Include::ResponseTrailers),
+            invocation_context: has(Include::InvocationContext),
+        },
+        timeout: keys.timeout.0,
+        body_bytes_max: bytes(keys.body_bytes_max),
+    })
+}
+
+/// The service: exactly one of `url` and `upstream`.
+fn way(
+    side: &Spanned<Interception>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<Arc<dyn Fetch>> {
+    let keys = &side.value;
+    match (&keys.url, &keys.upstream) {
+        (Some(url), None) => {
+            let timeout = Timeouts {
+                connect: keys.connect_timeout.0,
+                response: keys.timeout.0,
+                // As for upstreams: shorter than what most servers do.
+                idle: std::time::Duration::from_secs(60),
+            };
+            let none = <UpstreamTls as config::Decode>::absent()?;
+            let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
+            let settings = upstreams::to_url(&url.value.0, timeout, tls, report)?;
+            Some(place.making.own_outlet(settings))
+        }
+        (None, Some(name)) => {
+            if let Some(tls) = &keys.tls {
+                let help = "write `tls` below the upstream";
+                report.error(tls.at, "the upstream says how its TLS is", help);
+            }
+            place.making.outlet(name, report)
+        }
+        (Some(_), Some(name)) => {
+            let what = "`url` and `upstream` both say where the interceptor is";
+            report.error(name.at, what, "keep one of the two");
+            None
+        }
+        (None, None) => {
+            if side.intact {
+                let help = "add `url: \"http://HOST:PORT\"`, or `upstream: NAME` for replicas";
+                report.error(side.at, "an interceptor without an address", help);
+            }
+            None
+        }
+    }
+}
+
+/// What `dynamicEndpoint` may name: what was written, else every upstream by its name.
+fn endpoints(
+    keys: &Interceptor,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Vec<interceptor::Endpoint> {
+    let known = place.making.upstream_names().to_vec();
+    if keys.endpoints.is_empty() {
+        let all = known.iter().map(|name| interceptor::Endpoint {
+            name: name.clone(),
+            diversion: place.diversion(name),
+            base_path: None,
+        });
+        return all.collect();
+    }
+    let mut endpoints = Vec::new();
+    for (name, endpoint) in keys.endpoints.iter() {
+        let upstream = &endpoint.upstream;
+        if !known.contains(&upstream.value) {
+            let meant = report.suggest(&upstream.value, known.iter().map(String::as_str));
+            let what = crate::names::unknown("upstream", &upstream.value, meant);
+            report.error(upstream.at, what, "name one of the `upstreams`");
+            continue;
+        }
+        endpoints.push(interceptor::Endpoint {
+            name: name.value.clone(),
+            diversion: place.diversion(&upstream.value),
+            base_path: Some(endpoint.base_path.trim_end_matches('/').to_owned()),
+        });
+    }
+    endpoints
+}
+
+fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
+    let Route { matches, upstream, .. } = place.of;
+    let written = &keys.api;
+    let methods = match written.methods.is_empty() {
+        true => matches.value.methods.0.iter().map(|method| method.value.clone()).collect(),
+        false => written.methods.clone(),
+    };
+    let ends = || upstream.as_ref().map(|name| name.value.clone()).unwrap_or_default();
+    Api {
+        name: written.name.clone().unwrap_or_else(|| place.route.to_owned()),
+        version: written.version.clone(),
+        vhost: written.vhost.clone(),
+        base_path: written.base_path.clone(),
+        path_template: written
+            .path_template
+            .clone()
+            .unwrap_or_else(|| matches.value.path.value.clone()),
+        methods: methods.join(" "),
+        production: written.production.clone().unwrap_or_else(ends),
+        sandbox: written.sandbox.clone(),
+    }
+}

@@ -1,0 +1,15 @@
+//! `ip_filter`.
+
+use config::{At, IpRules, Report};
+use policies::ip_filter::{self, Networks};
+
+pub(crate) fn build(keys: &IpRules, at: At, report: &mut Report) -> plan::Policy {
+    if keys.allow.is_empty() && keys.deny.is_empty() {
+        let help = "write `allow: [NETWORK, ...]` or `deny: [NETWORK, ...]`, or remove it";
+        report.warn(at, "it lets everybody in", help);
+    }
+    let list = |networks: &[config::Spanned<config::Network>]| {
+        networks.iter().map(|network| network.value.0).collect()
+    };
+    ip_filter::policy(Networks { allow: list(&keys.allow), deny: list(&keys.deny) })
+}

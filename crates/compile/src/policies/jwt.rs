@@ -1,0 +1,141 @@
+//! `jwt`, `backend_jwt` and `jwks`.
+
+use std::sync::Arc;
+
+use ::policies::jwt::{self, Settings, Subscription, Verifier, Wanted, backend};
+use config::{BackendJwt, ClaimWanted, Decode as _, FilePath, Jwks, Jwt, Report, Spanned};
+use jose::Signer;
+
+use crate::policy::Place;
+use crate::{files, names};
+
+pub(crate) fn build(keys: &Jwt, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
+    if keys.issuers.value.is_empty() && keys.issuers.intact {
+        let help = "name at least one of the `issuers`";
+        report.error(keys.issuers.at, "no issuer, so no token is good", help);
+    }
+    let tokens = &place.making.tokens;
+    let listed = keys.issuers.value.iter();
+    let issuers: Vec<_> = listed.filter_map(|name| tokens.issuer(name, report)).collect();
+    complain_of_doubles(keys, &issuers, report);
+    let revoked = tokens.revoked.clone();
+    let settings = settings(keys, report);
+    let places: Vec<_> = issuers.iter().map(|issuer| Arc::as_ptr(issuer).addr()).collect();
+    let key = format!("jwt {} {places:?}", keys.encode());
+    let verifier =
+        place.making.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)));
+    jwt::policy(verifier)
+}
+
+/// A token is one issuer's: two of one name would shadow each other.
+fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Report) {
+    for (at, issuer) in issuers.iter().enumerate() {
+        let same =
+            |other: &&Arc<jwt::Issuer>| other.issuer.is_some() && other.issuer == issuer.issuer;
+        if issuers.iter().take(at).any(|other| same(&other)) {
+            let name = issuer.issuer.as_deref().unwrap_or_default();
+            let what = format!("two of the issuers say `{name}` in `iss`");
+            report.error(keys.issuers.at, what, "keep one of them; it may have several keys");
+        }
+    }
+}
+
+fn settings(keys: &Jwt, report: &mut Report) -> Settings {
+    let header = names::header(&keys.header.value, keys.header.at, report);
+    Settings {
+        audiences: keys.audiences.0.clone(),
+        scopes_any: keys.scopes.any.clone(),
+        scopes_all: keys.scopes.all.clone(),
+        claims: keys
+            .claims
+            .iter()
+            .map(|(name, wanted)| {
+                let wanted = match wanted {
+                    ClaimWanted::Present => Wanted::Present,
+                    ClaimWanted::OneOf(values) => Wanted::OneOf(values.clone()),
+                };
+                (name.value.clone(), wanted)
+            })
+            .collect(),
+        header: header.unwrap_or_default(),
+        query: keys.query.as_ref().and_then(|name| parameter(name, report)),
+        forward: keys.forward,
+        optional: keys.optional,
+        claims_to_headers: keys
+            .claims_to_headers
+            .iter()
+            .filter_map(|(name, claim)| {
+                let name = names::changeable_header(&name.value, name.at, report)?;
+                Some((name, claim.value.clone()))
+            })
+            .collect(),
+        subscription: keys.subscription.as_ref().map(|api| Subscription {
+            name: api.name.clone(),
+            context: api.context.clone(),
+            version: api.version.clone(),
+        }),
+        realm: realm(&keys.realm, report),
+    }
+}
+
+/// The name of a query parameter, which is found as it is written.
+pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    if !name.value.is_empty() && name.value.bytes().all(good) {
+        return Some(name.value.clone());
+    }
+    let what = format!("`{}` cannot be the name of a query parameter", name.value.escape_debug());
+    report.error(name.at, what, "write letters, digits, `-`, `.`, `_` and `~`");
+    None
+}
+
+/// A realm, which stands in quotes.
+pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
+    let good = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ';
+    if realm.value.is_empty() || !realm.value.chars().all(good) {
+        let what = format!("`{}` cannot be a realm", realm.value.escape_debug());
+        report.error(realm.at, what, "write a short ASCII text without quotes");
+    }
+    realm.value.clone()
+}
+
+pub(crate) fn backend(
+    keys: &BackendJwt,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    let header = names::changeable_header(&keys.header.value, keys.header.at, report);
+    let signers: Option<Vec<Arc<Signer>>> =
+        keys.keys.0.iter().map(|file| signer(file, place, report)).collect();
+    let signers = signers?;
+    let first = signers.first().cloned();
+    place.making.tokens.signers.extend(signers);
+    let settings = backend::Settings {
+        header: header?,
+        issuer: keys.issuer.clone(),
+        audiences: keys.audiences.0.clone(),
+        ttl: keys.ttl.0,
+        copy: keys.copy.clone(),
+        claims: keys.claims.iter().map(|(n, v)| (n.value.clone(), v.clone())).collect(),
+    };
+    Some(backend::policy(settings, first?))
+}
+
+fn signer(
+    file: &Spanned<FilePath>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<Arc<Signer>> {
+    let text = String::from_utf8(files::read(file, report)?).unwrap_or_default();
+    let made =
+        place.making.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
+    let complain = |why| {
+        let what = format!("cannot sign with `{}`: {why}", file.value.as_path().display());
+        report.error(file.at, what, "make one with `openssl genpkey -algorithm ed25519`");
+    };
+    made.map_err(complain).ok()
+}
+
+pub(crate) fn jwks(keys: &Jwks, place: &Place<'_, '_>) -> plan::Policy {
+    backend::publishing(place.making.tokens.own_keys.clone(), keys.max_age)
+}

@@ -1,0 +1,49 @@
+//! `mutual_tls`.
+
+use ::policies::mutual_tls::{self, Trusted};
+use config::{At, MutualTls, Report};
+
+use crate::names;
+use crate::policy::Place;
+
+pub(crate) fn build(
+    keys: &MutualTls,
+    at: At,
+    place: &Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    let asked = |listener: &config::Listener| {
+        let tls = listener.tls.as_ref();
+        tls.is_some_and(|tls| tls.client_ca.is_some() || tls.client_auth.is_some())
+    };
+    let listeners = &place.config.listen;
+    if keys.header.is_none() && !listeners.iter().any(|(_, listener)| asked(listener)) {
+        let what = "no listener asks clients for a certificate";
+        let help = "add `tls: { client_auth: { ca: FILE } }` to a listener, or `header` for a trusted proxy";
+        report.error(at, what, help);
+    }
+    if let Some(header) = &keys.header
+        && !listeners.iter().any(|(_, listener)| !listener.trusted_proxies.is_empty())
+    {
+        let what = "no listener has `trusted_proxies`, so nobody is believed about certificates";
+        report.warn(header.at, what, "name the proxies' networks, or remove `header`");
+    }
+    let header = keys.header.as_ref();
+    let header = header.and_then(|name| names::changeable_header(&name.value, name.at, report));
+    let read = |text: &config::Spanned<String>| {
+        let found = mutual_tls::fingerprint(&text.value);
+        if found.is_none() {
+            let what = format!("`{}` is no SHA-256 fingerprint", text.value.escape_debug());
+            let help = "write the 64 hex digits of `openssl x509 -fingerprint -sha256`";
+            report.error(text.at, what, help);
+        }
+        found
+    };
+    mutual_tls::policy(Trusted {
+        subjects: keys.subjects.clone(),
+        names: keys.names.clone(),
+        fingerprints: keys.fingerprints.iter().filter_map(read).collect(),
+        header,
+        optional: keys.optional,
+    })
+}

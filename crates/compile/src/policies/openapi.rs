@@ -1,0 +1,370 @@
+//! `openapi` to its policy: operations of the document to checks, their schemas compiled.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use ::policies::openapi::{
+    self as checks, MediaRange, Object, PathItem, Piece, Schema, Schemas, Settings, Shape,
+    Statuses, Style, Types,
+};
+use config::{OpenApi, Report, Spanned};
+use import::{Documents, Model, Side, Spot};
+use serde_json::Value as Json;
+
+use crate::listeners::bytes;
+use crate::policy::Place;
+
+/// References within schemas that are followed to learn what a text may mean.
+const DEPTH_MAX: usize = 8;
+
+/// A document as it was read, or why it could not be.
+pub(crate) type ReadDocument = Result<Read, String>;
+
+/// A document that could be read.
+pub(crate) struct Read {
+    documents: Documents,
+    model: Model,
+    /// A hash of all of it.
+    content: u64,
+}
+
+/// Builds the policy; what is wrong with the document is complained about at its name.
+pub(crate) fn build(
+    keys: &OpenApi,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    let settings = settings(keys, place, report);
+    checks::policy(settings.unwrap_or_else(|| Settings {
+        base_path: String::new(),
+        paths: Vec::new(),
+        request: false,
+        response: false,
+        refuses: false,
+        verbose: false,
+        body_bytes_max: 0,
+    }))
+}
+
+fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Settings> {
+    let document = &keys.document;
+    let read = read(document, place);
+    let read = match &*read {
+        Ok(read) => read,
+        Err(fault) => {
+            report.error(document.at, fault.as_str(), "correct the document");
+            return None;
+        }
+    };
+    let Read { documents, model, .. } = read;
+    let wanted =
+        |path: &&import::Path| keys.path.as_ref().is_none_or(|only| only.value == path.template);
+    let paths: Vec<&import::Path> = model.paths.iter().filter(wanted).collect();
+    if let (Some(only), true) = (&keys.path, paths.is_empty()) {
+        let known = model.paths.iter().map(|path| path.template.as_str());
+        let meant = report.suggest(&only.value, known);
+        let what = crate::names::unknown("path in the document", &only.value, meant);
+        report.error(only.at, what, "write a path as the document does");
+        return None;
+    }
+    let sides = [(Side::Request, keys.request), (Side::Response, keys.response)];
+    let [request, response] = sides.map(|(side, wanted)| {
+        let schemas = schemas(read, side, wanted, place);
+        schemas.map_err(|fault| report.error(document.at, fault, "correct the document")).ok()
+    });
+    let mut building = Building {
+        documents,
+        request: request?,
+        response: response?,
+        known: HashMap::new(),
+        faults: Vec::new(),
+    };
+    let paths = paths.into_iter().map(|path| building.path(path)).collect();
+    for fault in building.faults {
+        report.error(document.at, fault, "correct the document");
+    }
+    let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
+    Some(Settings {
+        base_path: base.unwrap_or_default().to_owned(),
+        paths,
+        request: keys.request,
+        response: keys.response,
+        refuses: keys.paths,
+        verbose: keys.verbose,
+        body_bytes_max: bytes(keys.body_bytes_max),
+    })
+}
+
+/// Reads a document, once for all routes.
+fn read(document: &Spanned<config::FilePath>, place: &mut Place<'_, '_>) -> Arc<ReadDocument> {
+    let path = document.value.as_path();
+    if let Some(known) = place.making.documents.get(path) {
+        return known.clone();
+    }
+    let read = Documents::read(path).and_then(|documents| {
+        let model = Model::read(&documents).map_err(|faults| faults.join("; "))?;
+        Ok(Read { content: hash(&documents), documents, model })
+    });
+    let read = Arc::new(read);
+    place.making.documents.insert(path.to_owned(), read.clone());
+    read
+}
+
+fn hash(documents: &Documents) -> u64 {
+    let all: Vec<String> =
+        documents.files().map(|(uri, document)| format!("{uri} {document}")).collect();
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(all)
+}
+
+/// One side's schemas, taken over from the plan before if the document says the same.
+fn schemas(
+    read: &Read,
+    side: Side,
+    wanted: bool,
+    place: &mut Place<'_, '_>,
+) -> Result<Option<Arc<Schemas>>, String> {
+    if !wanted {
+        return Ok(None);
+    }
+    let key = format!("openapi schemas {side:?} {:x}", read.content);
+    let make = || Schemas::new(read.documents.of_side(side), true).map(Arc::new);
+    place.making.kept(&key, make).map(Some)
+}
+
+/// A document's operations on their way to checks.
+struct Building<'a> {
+    documents: &'a Documents,
+    request: Option<Arc<Schemas>>,
+    response: Option<Arc<Schemas>>,
+    known: HashMap<(Side, Spot), Option<Schema>>,
+    faults: Vec<String>,
+}
+
+impl Building<'_> {
+    fn path(&mut self, path: &import::Path) -> PathItem {
+        let segments = path.template.trim_start_matches('/').split('/').map(pieces).collect();
+        let operations = path.operations.iter().map(|operation| self.operation(operation));
+        PathItem { segments, operations: operations.collect() }
+    }
+
+    fn operation(&mut self, operation: &import::Operation) -> checks::Operation {
+        let side = Side::Request;
+        // What `Accept`, `Content-Type` and `Authorization` say is not a parameter's business.
+        let parameters = operation.parameters.iter().filter(|parameter| {
+            let ignored = ["accept", "content-type", "authorization"];
+            parameter.place != "header"
+                || !ignored.contains(&parameter.name.to_ascii_lowercase().as_str())
+        });
+        let parameters =
+            parameters.filter_map(|parameter| self.parameter(parameter, side)).collect();
+        let body = operation.body.as_ref().filter(|_| self.request.is_some()).map(|body| {
+            let content = body.content.iter().map(|content| self.content(content, side));
+            checks::RequestBody { required: body.required, content: content.collect() }
+        });
+        let replies = match self.response.is_some() {
+            true => operation.replies.iter().filter_map(|reply| self.reply(reply)).collect(),
+            false => Vec::new(),
+        };
+        checks::Operation { method: operation.method.clone(), parameters, body, replies }
+    }
+
+    fn reply(&mut self, reply: &import::Reply) -> Option<checks::Reply> {
+        let status = reply.status.to_ascii_uppercase();
+        let statuses = match status.strip_suffix("XX") {
+            _ if status == "DEFAULT" => Some(Statuses::Default),
+            Some(class) => class.parse().ok().map(Statuses::Class),
+            None => status.parse().ok().map(Statuses::One),
+        };
+        let Some(statuses) = statuses else {
+            self.faults.push(format!("`{}` is no status of a response", reply.status));
+            return None;
+        };
+        let side = Side::Response;
+        let content = reply.content.iter().map(|content| self.content(content, side)).collect();
+        let headers = reply.headers.iter().filter_map(|header| self.parameter(header, side));
+        Some(checks::Reply { statuses, headers: headers.collect(), content })
+    }
+
+    fn content(&mut self, content: &import::Content, side: Side) -> checks::Content {
+        let schema = content.schema.as_ref();
+        let form = match (schema, content.media_type.as_str()) {
+            (Some(spot), "application/x-www-form-urlencoded") => self.object(spot, 0),
+            _ => Object::default(),
+        };
+        checks::Content {
+            range: MediaRange(content.media_type.clone()),
+            schema: schema.and_then(|spot| self.schema(spot, side)),
+            form,
+        }
+    }
+
+    /// Nothing for one without a schema, and for one that is not checked.
+    fn parameter(
+        &mut self,
+        parameter: &import::Parameter,
+        side: Side,
+    ) -> Option<checks::Parameter> {
+        let spot = parameter.schema.as_ref();
+        let schema = match spot {
+            Some(spot) => self.schema(spot, side)?,
+            None => self.anything(side)?,
+        };
+        let place = match parameter.place.as_str() {
+            "path" => checks::Place::Path,
+            "query" => checks::Place::Query,
+            "cookie" => checks::Place::Cookie,
+            _ => checks::Place::Header,
+        };
+        let style = self.style(parameter, place);
+        Some(checks::Parameter {
+            name: parameter.name.as_str().into(),
+            place,
+            required: parameter.required,
+            style,
+            explode: parameter.explode.unwrap_or(style == Style::Form),
+            shape: spot.map_or(Shape::Plain(Types::default()), |spot| self.shape(spot, 0)),
+            schema,
+            json: parameter.json,
+        })
+    }
+
+    fn style(&mut self, parameter: &import::Parameter, place: checks::Place) -> Style {
+        let default = match place {
+            checks::Place::Path | checks::Place::Header => Style::Simple,
+            checks::Place::Query | checks::Place::Cookie => Style::Form,
+        };
+        match parameter.style.as_deref() {
+            None => default,
+            Some("simple") => Style::Simple,
+            Some("label") => Style::Label,
+            Some("matrix") => Style::Matrix,
+            Some("form") => Style::Form,
+            Some("spaceDelimited") => Style::SpaceDelimited,
+            Some("pipeDelimited") => Style::PipeDelimited,
+            Some("tabDelimited") => Style::TabDelimited,
+            Some("deepObject") => Style::DeepObject,
+            Some(other) => {
+                self.faults
+                    .push(format!("the style `{other}` of `{}` is not known", parameter.name));
+                default
+            }
+        }
+    }
+
+    fn schema(&mut self, spot: &Spot, side: Side) -> Option<Schema> {
+        let schemas = match side {
+            Side::Request => self.request.as_ref()?,
+            Side::Response => self.response.as_ref()?,
+        };
+        let key = (side, spot.clone());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let compiled = schemas.at(&spot.reference());
+        let compiled = compiled.map_err(|fault| self.faults.push(format!("{spot}: {fault}"))).ok();
+        self.known.insert(key, compiled.clone());
+        compiled
+    }
+
+    fn anything(&mut self, side: Side) -> Option<Schema> {
+        let schemas = match side {
+            Side::Request => self.request.as_ref()?,
+            Side::Response => self.response.as_ref()?,
+        };
+        schemas.compile(&Json::Bool(true)).ok()
+    }
+
+    /// What texts mean under a schema.
+    fn shape(&self, spot: &Spot, depth: usize) -> Shape {
+        let types = self.type_names(spot, depth);
+        let has = |name: &str| types.iter().any(|known| known == name);
+        match () {
+            () if has("array") => {
+                let items = self.documents.member(spot, "items").ok().flatten();
+                Shape::List(items.map(|items| self.types(&items, depth + 1)).unwrap_or_default())
+            }
+            () if has("object") => Shape::Object(self.object(spot, depth)),
+            () => Shape::Plain(self.types(spot, depth)),
+        }
+    }
+
+    fn types(&self, spot: &Spot, depth: usize) -> Types {
+        let types = self.type_names(spot, depth);
+        let has = |name: &str| types.iter().any(|known| known == name);
+        Types {
+            number: has("number") || has("integer"),
+            boolean: has("boolean"),
+            null: has("null"),
+        }
+    }
+
+    /// Every `type` that a schema names, its parts included.
+    fn type_names(&self, spot: &Spot, depth: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
+            return names;
+        };
+        match value.get("type") {
+            Some(Json::String(one)) => names.push(one.clone()),
+            Some(Json::Array(several)) => {
+                names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
+            }
+            _ if value.get("properties").is_some() => names.push("object".to_owned()),
+            _ => {}
+        }
+        for part in self.parts(spot) {
+            names.extend(self.type_names(&part, depth + 1));
+        }
+        names
+    }
+
+    /// The schemas that `allOf` and its kin put together.
+    fn parts(&self, spot: &Spot) -> Vec<Spot> {
+        let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
+        let parts = lists.iter().flat_map(|list| {
+            let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
+            (0..count).map(|at| list.child(&at.to_string()))
+        });
+        parts.filter_map(|part| self.documents.follow(part).ok()).collect()
+    }
+
+    fn object(&self, spot: &Spot, depth: usize) -> Object {
+        let mut object = Object::default();
+        if depth >= DEPTH_MAX {
+            return object;
+        }
+        let properties = spot.child("properties");
+        let names = self.documents.at(&properties).and_then(Json::as_object);
+        for name in names.into_iter().flat_map(|members| members.keys()) {
+            if let Ok(at) = self.documents.follow(properties.child(name)) {
+                object.members.push((name.as_str().into(), self.shape(&at, depth + 1)));
+            }
+        }
+        if let Ok(Some(others)) = self.documents.member(spot, "additionalProperties") {
+            object.others = self.types(&others, depth + 1);
+        }
+        for part in self.parts(spot) {
+            object.members.extend(self.object(&part, depth + 1).members);
+        }
+        object
+    }
+}
+
+/// A segment of a path: `{id}`, `{name}.{end}` or a text.
+fn pieces(segment: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = segment;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        if !before.is_empty() {
+            pieces.push(Piece::Literal(before.into()));
+        }
+        pieces.push(Piece::Parameter(name.into()));
+        rest = after;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Literal(rest.into()));
+    }
+    pieces
+}

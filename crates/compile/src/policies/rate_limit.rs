@@ -1,0 +1,274 @@
+//! `rate_limit`, with the plans and the stores it may name.
+
+use std::sync::Arc;
+
+use config::{
+    At, Decode as _, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests, Spanned, Timeout,
+};
+use policies::key::By;
+use policies::rate_limit::shared::{Shared, Store, store};
+use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
+
+use crate::listeners::count;
+use crate::names;
+use crate::policy::Place;
+
+pub(crate) fn build(
+    keys: &RateLimit,
+    at: At,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    let by = keys.by.as_ref().map(|by| &by.value);
+    let by = by.unwrap_or(if keys.plans { &LimitBy::Subject } else { &LimitBy::Client });
+    let own = Written {
+        requests: &keys.requests,
+        per: &keys.per,
+        burst: &keys.burst,
+        windows: &keys.windows,
+    };
+    let name = keys.name.as_ref().map(|name| sent_name(name, report));
+    let settings = Settings {
+        by: self::by(by),
+        otherwise: otherwise(keys, &own, name.flatten(), at, place, report),
+        plans: plans(keys, place, report),
+        headers: keys.headers,
+        code: code(keys, by),
+    };
+    let counts = counts(keys, place, &settings, report);
+    rate_limit::policy(settings, counts)
+}
+
+/// By whom a limit counts, as the policy knows it.
+pub(super) fn by(by: &LimitBy) -> By {
+    match by {
+        LimitBy::Client => By::Client,
+        LimitBy::Subject => By::Subject,
+        LimitBy::Route => By::Everybody,
+        LimitBy::Header(name) => By::Header(name.clone()),
+    }
+}
+
+/// The reference system's code (its table of throttling): of an API, of a resource, of an application, of a subscription.
+fn code(keys: &RateLimit, by: &LimitBy) -> u32 {
+    match by {
+        _ if keys.plans => 900_804,
+        LimitBy::Subject => 900_803,
+        LimitBy::Route => 900_802,
+        LimitBy::Client | LimitBy::Header(_) => 900_800,
+    }
+}
+
+/// The keys that a limit and a plan have in common.
+struct Written<'c> {
+    requests: &'c Option<Spanned<Requests>>,
+    per: &'c Option<Spanned<Timeout>>,
+    burst: &'c Option<Spanned<Requests>>,
+    windows: &'c [Spanned<LimitWindow>],
+}
+
+impl Written<'_> {
+    fn is_empty(&self) -> bool {
+        self.requests.is_none() && self.per.is_none() && self.windows.is_empty()
+    }
+
+    fn tier(&self, name: Option<&str>, at: At, report: &mut Report) -> Tier {
+        let mut windows = Vec::new();
+        match (self.requests, self.per) {
+            (Some(requests), Some(per)) => {
+                let burst = self.burst.as_ref().unwrap_or(requests).value.get();
+                windows.push(window(name, requests.value.get(), per.value, burst));
+            }
+            (Some(alone), None) => {
+                report.error(alone.at, "so many requests, but in how long?", "add `per: 1m`");
+            }
+            (None, Some(alone)) => {
+                let help = "add `requests: 100`";
+                report.error(alone.at, "a time, but how many requests?", help);
+            }
+            (None, None) => {
+                if let Some(burst) = self.burst {
+                    let help = "add `requests: 100, per: 1m`";
+                    report.error(burst.at, "a burst of what rate?", help);
+                }
+            }
+        }
+        windows.extend(self.windows.iter().map(|written| {
+            let LimitWindow { requests, per, burst } = &written.value;
+            let burst = burst.unwrap_or(*requests).get();
+            window(None, requests.get(), per.value, burst)
+        }));
+        if windows.len() > WINDOWS_MAX {
+            let what = format!("a limit has at most {WINDOWS_MAX} windows");
+            report.error(at, what, "leave out those that others imply");
+        }
+        Tier::new(windows)
+    }
+}
+
+fn window(name: Option<&str>, requests: u32, per: Timeout, burst: u32) -> Window {
+    let per_text = per.encode();
+    let name = name.unwrap_or_else(|| per_text.as_str().unwrap_or("limit"));
+    Window { name: name.into(), requests, per: per.0, burst }
+}
+
+/// The limits of callers without a plan.
+fn otherwise(
+    keys: &RateLimit,
+    own: &Written<'_>,
+    name: Option<&str>,
+    at: At,
+    place: &Place<'_, '_>,
+    report: &mut Report,
+) -> Tier {
+    if let Some(default) = &keys.default {
+        if !keys.plans {
+            report.error(default.at, "a default plan without `plans`", "add `plans: true`");
+        }
+        if !own.is_empty() {
+            let what = "callers without a plan get both a plan and limits of their own";
+            report.error(default.at, what, "keep `default`, or keep `requests` and `per`");
+        }
+        let plans = &place.config.plans;
+        return match plans.get(&default.value) {
+            Some(plan) => tier(&default.value, plan, report),
+            None => {
+                let meant = report.suggest(&default.value, plans.names());
+                let what = names::unknown("plan", &default.value, meant);
+                report.error(default.at, what, "name one of the `plans`");
+                Tier::default()
+            }
+        };
+    }
+    if own.is_empty() && own.burst.is_none() {
+        let help = match keys.plans {
+            true => "add `default: PLAN`, or `requests: 100, per: 1m`",
+            false => "write `requests: 100, per: 1m`",
+        };
+        let what = match keys.plans {
+            true => "no limit for callers without a plan",
+            false => "a rate limit without a limit",
+        };
+        report.error(at, what, help);
+    }
+    own.tier(name, at, report)
+}
+
+fn plans(keys: &RateLimit, place: &Place<'_, '_>, report: &mut Report) -> Vec<(Box<str>, Tier)> {
+    if !keys.plans {
+        return Vec::new();
+    }
+    let plans = place.config.plans.iter();
+    let plans: Vec<_> = plans
+        .map(|(name, plan)| (name.value.as_str().into(), tier(&name.value, plan, report)))
+        .collect();
+    if let (true, Some(by)) = (plans.is_empty(), keys.by.as_ref().map(|by| by.at)) {
+        report.warn(
+            by,
+            "there are no `plans`",
+            "write `plans: { Gold: { requests: 1000, per: 1m } }`",
+        );
+    }
+    plans
+}
+
+fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
+    let LimitPlan { requests, per, burst, windows, unlimited } = &plan.value;
+    let written = Written { requests, per, burst, windows };
+    if *unlimited != written.is_empty() && plan.intact {
+        let (what, help) = match unlimited {
+            true => ("an unlimited plan with limits", "keep one of the two"),
+            false => {
+                ("a plan without limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
+            }
+        };
+        report.error(plan.at, what, help);
+    }
+    let named = Spanned { value: name.to_owned(), at: plan.at, intact: true };
+    let name = sent_name(&named, report).map(str::to_owned);
+    written.tier(name.as_deref(), plan.at, report)
+}
+
+/// A name that can stand in a header line as a quoted string (RFC 9651, 3.3.3).
+fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n str> {
+    let good = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
+    if name.value.is_empty() || !name.value.chars().all(good) {
+        let what = format!("`{}` cannot be sent in a header line", name.value.escape_debug());
+        report.error(name.at, what, "write letters, digits, blanks and dashes");
+        return None;
+    }
+    Some(&name.value)
+}
+
+/// The counts of the plan before if they were made of the same.
+fn counts(
+    keys: &RateLimit,
+    place: &mut Place<'_, '_>,
+    settings: &Settings,
+    report: &mut Report,
+) -> Arc<Counts> {
+    let whose = keys.name.as_ref().map_or(place.route, |name| &name.value);
+    // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
+    let kind = if keys.name.is_some() { "name" } else { "route" };
+    let key = format!(
+        "rate_limit {kind} {whose} {} {:?} {:?}",
+        keys.encode(),
+        settings.otherwise,
+        settings.plans
+    );
+    let keys_max = count(keys.keys_max.get());
+    let Some(name) = &keys.shared else {
+        return place.making.kept_or(&key, || Arc::new(Counts::new(keys_max)));
+    };
+    let Some(store) = store(name, place, report) else { return Arc::new(Counts::new(1)) };
+    let shared = place.making.kept_or(&format!("{key} {store:?}"), || {
+        // Gateways with the same configuration hash in the same way, and nobody without it does.
+        let counts = Arc::new(Counts::known_by(keys_max, &format!("{key} {:?}", store.password)));
+        Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans))
+    });
+    place.making.work(shared.clone());
+    shared.counts()
+}
+
+fn store(name: &Spanned<String>, place: &Place<'_, '_>, report: &mut Report) -> Option<Store> {
+    let stores = &place.config.stores;
+    let Some(written) = stores.get(&name.value) else {
+        let meant = report.suggest(&name.value, stores.names());
+        report.error(
+            name.at,
+            names::unknown("store", &name.value, meant),
+            "name one of the `stores`",
+        );
+        return None;
+    };
+    let Some((place, database)) = address(&written.redis.value) else {
+        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE` or `unix:///PATH`; a password has a key of its own";
+        report.error(written.redis.at, "this is not the URL of a Redis server", help);
+        return None;
+    };
+    Some(Store {
+        place,
+        database,
+        password: written.password.as_ref().map(|password| password.0.clone()),
+        interval: written.interval.value.0,
+        timeout: written.timeout.0,
+    })
+}
+
+/// Where the server is, and which of its databases is meant.
+fn address(url: &str) -> Option<(store::Place, u32)> {
+    if let Some(path) = url.strip_prefix("unix://") {
+        return path.starts_with('/').then(|| (store::Place::Unix(path.into()), 0));
+    }
+    let rest = url.strip_prefix("redis://")?;
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let database = if database.is_empty() { 0 } else { database.parse().ok()? };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (authority, 6379),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
+    let sound = !host.is_empty() && host.chars().all(good);
+    sound.then(|| (store::Place::Tcp { host: host.to_owned(), port }, database))
+}

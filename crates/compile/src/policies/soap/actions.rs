@@ -1,0 +1,93 @@
+//! The actions that a description expects.
+
+use ::policies::soap::{Actions, Expected, Version};
+use wsdl::{Description, Payload, Protocol, WSDL20};
+use xml::{Document, Kind, NodeId};
+
+/// The namespace of `wsam:Action`.
+const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
+
+/// Patterns that have a reply.
+const ANSWERED: &[&str] =
+    &["http://www.w3.org/ns/wsdl/in-out", "http://www.w3.org/ns/wsdl/in-opt-out"];
+
+/// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message.
+pub(super) fn of_11(description: &Description) -> Actions {
+    let mut actions = Actions::default();
+    for binding in &description.bindings {
+        let version = match binding.protocol {
+            Protocol::Soap11 => Version::V11,
+            Protocol::Soap12 => Version::V12,
+            Protocol::Http(_) | Protocol::Other(_) => continue,
+        };
+        let http = |transport: &str| {
+            transport.ends_with("/soap/http") || transport.ends_with("/bindings/HTTP/")
+        };
+        if !binding.transport.as_deref().is_none_or(http) {
+            continue;
+        }
+        for bound in &binding.operations {
+            let expected = Expected {
+                version: Some(version),
+                action: bound.action.clone().unwrap_or_default(),
+                required: bound.action_required.unwrap_or(false),
+            };
+            let input = description.operation(bound).and_then(|operation| operation.input.as_ref());
+            let payload = input.and_then(|message| message.parts.first()).map(|part| &part.payload);
+            let element = match payload {
+                Some(Payload::Element(name)) if name.local != bound.name => Some(&name.local),
+                _ => None,
+            };
+            for name in std::iter::once(&bound.name).chain(element) {
+                actions.of.entry(name.clone()).or_default().push(expected.clone());
+            }
+        }
+    }
+    actions
+}
+
+/// Of WSDL 2.0: `wsam:Action`, or what Web Services Addressing makes of the names (Metadata, 4.4.4). Always required.
+pub(super) fn of_20(document: &Document) -> Actions {
+    let mut actions = Actions::default();
+    let Some(root) = document.root_element() else { return actions };
+    let target = document.attribute(root, "", "targetNamespace").unwrap_or_default();
+    let (target, delimiter) = match target.contains('/') {
+        true => (target.strip_suffix('/').unwrap_or(target), "/"),
+        false => (target, "."),
+    };
+    for interface in named(document, root, "interface") {
+        let of = document.attribute(interface, "", "name").unwrap_or_default();
+        for operation in named(document, interface, "operation") {
+            let Some(name) = document.attribute(operation, "", "name") else { continue };
+            let pattern = document.attribute(operation, "", "pattern");
+            if !pattern.is_none_or(|pattern| ANSWERED.contains(&pattern)) {
+                continue;
+            }
+            let input = named(document, operation, "input").find(|input| {
+                document.attribute(*input, "", "messageLabel").is_none_or(|label| label == "In")
+            });
+            let Some(input) = input else { continue };
+            let written = document.attribute(input, WSAM, "Action").map(str::to_owned);
+            let action = written
+                .unwrap_or_else(|| format!("{target}{delimiter}{of}{delimiter}{name}Request"));
+            let expected = Expected { version: None, action: action.into(), required: true };
+            let element = document.attribute(input, "", "element").unwrap_or_default();
+            let element = element.rsplit(':').next().filter(|local| *local != name);
+            for name in std::iter::once(name).chain(element) {
+                actions.of.entry(name.into()).or_default().push(expected.clone());
+            }
+        }
+    }
+    actions
+}
+
+fn named<'d>(
+    document: &'d Document,
+    of: NodeId,
+    local: &'d str,
+) -> impl Iterator<Item = NodeId> + 'd {
+    document.children(of).filter(move |node| {
+        let name = document.name(*node);
+        document.kind(*node) == Kind::Element && name.local == local && name.namespace.uri == WSDL20
+    })
+}

@@ -1,0 +1,116 @@
+//! `xpath_route` to its policy: expressions compiled, upstreams found or made.
+
+use std::time::Duration;
+
+use ::policies::soap::{SOAP_11, SOAP_12};
+use ::policies::xpath_route::{self as routing, Case, Settings};
+use config::{Config, Policy, Report, Spanned, UpstreamTls, WebUrl, XpathCase};
+use plan::upstreams::Timeouts;
+use xpath::{Expr, Plain};
+
+use crate::listeners::bytes;
+use crate::policy::Place;
+use crate::{names, upstreams};
+
+/// As for upstreams that are written.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(1),
+    response: Duration::from_secs(20),
+    idle: Duration::from_secs(60),
+};
+
+/// Builds the policy.
+pub(crate) fn build(
+    keys: &config::XpathRoute,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    let written =
+        keys.namespaces.iter().map(|(prefix, uri)| (prefix.value.as_str(), uri.value.as_str()));
+    let prefixes: Vec<(&str, &str)> =
+        written.chain([("soap", SOAP_11), ("soap12", SOAP_12)]).collect();
+    if keys.cases.value.is_empty() && keys.cases.intact {
+        let help = "write at least one `{ xpath: ..., equals: ..., upstream: ... }`";
+        report.error(keys.cases.at, "`cases` without a case", help);
+    }
+    if place.of.upstream.is_none() {
+        let what = "the route ends in no upstream, so there is nothing to send elsewhere";
+        report.error(keys.cases.at, what, "give the route an `upstream`");
+    }
+    let mut cases = Vec::new();
+    for case in &keys.cases.value {
+        let statics = Plain { prefixes: &prefixes, ..Plain::default() };
+        let xpath = &case.value.xpath;
+        let expression = Expr::compile(&xpath.value, &statics).map_err(|error| {
+            let what = format!("the expression `{}`: {error}", xpath.value);
+            report.error(xpath.at, what, "write XPath 1.0, with prefixes of `namespaces`");
+        });
+        let way = way(case, place, report);
+        if let (Ok(expression), Some((diversion, target))) = (expression, way) {
+            cases.push(Case { expression, equals: case.value.equals.clone(), diversion, target });
+        }
+    }
+    routing::policy(Settings {
+        cases,
+        verbose: keys.verbose,
+        bytes_max: bytes(keys.body_bytes_max),
+    })
+}
+
+/// The upstreams that cases of any route may mean.
+pub(crate) fn named(config: &Config) -> impl Iterator<Item = &str> {
+    let policies = config.routes.iter().flat_map(|(_, route)| &route.value.policies);
+    let cases = policies.flat_map(|policy| match &policy.value {
+        Policy::XpathRoute(keys) => keys.cases.value.as_slice(),
+        _ => &[],
+    });
+    cases.filter_map(|case| {
+        let host = case.value.url.as_ref().map(|url| url.value.target.host.as_str());
+        case.value.upstream.as_ref().map(|name| name.value.as_str()).or(host)
+    })
+}
+
+/// Where a case goes: the index among the route's diversions, and the path where it has its own.
+type Way = (usize, Option<Box<[u8]>>);
+
+fn way(case: &Spanned<XpathCase>, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Way> {
+    match (&case.value.upstream, &case.value.url) {
+        (Some(name), None) => {
+            let known = place.making.upstream_names();
+            if !known.contains(&name.value) {
+                let meant = report.suggest(&name.value, known.iter().map(String::as_str));
+                let what = names::unknown("upstream", &name.value, meant);
+                report.error(name.at, what, "name one of the `upstreams`, or write `url`");
+                return None;
+            }
+            Some((place.diversion(&name.value), None))
+        }
+        (None, Some(url)) => to_url(&url.value, place, report),
+        (Some(_), Some(url)) => {
+            let what = "`upstream` and `url` both say where the case goes";
+            report.error(url.at, what, "keep one of the two");
+            None
+        }
+        (None, None) => {
+            if case.intact {
+                let help = "add `upstream: NAME`, or `url: \"http://HOST:PORT/PATH\"`";
+                report.error(case.at, "a case that goes nowhere", help);
+            }
+            None
+        }
+    }
+}
+
+/// A URL whose host is an upstream's name means that upstream.
+fn to_url(url: &WebUrl, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Way> {
+    let host = &url.target.host;
+    let name = match place.making.upstream_names().contains(host) {
+        true => host.clone(),
+        false => {
+            let tls = <UpstreamTls as config::Decode>::absent()?;
+            let settings = upstreams::to_url(&url.target, TIMEOUTS, &tls, report)?;
+            place.making.own_upstream(settings)
+        }
+    };
+    Some((place.diversion(&name), Some(url.path.as_bytes().into())))
+}

@@ -1,0 +1,111 @@
+//! Documents that are no configuration: API definitions, in YAML or JSON, as JSON values; and configuration made of such.
+
+use std::path::Path;
+
+use serde_json::{Map, Number, Value as Json};
+
+use crate::decode::{Decode, Decoder};
+use crate::node::{Entry, Node, Scalar, Value};
+use crate::report::{At, Report, Source, Sources};
+use crate::yaml;
+
+/// Reads a document: JSON where the text begins with a brace, else YAML with the types of its core schema.
+pub fn document(text: &str, name: &Path) -> Result<Json, String> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text).map_err(|error| error.to_string());
+    }
+    let source = Source {
+        name: name.display().to_string(),
+        folder: Default::default(),
+        text: text.to_owned(),
+    };
+    let mut report = Report::new(Sources::new(vec![source]));
+    match yaml::read(text, 0, &mut report) {
+        Some(node) if !report.has_errors() => Ok(json(&node)),
+        None if !report.has_errors() => Ok(Json::Null),
+        Some(_) | None => Err(report.to_string().trim().to_owned()),
+    }
+}
+
+/// Decodes what was made rather than written, as if all of it stood at one place.
+pub fn decode<T: Decode>(made: &Json, at: At, report: &mut Report) -> Option<T> {
+    T::decode(&node(made, at), &mut Decoder::new(report))
+}
+
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null | Value::Unreadable => Json::Null,
+        Value::Scalar(scalar) if scalar.quoted => Json::String(scalar.text.clone()),
+        Value::Scalar(scalar) => plain(&scalar.text),
+        Value::List(items) => Json::Array(items.iter().map(json).collect()),
+        Value::Map(entries) => {
+            let members = entries.iter().map(|entry| (entry.key.clone(), json(&entry.node)));
+            Json::Object(members.collect::<Map<_, _>>())
+        }
+    }
+}
+
+/// A scalar without quotes.
+fn plain(text: &str) -> Json {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Json::Null,
+        "true" | "True" | "TRUE" => Json::Bool(true),
+        "false" | "False" | "FALSE" => Json::Bool(false),
+        _ => match number(text) {
+            Some(number) => Json::Number(number),
+            None => Json::String(text.to_owned()),
+        },
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let digits = text.trim_start_matches(['-', '+']);
+    let bare = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && digits.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
+    if !bare {
+        return None;
+    }
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(whole.into());
+    }
+    if let Ok(whole) = text.parse::<u64>() {
+        return Some(whole.into());
+    }
+    text.parse().ok().and_then(Number::from_f64)
+}
+
+fn node(made: &Json, at: At) -> Node {
+    let scalar = |text: String, quoted| Value::Scalar(Scalar { text, quoted });
+    let value = match made {
+        Json::Null => Value::Null,
+        Json::Bool(switch) => scalar(switch.to_string(), false),
+        Json::Number(number) => scalar(number.to_string(), false),
+        // What reads numbers or switches out of text may: a document's `timeout: "60"` means one.
+        Json::String(text) => scalar(text.clone(), false),
+        Json::Array(items) => Value::List(items.iter().map(|item| node(item, at)).collect()),
+        Json::Object(members) => Value::Map(
+            members
+                .iter()
+                .map(|(key, value)| Entry { key: key.clone(), key_at: at, node: node(value, at) })
+                .collect(),
+        ),
+    };
+    Node { at, owner: at, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_say_the_same() {
+        let yaml =
+            "a: 1\nb: [1.5, -2, '3', true, ~, null, 1.2.3, 2020-01-01, .5e1]\nc: { '200': x }\n";
+        let same =
+            r#"{"a":1,"b":[1.5,-2,"3",true,null,null,"1.2.3","2020-01-01",5.0],"c":{"200":"x"}}"#;
+        let read = document(yaml, Path::new("a.yaml")).unwrap();
+        assert_eq!(read, document(same, Path::new("a.json")).unwrap());
+        assert!(document("a: [", Path::new("a.yaml")).is_err());
+        assert!(document("{", Path::new("a.json")).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! `authorize`: a rule in CEL says who may do what.
+
+use crate::decode::keys;
+use crate::values::Spanned;
+
+keys! {
+    /// Takes only requests for which a rule holds.
+    pub struct Authorize {
+        /// A CEL expression over `request` (`method`, `path`, `host`, `headers`, `query`), `claims`, `subject`, `tier` and `client`
+        /// (`ip`), such as `request.method == 'GET' || 'admin' in claims.roles`. What cannot be worked out does not hold.
+        rule: Spanned<String>,
+    }
+}

@@ -1,0 +1,27 @@
+//! `cache`: replies that are given again without asking the upstream.
+
+use std::time::Duration;
+
+use crate::decode::keys;
+use crate::values::{Between, Size};
+
+keys! {
+    /// Keeps replies in memory and gives them again for as long as they say they are fresh (RFC 9111, a shared cache).
+    pub struct Cache {
+        /// All replies of this cache together.
+        // A noticeable cache on the smallest machine that runs a gateway.
+        bytes_max: Size = Size(64 << 20),
+        /// The largest reply that is kept.
+        // Larger ones are rare, and would push many others out.
+        entry_bytes_max: Size = Size(1 << 20),
+        /// How many replies are kept.
+        // Where they are tiny, the books would outgrow them.
+        entries_max: Between<1, 10_000_000> = const { Between::new(100_000) },
+        /// How long a reply is fresh that says nothing about it; without it, such a reply is not kept.
+        // The service knows best; a guess would be wrong for somebody.
+        ttl: Option<Duration>,
+        /// How long beyond that a reply may be given while the upstream fails, unless it forbids it.
+        // Off, since an old answer may be worse than none.
+        stale_if_error: Duration = Duration::ZERO,
+    }
+}

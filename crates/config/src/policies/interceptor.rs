@@ -1,0 +1,125 @@
+//! `interceptor`: a service of the operator's reads and changes requests and replies, by the contract of Choreo Connect.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::decode::{Decode, Decoder, keys, words};
+use crate::node::Node;
+use crate::schema::SchemaBuilder;
+use crate::sections::UpstreamTls;
+use crate::values::{Map, Size, Spanned, TargetUrl, Timeout};
+
+keys! {
+    /// Asks a service what to do with the request, with the reply, or with both.
+    pub struct Interceptor {
+        /// Asked before the upstream sees the request: `POST /api/v1/handle-request`.
+        request: Option<Spanned<Interception>>,
+        /// Asked before the client sees the reply: `POST /api/v1/handle-response`.
+        response: Option<Spanned<Interception>>,
+        /// What `dynamicEndpoint` may name; without it the names of the `upstreams`.
+        endpoints: Map<Endpoint> = Map::default(),
+        /// What `invocationContext` says of the API; made of the route where it says nothing.
+        api: InvokedApi,
+    }
+}
+
+keys! {
+    /// One side's service.
+    pub struct Interception {
+        /// Where the service is, such as `https://interceptor:8081`; a path after the port is ignored.
+        url: Option<Spanned<ServiceUrl>>,
+        /// The service as one of the `upstreams`: for replicas, health checks and their TLS.
+        upstream: Option<Spanned<String>>,
+        /// What the service is told: `request_headers`, `request_body`, `request_trailers`, `response_headers`,
+        /// `response_body`, `response_trailers`, `invocation_context`.
+        includes: Vec<Spanned<Include>> = Vec::new(),
+        /// How long the whole call may take; 500 after.
+        // What Choreo Connect grants.
+        timeout: Timeout = Timeout(Duration::from_secs(20)),
+        /// How long connecting may take, TLS included; with `url` alone.
+        // As for upstreams: a service in reach answers in milliseconds.
+        connect_timeout: Timeout = Timeout(Duration::from_secs(1)),
+        /// How an `https` service is checked and shown who we are; with `url` alone.
+        tls: Option<Spanned<UpstreamTls>>,
+        /// The largest body the service is told or may answer with; 413 above for a request, 502 for a reply.
+        // The whole body is held in memory, and written once more in base64.
+        body_bytes_max: Size = Size(1024 * 1024),
+    }
+}
+
+keys! {
+    /// A place `dynamicEndpoint` may send a request to.
+    pub struct Endpoint {
+        /// One of the `upstreams`.
+        upstream: Spanned<String>,
+        /// The path its resources start at.
+        base_path: String = String::new(),
+    }
+}
+
+keys! {
+    /// What an interceptor is told about the API.
+    pub struct InvokedApi {
+        /// The API's name; the route's if absent.
+        name: Option<String>,
+        /// The API's version.
+        version: String = String::new(),
+        /// The API's host; what the client asked for if absent.
+        vhost: Option<String>,
+        /// The path in front of the API's resources; it is not sent to endpoints.
+        base_path: String = String::new(),
+        /// The path of the resource with its parameters; the route's if absent.
+        path_template: Option<String>,
+        /// The methods of the resource; the route's if absent.
+        methods: Vec<String> = Vec::new(),
+        /// The upstream for production; the route's if absent.
+        production: Option<String>,
+        /// The upstream for sandboxes.
+        sandbox: String = String::new(),
+    }
+}
+
+words! {
+    /// A part of an exchange that an interceptor is told.
+    pub enum Include {
+        /// The request's header lines.
+        RequestHeaders = "request_headers",
+        /// The request's body.
+        RequestBody = "request_body",
+        /// The request's trailers.
+        RequestTrailers = "request_trailers",
+        /// The reply's header lines.
+        ResponseHeaders = "response_headers",
+        /// The reply's body.
+        ResponseBody = "response_body",
+        /// The reply's trailers.
+        ResponseTrailers = "response_trailers",
+        /// Which API and resource, who asks, and how.
+        InvocationContext = "invocation_context",
+    }
+}
+
+/// Where an interceptor runs. Whatever stands behind the port is dropped: the contract fixes the path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServiceUrl(pub TargetUrl);
+
+impl Decode for ServiceUrl {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `http://HOST:PORT` or `https://HOST:PORT`";
+        decoder.parse(node, "an interceptor's URL", help, |text| {
+            let authority = text.find("://").map_or(0, |at| at + 3);
+            let (scheme, rest) = text.split_at(authority);
+            let authority = rest.split('/').next().unwrap_or_default();
+            TargetUrl::parse(&format!("{scheme}{authority}")).map(Self)
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.0.encode()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        String::schema(schema)
+    }
+}

@@ -1,0 +1,131 @@
+//! `jwt`: who asks is shown by a signed token. `backend_jwt`: tells the upstream by a token of our own. `jwks`: publishes the
+//! keys of the latter.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::{Node, Value};
+use crate::schema::SchemaBuilder;
+use crate::values::{FilePath, Map, OneOrMore, Spanned, Timeout};
+
+keys! {
+    /// Takes only requests with a token that one of the issuers signed.
+    pub struct Jwt {
+        /// Whose tokens: names of `issuers`.
+        issuers: Spanned<Vec<Spanned<String>>>,
+        /// What `aud` has to name, one of them; on top of what the issuer asks for.
+        audiences: OneOrMore<String> = OneOrMore(Vec::new()),
+        /// What the token has to allow: `{ any: [..] }` one of them, `{ all: [..] }` each.
+        scopes: Scopes,
+        /// Claims the token needs: the exact value, a list of which one has to be there, or `{ present: true }`.
+        claims: Map<ClaimWanted> = Map::default(),
+        /// The header with the token; in `authorization` it comes after `Bearer`.
+        header: Spanned<String> = Spanned::unwritten("authorization".to_owned()),
+        /// The query parameter that may have the token instead.
+        query: Option<Spanned<String>>,
+        /// Whether the upstream sees the token.
+        // A service that needs no token could only lose it.
+        forward: bool = false,
+        /// Whether requests without a token may pass, with nobody as their subject. A bad token is refused all the same.
+        optional: bool = false,
+        /// Headers for the upstream by name, each with the claim it is made of, such as `x-user: sub` or `x-city: address.city`.
+        /// What the client sent in them is removed.
+        claims_to_headers: Map<Spanned<String>> = Map::default(),
+        /// Takes only tokens whose `subscribedAPIs` claim names this API, and takes the plan from there.
+        subscription: Option<Subscription>,
+        /// The realm in `WWW-Authenticate`.
+        realm: Spanned<String> = Spanned::unwritten("tidegate".to_owned()),
+    }
+}
+
+keys! {
+    /// What a token has to allow.
+    pub struct Scopes {
+        /// One of these.
+        any: Vec<String> = Vec::new(),
+        /// Each of these.
+        all: Vec<String> = Vec::new(),
+    }
+}
+
+keys! {
+    /// The API as `subscribedAPIs` names it. What is absent may be anything.
+    pub struct Subscription {
+        /// Its name.
+        name: Option<String>,
+        /// Its context, such as `/orders/1.0`.
+        context: Option<String>,
+        /// Its version.
+        version: Option<String>,
+    }
+}
+
+keys! {
+    /// Tells the upstream who asks, by a token that the gateway signs.
+    pub struct BackendJwt {
+        /// The header with the token. What the client sent in it is removed.
+        header: Spanned<String> = Spanned::unwritten("X-JWT-Assertion".to_owned()),
+        /// `iss`
+        issuer: String = "tidegate".to_owned(),
+        /// `aud`
+        audiences: OneOrMore<String> = OneOrMore(Vec::new()),
+        /// How long a token is good. It is made anew well before.
+        // What Choreo Connect grants.
+        ttl: Timeout = Timeout(Duration::from_secs(3600)),
+        /// Files with private keys (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519). The first signs; all are published, so that a new
+        /// one can be published before it signs, and an old one while its tokens are good.
+        keys: OneOrMore<Spanned<FilePath>>,
+        /// Claims to take over from the client's token.
+        copy: Vec<String> = Vec::new(),
+        /// Claims to add, by name.
+        claims: Map<String> = Map::default(),
+    }
+}
+
+keys! {
+    /// Answers with the public keys of every `backend_jwt`.
+    pub struct Jwks {
+        /// For how long whoever reads them may keep them.
+        // A new key should be published for this long before it signs.
+        max_age: Duration = Duration::from_secs(300),
+    }
+}
+
+/// What a claim has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimWanted {
+    /// There, whatever it says.
+    Present,
+    /// One of these.
+    OneOf(Vec<String>),
+}
+
+impl Decode for ClaimWanted {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Value::Map(_) = &node.value else {
+            return OneOrMore::decode(node, decoder).map(|values| Self::OneOf(values.0));
+        };
+        decoder.section(node, &["present"])?;
+        match node.get("present").and_then(Node::bare_text) {
+            Some("true") => Some(Self::Present),
+            _ => {
+                let help = "write the exact value, a list of values, or `{ present: true }`";
+                decoder.expected(node, "what a claim has to be", help);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Present => json!({ "present": true }),
+            Self::OneOf(values) => OneOrMore(values.clone()).encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [OneOrMore::<String>::schema(schema), { "type": "object" }] })
+    }
+}

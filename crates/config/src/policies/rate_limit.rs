@@ -1,0 +1,104 @@
+//! `rate_limit`: so many requests in so long. Also by whom limits count, which `concurrency` shares.
+
+use serde_json::Value as Json;
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::Node;
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Between, Spanned, Timeout};
+
+/// How many requests a limit may allow.
+pub type Requests = Between<1, 1_000_000_000>;
+
+keys! {
+    /// Allows so many requests in so long, by whoever asks; 429 above. Exact over all workers.
+    pub struct RateLimit {
+        /// As many pass in the time of `per`.
+        requests: Option<Spanned<Requests>>,
+        /// The time, such as `1s` or `1m`.
+        per: Option<Spanned<Timeout>>,
+        /// As many may come at once; `requests` if absent. What was used comes back evenly over `per`.
+        burst: Option<Spanned<Requests>>,
+        /// More windows, all of which have to hold, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
+        windows: Vec<Spanned<LimitWindow>> = Vec::new(),
+        /// Who shares a count: `client`, `subject`, `header:NAME` or `route`. Without it `client`, or `subject` where
+        /// there are `plans`. A request without a subject or without the header counts by its client.
+        by: Option<Spanned<LimitBy>>,
+        /// The limits of the caller's plan hold, as the section `plans` says; those written here are for callers without one.
+        // What one route allows is no business of another's plans unless somebody says so.
+        plans: bool = false,
+        /// The plan of callers without one, instead of limits written here.
+        default: Option<Spanned<String>>,
+        /// Limits of one name and the same keys share their counts, on whatever routes they are; it also names the
+        /// limit in header lines.
+        name: Option<Spanned<String>>,
+        /// Counts together with other gateways, through one of the `stores`.
+        shared: Option<Spanned<String>>,
+        /// Tells callers how they stand: `RateLimit` and `RateLimit-Policy`.
+        // Clients that can see the limit keep to it.
+        headers: bool = true,
+        /// How many keys are told apart at once. Where there are more, those that owe least are forgotten first.
+        // About 20 MB at the most, for as many callers as one gateway is likely to see in a window.
+        keys_max: Between<1_000, 10_000_000> = const { Between::new(100_000) },
+    }
+}
+
+keys! {
+    /// At most so many requests in so long.
+    pub struct LimitWindow {
+        /// As many pass in the time of `per`.
+        requests: Requests,
+        /// The time, such as `1s` or `1m`.
+        per: Spanned<Timeout>,
+        /// As many may come at once; `requests` if absent.
+        burst: Option<Requests>,
+    }
+}
+
+/// By whom a limit counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitBy {
+    /// The client's address.
+    Client,
+    /// Who was found to be asking.
+    Subject,
+    /// All requests of the route together.
+    Route,
+    /// The value of a header.
+    Header(String),
+}
+
+impl Decode for LimitBy {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `client`, `subject`, `route` or `header:NAME`";
+        decoder.parse(node, "by whom to count", help, |text| match text {
+            "client" => Ok(Self::Client),
+            "subject" => Ok(Self::Subject),
+            "route" => Ok(Self::Route),
+            _ => match text.strip_prefix("header:") {
+                Some(name) if is_token(name) => Ok(Self::Header(name.to_ascii_lowercase())),
+                Some(_) | None => Err(format!("{} is nothing to count by", quote(text))),
+            },
+        })
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Client => "client".into(),
+            Self::Subject => "subject".into(),
+            Self::Route => "route".into(),
+            Self::Header(name) => format!("header:{name}").into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        crate::schema::text_like("^(client|subject|route|header:.+)$")
+    }
+}
+
+/// True for the characters HTTP allows in the name of a header.
+fn is_token(name: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(token)
+}

@@ -1,0 +1,144 @@
+//! `soap`: holds messages to SOAP's envelope, to a WSDL or XML schema, and to the actions of the WSDL.
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys, words};
+use crate::node::Node;
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{FilePath, Map, Size, Spanned};
+
+keys! {
+    /// Refuses messages that are no proper SOAP envelope, or whose body a WSDL or schema does not allow, with a SOAP fault of
+    /// the caller's version.
+    pub struct Soap {
+        /// The versions of SOAP that are taken. Version 1.2 is checked by a built-in schema where it is written here; without
+        /// this key it needs one below `envelope`.
+        versions: Option<Spanned<Vec<SoapVersion>>>,
+        /// Schemas of the envelope by version, in place of those built in, or `off`. That of 1.1 is also for XML that is no
+        /// envelope.
+        envelope: Envelope,
+        /// What may stand in the body: a WSDL 1.1 or 2.0, or an XML schema. Without it only the envelope is looked at.
+        schema: Option<Spanned<FilePath>>,
+        /// Files for locations that the schema or description names; others are looked for beside it.
+        imports: Map<Spanned<FilePath>> = Map::default(),
+        /// Which side is validated: `request`, `response`.
+        // The service checks its own replies; clients are not trusted to.
+        validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
+        /// Whether a request has to name its operation's action: `off`, `optional` (if it names one it has to be right), or
+        /// `required` (where the WSDL says so).
+        action: Spanned<SoapAction> = Spanned::unwritten(SoapAction::Off),
+        /// What becomes of replies other than 200: `pass` or `fault`.
+        // A service's own faults come with 500, and clients want to read them.
+        upstream_errors: UpstreamErrors = UpstreamErrors::Pass,
+        /// What becomes of definitions that do not compile: `complain` stops the configuration, `fault` answers each request
+        /// with a fault. The route's `errors: kong` implies `fault`.
+        bad_definitions: Option<BadDefinitions>,
+        /// Whether the client is told what is wrong.
+        verbose: bool = false,
+        /// The largest message; 413 above for a request, 502 for a reply.
+        // Documents within messages make them large; what is held is the text, not a tree.
+        body_bytes_max: Size = Size(10 * 1024 * 1024),
+    }
+}
+
+words! {
+    /// A version of SOAP.
+    pub enum SoapVersion {
+        /// The W3C note of 2000.
+        V11 = "1.1",
+        /// The W3C recommendation of 2007.
+        V12 = "1.2",
+    }
+}
+
+words! {
+    /// One of the two messages of an exchange.
+    pub enum MessageSide {
+        /// What the client sends.
+        Request = "request",
+        /// What the upstream answers.
+        Response = "response",
+    }
+}
+
+words! {
+    /// How strictly a request's action is looked at.
+    pub enum SoapAction {
+        /// Not at all.
+        Off = "off",
+        /// It may be missing.
+        Optional = "optional",
+        /// It has to be there where the WSDL says so.
+        Required = "required",
+    }
+}
+
+words! {
+    /// What becomes of replies that are no success.
+    pub enum UpstreamErrors {
+        /// They are treated as others.
+        Pass = "pass",
+        /// They become a fault that says no more.
+        Fault = "fault",
+    }
+}
+
+words! {
+    /// What becomes of definitions that do not compile.
+    pub enum BadDefinitions {
+        /// The configuration is refused.
+        Complain = "complain",
+        /// Each message is refused.
+        Fault = "fault",
+    }
+}
+
+/// How envelopes are checked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Envelope {
+    /// Not at all.
+    Off,
+    /// By these schemas, and by those built in where there is none.
+    Schemas(Map<Spanned<FilePath>>),
+}
+
+impl Decode for Envelope {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if node.text() == Some("off") {
+            return Some(Self::Off);
+        }
+        let help = "write `off`, or `{ \"1.1\": FILE, \"1.2\": FILE }`";
+        if node.text().is_some() {
+            decoder.expected(node, "`off` or schemas by version", help);
+            return None;
+        }
+        let schemas = Map::<Spanned<FilePath>>::decode(node, decoder)?;
+        for (version, _) in schemas.iter() {
+            if !matches!(version.value.as_str(), "1.1" | "1.2") {
+                let what = format!("{} is no version of SOAP", quote(&version.value));
+                decoder.error(version.at, what, help);
+            }
+        }
+        Some(Self::Schemas(schemas))
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::Schemas(Map::default()))
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Off => "off".into(),
+            Self::Schemas(schemas) => schemas.encode(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        let file = json!({ "type": "string" });
+        json!({ "anyOf": [
+            { "const": "off" },
+            { "type": "object", "properties": { "1.1": file, "1.2": file }, "additionalProperties": false },
+        ] })
+    }
+}

@@ -1,0 +1,41 @@
+//! `xslt`: transforms messages.
+
+use super::soap::{BadDefinitions, MessageSide};
+use crate::decode::{keys, words};
+use crate::values::{FilePath, Map, Size, Spanned};
+
+keys! {
+    /// Transforms requests or replies by a stylesheet.
+    pub struct Xslt {
+        /// What is transformed: `request` or `response`.
+        on: Spanned<MessageSide>,
+        /// The stylesheet; what it imports or includes stands beside it.
+        stylesheet: Spanned<FilePath>,
+        /// What runs it: `native` for XSLT 1.0, or `auto` for whatever its version asks for.
+        engine: XsltEngine = XsltEngine::Auto,
+        /// Values for its parameters, as strings.
+        parameters: Map<String> = Map::default(),
+        /// Whether every ` xmlns=""` is taken out of the result, so that what the stylesheet writes without a namespace takes
+        /// that of its parent.
+        // Stylesheets written for other gateways count on it.
+        strip_empty_namespaces: bool = true,
+        /// What becomes of a stylesheet that does not compile: `complain` stops the configuration, `fault` answers each message
+        /// with a fault. The route's `errors: kong` implies `fault`.
+        bad_definitions: Option<BadDefinitions>,
+        /// Whether the client is told what is wrong.
+        verbose: bool = false,
+        /// The largest message; 413 above for a request, 502 for a reply.
+        // As for `soap`; a tree of it takes some ten times as much.
+        body_bytes_max: Size = Size(10 * 1024 * 1024),
+    }
+}
+
+words! {
+    /// What runs stylesheets.
+    pub enum XsltEngine {
+        /// The gateway itself: XSLT 1.0.
+        Native = "native",
+        /// Whatever the stylesheet's version asks for; of XSLT 1.0 the gateway itself.
+        Auto = "auto",
+    }
+}

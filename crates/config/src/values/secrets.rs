@@ -1,0 +1,162 @@
+//! Texts that are never shown, and files of them.
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::{Entry, Node, Value};
+use crate::report::{Report, Source, Sources};
+use crate::schema::SchemaBuilder;
+use crate::substitute::read_text;
+use crate::values::{FilePath, Spanned};
+use crate::yaml;
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+/// Who has which secret: written out, or in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Credentials {
+    /// `{ file: PATH }`
+    File(Spanned<FilePath>),
+    /// `{ NAME: SECRET }`
+    Written(Vec<Spanned<Credential>>),
+}
+
+/// One subject and its secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Credential {
+    /// Who.
+    pub subject: String,
+    /// The secret, or its hash.
+    pub secret: Secret,
+    /// The plan the subject is on.
+    pub tier: Option<String>,
+}
+
+keys! {
+    /// A secret with what belongs to it.
+    pub(crate) struct CredentialKeys {
+        /// The secret, or its hash.
+        key: Secret,
+        /// The plan the subject is on.
+        tier: Option<String>,
+    }
+}
+
+/// What stands for a secret wherever configurations are shown.
+const NOT_SHOWN: &str = "(not shown)";
+const HELP: &str =
+    "write `{ SUBJECT: SECRET }`, or `{ file: PATH }` for a file with one `SUBJECT: SECRET` a line";
+
+impl Credentials {
+    /// All of them; what is wrong with their file is complained about where it was named.
+    pub fn read(&self, report: &mut Report) -> Vec<Spanned<Credential>> {
+        match self {
+            Credentials::Written(written) => written.clone(),
+            Credentials::File(file) => match read_file(file.value.as_path()) {
+                Ok(read) => read.into_iter().map(|one| Spanned { at: file.at, ..one }).collect(),
+                Err(why) => {
+                    let what = format!("cannot use `{}`: {why}", file.value.as_path().display());
+                    report.error(file.at, what, "write one `SUBJECT: SECRET` a line, as YAML");
+                    Vec::new()
+                }
+            },
+        }
+    }
+}
+
+/// The credentials of a file, or the first thing that is wrong with it.
+fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
+    let text = read_text(path, yaml::FILE_BYTES_MAX)?;
+    if text.trim().is_empty() {
+        return Err("the file is empty".to_owned());
+    }
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    let source = Source { name: path.display().to_string(), folder, text: text.clone() };
+    let mut report = Report::new(Sources::new(vec![source]));
+    let read = yaml::read(&text, 0, &mut report)
+        .and_then(|node| entries(&node, &mut Decoder::new(&mut report)));
+    match report.errors().next() {
+        // What is said of a secret's line never shows the line.
+        Some(first) => Err(format!("line {}: {}", first.at.line, first.what)),
+        None => read.ok_or_else(|| "it has no credentials".to_owned()),
+    }
+}
+
+fn entries(node: &Node, decoder: &mut Decoder<'_>) -> Option<Vec<Spanned<Credential>>> {
+    let entries = decoder.entries(node, "secrets by subject")?;
+    Some(entries.iter().filter_map(|entry| credential(entry, decoder)).collect())
+}
+
+fn credential(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
+    let CredentialKeys { key, tier } = match &entry.node.value {
+        Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
+        Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+            CredentialKeys { key: Secret::decode(&entry.node, decoder)?, tier: None }
+        }
+    };
+    if key.0.is_empty() {
+        decoder.error(entry.node.at, "an empty secret, which anybody has", HELP);
+        return None;
+    }
+    let value = Credential { subject: entry.key.clone(), secret: key, tier };
+    Some(Spanned { value, at: entry.key_at, intact: true })
+}
+
+impl Decode for Credentials {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(list) => match list.as_slice() {
+                [one] if one.key == "file" => Spanned::decode(&one.node, decoder).map(Self::File),
+                _ => entries(node, decoder).map(Self::Written),
+            },
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                decoder.expected(node, "secrets by subject", HELP);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Credentials::File(file) => json!({ "file": file.encode() }),
+            Credentials::Written(written) => {
+                let one = |one: &Spanned<Credential>| (one.value.subject.clone(), NOT_SHOWN.into());
+                Json::Object(written.iter().map(one).collect())
+            }
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let one = json!({ "anyOf": [Secret::schema(schema), CredentialKeys::schema(schema)] });
+        json!({ "type": "object", "additionalProperties": one })
+    }
+}
+
+impl Decode for Secret {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let text = node.text();
+        if text.is_none() {
+            decoder.expected(node, "a secret", "write a text, best `${NAME}` or `${file:PATH}`");
+        }
+        text.map(|text| Self(text.to_owned()))
+    }
+
+    fn encode(&self) -> Json {
+        NOT_SHOWN.into()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        String::schema(schema)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

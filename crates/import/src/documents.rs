@@ -1,0 +1,253 @@
+//! A document with the files it refers to, and places in them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use crate::{swagger, upgrade};
+
+/// The largest documents in the wild have some 10 MiB.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Enough for one file for each schema of a large API.
+const FILES_MAX: usize = 2_000;
+/// References that lead to references; more is a circle.
+const HOPS_MAX: usize = 32;
+
+/// A document and everything it refers to, in the form of OpenAPI 3.1.
+#[derive(Debug, Clone)]
+pub struct Documents {
+    /// By URI.
+    files: BTreeMap<String, Json>,
+    root: String,
+}
+
+/// A place in a document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Spot {
+    /// The file's.
+    uri: String,
+    /// RFC 6901.
+    pointer: String,
+}
+
+impl Documents {
+    /// Reads a document and what it refers to.
+    pub fn read(path: &Path) -> Result<Documents, String> {
+        let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+        let root = normal(&path);
+        let mut files = BTreeMap::new();
+        let mut waiting = vec![root.clone()];
+        while let Some(path) = waiting.pop() {
+            let uri = uri(&path);
+            if files.contains_key(&uri) {
+                continue;
+            }
+            if files.len() == FILES_MAX {
+                return Err(format!("it refers to more than {FILES_MAX} files"));
+            }
+            let document = parse(&path)?;
+            references(&document, &mut |reference| {
+                waiting.extend(file_of(&path, reference)?);
+                Ok(())
+            })?;
+            files.insert(uri, document);
+        }
+        let mut documents = Documents { files, root: uri(&root) };
+        swagger::convert(&mut documents)?;
+        documents.files.values_mut().for_each(upgrade::upgrade);
+        Ok(documents)
+    }
+
+    /// The beginning.
+    pub fn root(&self) -> Spot {
+        Spot { uri: self.root.clone(), pointer: String::new() }
+    }
+
+    /// What is at a place.
+    pub fn at(&self, spot: &Spot) -> Option<&Json> {
+        self.files.get(&spot.uri)?.pointer(&spot.pointer)
+    }
+
+    /// A member of what is at a place, references followed.
+    pub fn member(&self, spot: &Spot, name: &str) -> Result<Option<Spot>, String> {
+        let child = spot.child(name);
+        match self.at(&child) {
+            Some(_) => self.follow(child).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where a reference leads, and the next; the place itself if it holds none.
+    pub fn follow(&self, spot: Spot) -> Result<Spot, String> {
+        let mut at = spot;
+        for _ in 0..HOPS_MAX {
+            let reference = self.at(&at).and_then(|value| value.get("$ref")).and_then(Json::as_str);
+            let Some(reference) = reference else { return Ok(at) };
+            let next = at.resolve(reference)?;
+            if self.at(&next).is_none() {
+                return Err(format!("{at} refers to `{reference}`, which does not exist"));
+            }
+            at = next;
+        }
+        Err(format!("the references at {at} go in circles"))
+    }
+
+    /// The files, by their URIs.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.files.iter().map(|(uri, document)| (uri.as_str(), document))
+    }
+
+    pub(crate) fn root_mut(&mut self) -> Option<&mut Json> {
+        self.files.get_mut(&self.root)
+    }
+
+    /// The files of the document, for whoever watches for changes.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files.keys().map(|uri| path_of(uri)).collect()
+    }
+}
+
+impl Spot {
+    /// A member or an item of what is here.
+    pub fn child(&self, name: &str) -> Spot {
+        let name = name.replace('~', "~0").replace('/', "~1");
+        Spot { uri: self.uri.clone(), pointer: format!("{}/{name}", self.pointer) }
+    }
+
+    /// The URI of the file.
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The place as a URI with a fragment, as schemas refer to it.
+    pub fn reference(&self) -> String {
+        format!("{}#{}", self.uri, escaped(&self.pointer, b"/~"))
+    }
+
+    fn resolve(&self, reference: &str) -> Result<Spot, String> {
+        let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let here = path_of(&self.uri);
+        let uri = match file_of(&here, reference)? {
+            Some(path) if !file.is_empty() => uri(&path),
+            _ => self.uri.clone(),
+        };
+        let pointer = unescaped(fragment);
+        match pointer.is_empty() || pointer.starts_with('/') {
+            true => Ok(Spot { uri, pointer }),
+            false => Err(format!("{self} refers to `{reference}`, which is no JSON pointer")),
+        }
+    }
+}
+
+impl std::fmt::Display for Spot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = path_of(&self.uri);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        write!(f, "{}#{}", name.unwrap_or_default(), self.pointer)
+    }
+}
+
+fn parse(path: &Path) -> Result<Json, String> {
+    let shown = path.display();
+    let mut text = String::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| format!("cannot read `{shown}`: {error}"))?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(format!("`{shown}` is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    config::document(&text, path).map_err(|error| format!("cannot read `{shown}`: {error}"))
+}
+
+/// Every `$ref` of a document, wherever it stands.
+fn references(
+    value: &Json,
+    see: &mut impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), String> {
+    match value {
+        Json::Object(members) => members.iter().try_for_each(|(name, value)| {
+            match (name.as_str(), value.as_str()) {
+                ("$ref", Some(reference)) => see(reference),
+                // Examples may quote anything.
+                ("example" | "examples", _) => Ok(()),
+                _ => references(value, see),
+            }
+        }),
+        Json::Array(items) => items.iter().try_for_each(|item| references(item, see)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => Ok(()),
+    }
+}
+
+/// The file that a reference leads to; none if it stays in its own.
+fn file_of(here: &Path, reference: &str) -> Result<Option<PathBuf>, String> {
+    let file = reference.split('#').next().unwrap_or_default();
+    if file.is_empty() {
+        return Ok(None);
+    }
+    if file.contains("://") && !file.starts_with("file://") {
+        let help = "save it beside the document and refer to that file";
+        return Err(format!(
+            "it refers to `{reference}`, which would have to be downloaded; {help}"
+        ));
+    }
+    let file = unescaped(file.trim_start_matches("file://"));
+    Ok(Some(normal(&here.parent().unwrap_or(Path::new("/")).join(file))))
+}
+
+/// Without `.` and `..`, as URIs are compared.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, component| {
+        match component {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                path.push(component);
+            }
+        }
+        path
+    })
+}
+
+fn uri(path: &Path) -> String {
+    format!("file://{}", escaped(&path.to_string_lossy(), b"/"))
+}
+
+fn path_of(uri: &str) -> PathBuf {
+    PathBuf::from(unescaped(uri.trim_start_matches("file://")))
+}
+
+/// Percent-encodes what a URI may not hold as it is.
+fn escaped(text: &str, also: &[u8]) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || also.contains(&byte) {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
+}
+
+fn unescaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        out.extend_from_slice(before.as_bytes());
+        let escape = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(escape.unwrap_or(b'%'));
+        rest = if escape.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    out.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+impl Documents {
+    /// What a reference in a file leads to.
+    pub(crate) fn target(&self, uri: &str, reference: &str) -> Option<&Json> {
+        let from = Spot { uri: uri.to_owned(), pointer: String::new() };
+        let spot = self.follow(from.resolve(reference).ok()?).ok()?;
+        self.at(&spot)
+    }
+}

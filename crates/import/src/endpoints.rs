@@ -1,0 +1,164 @@
+//! Endpoints to upstreams: `x-wso2-production-endpoints` and its kin, else `servers`.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::extensions::Levels;
+
+/// A service as a document describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Endpoint {
+    /// What `upstreams.NAME` would say.
+    pub(crate) upstream: Json,
+    /// The path that all its URLs have, without a slash at the end.
+    pub(crate) base_path: String,
+    /// `Authorization` for it.
+    pub(crate) authorization: Option<String>,
+}
+
+/// Where an operation's requests go.
+pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Endpoint, String> {
+    let named =
+        levels.nearest("production-endpoints").or_else(|| levels.nearest("sandbox-endpoints"));
+    match named {
+        Some(value) => read(referred(value, levels)?),
+        None => of_servers(levels),
+    }
+}
+
+/// `x-wso2-endpoints`, as a list of maps with one key, or as one map.
+pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, String> {
+    let Some(value) = levels.of_api("endpoints") else { return Ok(Vec::new()) };
+    let maps: Vec<&Map<String, Json>> = match value {
+        Json::Array(items) => items.iter().filter_map(Json::as_object).collect(),
+        Json::Object(map) => vec![map],
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
+            return Err("`x-wso2-endpoints` is neither a list nor a map".to_owned());
+        }
+    };
+    let entries = maps.into_iter().flatten();
+    entries.map(|(name, value)| Ok((name.clone(), read(value)?))).collect()
+}
+
+/// A text such as `#/x-wso2-endpoints/NAME` stands for one of the named endpoints.
+fn referred<'a>(value: &'a Json, levels: &Levels<'a>) -> Result<&'a Json, String> {
+    let text = value.as_str().or_else(|| value.get("$ref").and_then(Json::as_str));
+    let Some(text) = text else { return Ok(value) };
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let known = match levels.of_api("endpoints") {
+        Some(Json::Array(items)) => items.iter().find_map(|item| item.get(name)),
+        Some(map) => map.get(name),
+        None => None,
+    };
+    known.ok_or_else(|| format!("`{text}` is none of the `x-wso2-endpoints`"))
+}
+
+fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
+    let server = levels.member("servers").and_then(|servers| servers.get(0));
+    let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
+    let url = url.map(|url| filled(url, server)).unwrap_or_default();
+    match url.contains("://") {
+        true => read(&json!({ "urls": [url] })),
+        false => {
+            Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
+        }
+    }
+}
+
+/// A server's URL with the defaults of its variables.
+fn filled(url: &str, server: Option<&Json>) -> String {
+    let variables = server.and_then(|s| s.get("variables")).and_then(Json::as_object);
+    variables.into_iter().flatten().fold(url.to_owned(), |url, (name, variable)| {
+        let default = variable.get("default").map(crate::model::text).unwrap_or_default();
+        url.replace(&format!("{{{name}}}"), &default)
+    })
+}
+
+fn read(value: &Json) -> Result<Endpoint, String> {
+    let urls: Vec<&str> = value
+        .get("urls")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .collect();
+    let split: Vec<(String, String)> = urls.iter().map(|url| split(url)).collect();
+    let base_path = match split.first() {
+        Some((_, base)) => base.clone(),
+        None => return Err("an endpoint without `urls`".to_owned()),
+    };
+    if let Some((other, _)) = split.iter().find(|(_, base)| *base != base_path) {
+        return Err(format!("the URLs of an endpoint share one path, and `{other}` has another"));
+    }
+    let targets: Vec<String> = split.into_iter().map(|(target, _)| target).collect();
+    let advanced = value.get("advanceEndpointConfig");
+    let mut upstream = Map::new();
+    upstream.insert("targets".to_owned(), json!(targets));
+    match value.get("type").and_then(Json::as_str).unwrap_or("load_balance") {
+        "load_balance" | "loadbalance" | "http" => {}
+        "failover" => drop(upstream.insert("balance".to_owned(), json!("failover"))),
+        other => return Err(format!("an endpoint of the type `{other}` is not known")),
+    }
+    if targets.len() > 1 {
+        upstream.insert("health".to_owned(), json!({}));
+    }
+    upstream.extend(advanced.map(settings).unwrap_or_default());
+    if targets.len() > 1 && !upstream.contains_key("retry") {
+        // Nothing was sent to a target that cannot be reached.
+        let retry = json!({ "attempts": (targets.len() - 1).min(10), "on": ["connect_failure"] });
+        upstream.insert("retry".to_owned(), retry);
+    }
+    Ok(Endpoint {
+        upstream: Json::Object(upstream),
+        base_path,
+        authorization: value.get("securityConfig").and_then(basic),
+    })
+}
+
+/// `advanceEndpointConfig`.
+fn settings(advanced: &Json) -> Map<String, Json> {
+    let mut settings = Map::new();
+    if let Some(millis) = advanced.get("timeoutInMillis").and_then(Json::as_u64) {
+        settings.insert("timeout".to_owned(), json!({ "response": format!("{millis}ms") }));
+    }
+    if let Some(retry) = advanced.get("retryConfig") {
+        let count = retry.get("count").and_then(Json::as_u64).unwrap_or_default().min(10);
+        let statuses = retry.get("statusCodes").and_then(Json::as_array).into_iter().flatten();
+        let mut on = vec![json!("connect_failure")];
+        on.extend(
+            statuses.filter(|s| s.as_u64().is_some_and(|s| (500..600).contains(&s))).cloned(),
+        );
+        settings.insert("retry".to_owned(), json!({ "attempts": count, "on": on }));
+    }
+    if let Some(breakers) = advanced.get("circuitBreakers") {
+        let names = [
+            ("maxConnections", "connections"),
+            ("maxRequests", "requests"),
+            ("maxPendingRequests", "pending"),
+        ];
+        let written = names.into_iter().filter_map(|(theirs, ours)| {
+            Some((ours.to_owned(), breakers.get(theirs).filter(|value| value.is_u64())?.clone()))
+        });
+        settings.insert("breaker".to_owned(), Json::Object(written.collect()));
+    }
+    settings
+}
+
+/// `securityConfig` of type BASIC, by itself or below `production`.
+fn basic(config: &Json) -> Option<String> {
+    use base64::Engine as _;
+    let config = config.get("production").unwrap_or(config);
+    let is_basic = config.get("type")?.as_str()?.eq_ignore_ascii_case("basic");
+    let enabled = config.get("enabled").and_then(Json::as_bool).unwrap_or(true);
+    let word = |name: &str| config.get(name).and_then(Json::as_str);
+    let pair = format!("{}:{}", word("username")?, word("password")?);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+    (is_basic && enabled).then(|| format!("Basic {encoded}"))
+}
+
+/// A URL as a target and the path behind it.
+fn split(url: &str) -> (String, String) {
+    let after = url.find("://").map_or(0, |at| at + 3);
+    let path = url.get(after..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| after + at);
+    let (target, path) = url.split_at(path);
+    (target.to_owned(), path.trim_end_matches('/').to_owned())
+}

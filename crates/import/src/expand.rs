@@ -1,0 +1,279 @@
+//! A document to the routes and upstreams it asks for.
+
+mod policies;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::documents::{Documents, Spot};
+use crate::endpoints::{self, Endpoint};
+use crate::extensions::Levels;
+use crate::model::{Model, Operation, Path};
+
+/// What is said of an API beside its document.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub name: String,
+    pub document: PathBuf,
+    pub base_path: Option<String>,
+    pub upstream: Option<String>,
+    pub host: Vec<String>,
+    pub errors: String,
+    pub request: bool,
+    pub response: bool,
+    pub verbose: bool,
+    pub body_bytes_max: String,
+    /// Names of all `issuers`.
+    pub issuers: Vec<String>,
+    /// `plans` by name, as they are written.
+    pub plans: Map<String, Json>,
+    /// The API's own policies ask for credentials.
+    pub secured: bool,
+}
+
+/// What an API becomes.
+#[derive(Debug, Default)]
+pub struct Made {
+    pub routes: Vec<MadeRoute>,
+    /// Names with what `upstreams.NAME` would say.
+    pub upstreams: Vec<(String, Json)>,
+    /// What cannot be done.
+    pub errors: Vec<String>,
+    /// What is not done.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct MadeRoute {
+    pub name: String,
+    /// What `routes.NAME` would say.
+    pub route: Json,
+    /// The API's own policies stand here among those made.
+    pub own_at: usize,
+    /// Anybody may ask: no policy of the API that wants credentials is for it.
+    pub open: bool,
+    /// Scopes of which a token needs one.
+    pub scopes: Vec<String>,
+}
+
+/// Extensions that mean something to the reference system and nothing here.
+const WITHOUT_EFFECT: [&str; 5] = [
+    "x-mediation-script",
+    "x-wso2-http2-backend-enabled",
+    "x-wso2-pass-request-payload-to-enforcer",
+    "x-amzn-resource-name",
+    "x-wso2-mutual-ssl",
+];
+
+/// Makes routes and upstreams of a document.
+pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
+    let root = documents.root();
+    let api = Levels { documents, root: &root, path: None, operation: None };
+    let written = api.of_api("basePath").or_else(|| api.of_api("base-path"));
+    let base =
+        options.base_path.clone().or_else(|| written.and_then(Json::as_str).map(str::to_owned));
+    let base = base.unwrap_or_default().trim_end_matches('/').to_owned();
+    let mut expansion =
+        Expansion { options, api, base, model, named: Vec::new(), made: Made::default() };
+    match endpoints::named(&api) {
+        Ok(named) => expansion.named = named,
+        Err(fault) => expansion.made.errors.push(fault),
+    }
+    for path in &model.paths {
+        for operation in &path.operations {
+            expansion.operation(path, operation);
+        }
+    }
+    expansion.rest();
+    expansion.made
+}
+
+struct Expansion<'a> {
+    options: &'a Options,
+    api: Levels<'a>,
+    base: String,
+    model: &'a Model,
+    named: Vec<(String, Endpoint)>,
+    made: Made,
+}
+
+impl<'a> Expansion<'a> {
+    fn operation(&mut self, path: &'a Path, operation: &'a Operation) {
+        let levels =
+            Levels { path: Some(&path.spot), operation: Some(&operation.spot), ..self.api };
+        self.warn_of_ignored(&levels, &operation.spot);
+        let Some((upstream, endpoint)) = self.destination(&levels, path) else { return };
+        let (template, partial) = pattern(&path.template);
+        let mut methods = vec![operation.method.clone()];
+        if operation.method == "GET" && !path.operations.iter().any(|other| other.method == "HEAD")
+        {
+            methods.push("HEAD".to_owned());
+        }
+        let asked = self.credentials(&levels, &operation.spot);
+        let mut policies = Vec::new();
+        policies.extend(self.cors());
+        policies.extend(asked.policy);
+        let own_at = policies.len();
+        policies.extend(self.tier(&levels, &operation.spot));
+        let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
+        if self.options.request || self.options.response || partial {
+            policies.push(self.openapi(Some(&path.template)));
+        }
+        policies.extend(self.interceptor(&levels, path, operation, &template, &upstream));
+        if let Some(value) = authorization {
+            policies
+                .push(json!({ "headers": { "request": { "set": { "authorization": value } } } }));
+        }
+        let mut route = self.route(&format!("{}{template}", self.base), policies);
+        if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
+            matches.insert("methods".to_owned(), json!(methods));
+        }
+        route.insert("upstream".to_owned(), json!(upstream));
+        match endpoint {
+            Some(endpoint) => {
+                route.insert("host".to_owned(), json!("target"));
+                match endpoint.base_path.as_str() {
+                    "" => self.cut(&mut route),
+                    path => {
+                        drop(route.insert("rewrite".to_owned(), json!(format!("{path}{template}"))))
+                    }
+                }
+            }
+            None => self.cut(&mut route),
+        }
+        let name = format!("{} {} {}", self.options.name, operation.method, path.template);
+        let route = Json::Object(route);
+        let made = MadeRoute { name, route, own_at, open: asked.open, scopes: asked.scopes };
+        self.made.routes.push(made);
+    }
+
+    /// What is no operation: other methods, `OPTIONS` and other paths.
+    fn rest(&mut self) {
+        match self.base.is_empty() {
+            false => {
+                let path = format!("{}/**", self.base);
+                self.undescribed(self.options.name.clone(), &path, None);
+            }
+            true => {
+                for path in &self.model.paths {
+                    let name = format!("{} {}", self.options.name, path.template);
+                    self.undescribed(name, &pattern(&path.template).0, Some(&path.template));
+                }
+            }
+        }
+    }
+
+    fn undescribed(&mut self, name: String, path: &str, template: Option<&str>) {
+        let mut policies: Vec<Json> = self.cors().into_iter().collect();
+        let own_at = policies.len();
+        let mut openapi = self.openapi(template);
+        if let Some(keys) = openapi.get_mut("openapi").and_then(Json::as_object_mut) {
+            keys.extend([
+                ("request".to_owned(), json!(false)),
+                ("response".to_owned(), json!(false)),
+                ("paths".to_owned(), json!(true)),
+            ]);
+        }
+        policies.push(openapi);
+        let mut route = self.route(path, policies);
+        route.insert("respond".to_owned(), json!({ "status": 404 }));
+        let route = Json::Object(route);
+        self.made.routes.push(MadeRoute { name, route, own_at, open: true, scopes: Vec::new() });
+    }
+
+    fn route(&self, path: &str, policies: Vec<Json>) -> Map<String, Json> {
+        let mut matches = Map::new();
+        matches.insert("path".to_owned(), json!(path));
+        if !self.options.host.is_empty() {
+            matches.insert("host".to_owned(), json!(self.options.host));
+        }
+        let mut route = Map::new();
+        route.insert("match".to_owned(), Json::Object(matches));
+        if !policies.is_empty() {
+            route.insert("policies".to_owned(), json!(policies));
+        }
+        if !self.options.errors.is_empty() {
+            route.insert("errors".to_owned(), json!(self.options.errors));
+        }
+        route
+    }
+
+    fn cut(&self, route: &mut Map<String, Json>) {
+        if !self.base.is_empty() {
+            route.insert("strip_prefix".to_owned(), json!(self.base));
+        }
+    }
+
+    /// The upstream's name, and the endpoint it was made of.
+    fn destination(
+        &mut self,
+        levels: &Levels<'a>,
+        path: &Path,
+    ) -> Option<(String, Option<Endpoint>)> {
+        if let Some(name) = &self.options.upstream {
+            return Some((name.clone(), None));
+        }
+        match endpoints::of_operation(levels) {
+            Ok(endpoint) => {
+                let name = self.upstream(&self.options.name, &path.template, &endpoint);
+                Some((name, Some(endpoint)))
+            }
+            Err(fault) => {
+                if !self.made.errors.contains(&fault) {
+                    self.made.errors.push(fault);
+                }
+                None
+            }
+        }
+    }
+
+    /// The name of the upstream of an endpoint: one for all that say the same.
+    fn upstream(&mut self, name: &str, path: &str, endpoint: &Endpoint) -> String {
+        let known = self.made.upstreams.iter().find(|(_, known)| *known == endpoint.upstream);
+        if let Some((name, _)) = known {
+            return name.clone();
+        }
+        let taken = |name: &str| self.made.upstreams.iter().any(|(known, _)| known == name);
+        let mut free = name.to_owned();
+        let mut number = 1;
+        while taken(&free) {
+            free = format!("{name} {path}");
+            if number > 1 {
+                free = format!("{free} {number}");
+            }
+            number += 1;
+        }
+        self.made.upstreams.push((free.clone(), endpoint.upstream.clone()));
+        free
+    }
+
+    fn warn_of_ignored(&mut self, levels: &Levels<'_>, spot: &Spot) {
+        for name in WITHOUT_EFFECT {
+            if levels.member(name).is_some() {
+                let warning = format!("{spot}: `{name}` has no effect here");
+                self.made.warnings.push(warning);
+            }
+        }
+    }
+}
+
+/// A path as a route writes it, and whether it lets more pass than the document: a parameter is a whole segment there.
+fn pattern(template: &str) -> (String, bool) {
+    let mut partial = false;
+    let segments = template.trim_start_matches('/').split('/').enumerate().map(|(at, segment)| {
+        if !segment.contains('{') {
+            return segment.to_owned();
+        }
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let whole = name.filter(|name| !name.contains(['{', '}']));
+        partial |= whole.is_none();
+        let plain =
+            |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        match whole.filter(plain) {
+            Some(name) => format!("{{{name}}}"),
+            None => format!("{{p{at}}}"),
+        }
+    });
+    (format!("/{}", segments.collect::<Vec<_>>().join("/")), partial)
+}

@@ -1,0 +1,259 @@
+//! The policies that a document's extensions ask for.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::{Expansion, Options};
+use crate::documents::Spot;
+use crate::extensions::Levels;
+use crate::model::{Operation, Path};
+
+/// Which credentials an operation asks for.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) policy: Option<Json>,
+    pub(super) scopes: Vec<String>,
+    pub(super) open: bool,
+}
+
+enum Scheme {
+    Bearer,
+    Other,
+}
+
+impl Expansion<'_> {
+    pub(super) fn cors(&self) -> Option<Json> {
+        let written = self.api.of_api("cors")?;
+        if written.get("corsConfigurationEnabled").and_then(Json::as_bool) == Some(false) {
+            return None;
+        }
+        let names = [
+            ("accessControlAllowOrigins", "origins"),
+            ("accessControlAllowMethods", "methods"),
+            ("accessControlAllowHeaders", "headers"),
+            ("accessControlExposeHeaders", "expose"),
+            ("accessControlAllowCredentials", "credentials"),
+        ];
+        let theirs = names
+            .into_iter()
+            .filter_map(|(theirs, ours)| Some((ours.to_owned(), written.get(theirs)?.clone())));
+        let mut cors: Map<String, Json> = theirs.collect();
+        if let (true, Some(ours)) = (cors.is_empty(), written.as_object()) {
+            cors = ours.clone();
+            cors.remove("corsConfigurationEnabled");
+        }
+        Some(json!({ "cors": cors }))
+    }
+
+    pub(super) fn openapi(&self, template: Option<&str>) -> Json {
+        let Options { request, response, verbose, body_bytes_max, document, .. } = self.options;
+        let mut keys = Map::new();
+        keys.insert("document".to_owned(), json!(document.to_string_lossy()));
+        if !self.base.is_empty() {
+            keys.insert("base_path".to_owned(), json!(self.base));
+        }
+        if let Some(template) = template {
+            keys.insert("path".to_owned(), json!(template));
+        }
+        for (name, on) in [("request", *request), ("response", *response), ("verbose", *verbose)] {
+            keys.insert(name.to_owned(), json!(on));
+        }
+        keys.insert("paths".to_owned(), json!(true));
+        if !body_bytes_max.is_empty() {
+            keys.insert("body_bytes_max".to_owned(), json!(body_bytes_max));
+        }
+        json!({ "openapi": keys })
+    }
+
+    pub(super) fn credentials(&mut self, levels: &Levels<'_>, spot: &Spot) -> Asked {
+        let off = levels.nearest("disable-security").and_then(truth) == Some(true)
+            || levels
+                .member("x-auth-type")
+                .and_then(Json::as_str)
+                .is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
+        if off {
+            return Asked { open: true, ..Asked::default() };
+        }
+        let mut scopes = words(levels.member("x-scopes"));
+        let header = levels.nearest("auth-header").and_then(Json::as_str);
+        let mut bearer = header.is_some() || !scopes.is_empty();
+        let mut other = None;
+        // Only an operation and the document as a whole say what is asked.
+        let of_api = Levels { path: None, ..*levels };
+        let requirements = of_api.member("security").and_then(Json::as_array);
+        for (name, wanted) in
+            requirements.into_iter().flatten().filter_map(Json::as_object).flatten()
+        {
+            match self.scheme(name) {
+                Scheme::Bearer => {
+                    bearer = true;
+                    scopes.extend(
+                        words(Some(wanted))
+                            .into_iter()
+                            .filter(|s| !scopes.contains(s))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                Scheme::Other => other = Some(name),
+            }
+        }
+        if self.options.secured {
+            return Asked { scopes, ..Asked::default() };
+        }
+        if !bearer || self.options.issuers.is_empty() {
+            let what = match (bearer, other) {
+                (true, _) => "a token, and there are no `issuers`".to_owned(),
+                (false, Some(name)) => format!("`{name}`"),
+                (false, None) => return Asked::default(),
+            };
+            let help = "add the policy that checks it to the API's `policies`";
+            self.made.warnings.push(format!("{spot} asks for {what}, so nobody is asked; {help}"));
+            return Asked::default();
+        }
+        let mut jwt = Map::new();
+        jwt.insert("issuers".to_owned(), json!(self.options.issuers));
+        if !scopes.is_empty() {
+            jwt.insert("scopes".to_owned(), json!({ "any": scopes }));
+        }
+        if let Some(header) = header {
+            jwt.insert("header".to_owned(), json!(header));
+        }
+        Asked { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
+    }
+
+    fn scheme(&self, name: &str) -> Scheme {
+        let scheme = self.api.documents.at(&self
+            .api
+            .root
+            .child("components")
+            .child("securitySchemes")
+            .child(name));
+        let word =
+            |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or_default();
+        match (word("type"), word("scheme").to_ascii_lowercase().as_str()) {
+            ("oauth2" | "openIdConnect", _) | ("http", "bearer") => Scheme::Bearer,
+            _ => Scheme::Other,
+        }
+    }
+
+    /// The API's tier replaces that of a resource.
+    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &Spot) -> Option<Json> {
+        let find = |levels: &Levels<'_>| {
+            let tier =
+                levels.nearest("throttling-tier").or_else(|| levels.member("x-throttling-tier"));
+            tier.and_then(Json::as_str).map(str::to_owned)
+        };
+        let of_api = find(&self.api);
+        let shared = of_api.is_some();
+        let tier = of_api.or_else(|| find(levels)).filter(|tier| tier != "Unlimited")?;
+        let Some(plan) = self.options.plans.get(&tier).and_then(Json::as_object) else {
+            let fault = format!(
+                "{spot}: the tier `{tier}` is none of the `plans`; add `plans: {{ {tier}: {{ requests: 100, per: 1m }} }}`"
+            );
+            self.made.errors.push(fault);
+            return None;
+        };
+        if plan.get("unlimited") == Some(&Json::Bool(true)) {
+            return None;
+        }
+        let mut limit: Map<String, Json> = plan
+            .iter()
+            .filter(|(name, value)| {
+                *name != "unlimited" && !value.as_array().is_some_and(Vec::is_empty)
+            })
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        limit.insert("by".to_owned(), json!("route"));
+        if shared {
+            limit.insert("name".to_owned(), json!(format!("{} {tier}", self.options.name)));
+        }
+        Some(json!({ "rate_limit": limit }))
+    }
+
+    pub(super) fn interceptor(
+        &mut self,
+        levels: &Levels<'_>,
+        path: &Path,
+        operation: &Operation,
+        template: &str,
+        upstream: &str,
+    ) -> Option<Json> {
+        let request = levels.nearest("request-interceptor").map(|value| self.service(value, false));
+        let response =
+            levels.nearest("response-interceptor").map(|value| self.service(value, true));
+        let mut keys = Map::new();
+        let asks = request.is_some();
+        keys.extend(request.map(|service| ("request".to_owned(), service)));
+        keys.extend(response.map(|service| ("response".to_owned(), service)));
+        if keys.is_empty() {
+            return None;
+        }
+        let named = if asks { self.named.clone() } else { Vec::new() };
+        let endpoints: Map<String, Json> = named
+            .iter()
+            .map(|(name, endpoint)| {
+                let upstream = self.upstream(
+                    &format!("{} {name}", self.options.name),
+                    &path.template,
+                    endpoint,
+                );
+                (name.clone(), json!({ "upstream": upstream, "base_path": endpoint.base_path }))
+            })
+            .collect();
+        if !endpoints.is_empty() {
+            keys.insert("endpoints".to_owned(), Json::Object(endpoints));
+        }
+        let methods: Vec<&str> =
+            path.operations.iter().map(|other| other.method.as_str()).collect();
+        let mut api = json!({
+            "name": self.model.title,
+            "version": self.model.version,
+            "base_path": self.base,
+            "path_template": template,
+            "methods": if methods.is_empty() { vec![operation.method.as_str()] } else { methods },
+            "production": upstream,
+        });
+        if let (Some(host), Some(api)) = (self.options.host.first(), api.as_object_mut()) {
+            api.insert("vhost".to_owned(), json!(host));
+        }
+        keys.insert("api".to_owned(), api);
+        Some(json!({ "interceptor": keys }))
+    }
+
+    /// One side of an interceptor: the reference system's keys become ours, ours stay.
+    fn service(&mut self, value: &Json, is_response: bool) -> Json {
+        let mut keys = value.as_object().cloned().unwrap_or_default();
+        if let Some(url) = keys.remove("serviceURL") {
+            keys.insert("url".to_owned(), url);
+            let seconds = |value: &Json| value.as_u64().map(|s| json!(format!("{s}s")));
+            let connect = keys.remove("clusterTimeout").as_ref().and_then(seconds);
+            let whole = keys.remove("requestTimeout").as_ref().and_then(seconds);
+            keys.extend(connect.clone().map(|limit| ("connect_timeout".to_owned(), limit)));
+            keys.extend(whole.or(connect).map(|limit| ("timeout".to_owned(), limit)));
+        }
+        // A reply's parts mean nothing to a request.
+        if let Some(Json::Array(includes)) = keys.get_mut("includes")
+            && !is_response
+        {
+            includes
+                .retain(|part| !part.as_str().is_some_and(|part| part.starts_with("response_")));
+        }
+        Json::Object(keys)
+    }
+}
+
+fn truth(value: &Json) -> Option<bool> {
+    value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
+}
+
+/// A list of words, or a text of them.
+fn words(value: Option<&Json>) -> Vec<String> {
+    match value {
+        Some(Json::Array(items)) => {
+            items.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+        }
+        Some(Json::String(text)) => {
+            text.split([' ', ',']).filter(|w| !w.is_empty()).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,41 @@
+//! Extensions by level: an operation's win over its path's, those over the API's.
+
+use serde_json::Value as Json;
+
+use crate::documents::{Documents, Spot};
+
+/// Where extensions are looked for, the most specific place first.
+#[derive(Clone, Copy)]
+pub(crate) struct Levels<'a> {
+    pub(crate) documents: &'a Documents,
+    pub(crate) root: &'a Spot,
+    pub(crate) path: Option<&'a Spot>,
+    pub(crate) operation: Option<&'a Spot>,
+}
+
+impl<'a> Levels<'a> {
+    /// The most specific of an extension: `x-tidegate-NAME`, else `x-wso2-NAME`.
+    pub(crate) fn nearest(&self, name: &str) -> Option<&'a Json> {
+        self.places().find_map(|spot| self.of(spot, name))
+    }
+
+    /// The API's own, whatever is below it.
+    pub(crate) fn of_api(&self, name: &str) -> Option<&'a Json> {
+        self.of(self.root, name)
+    }
+
+    /// The most specific member with exactly this name.
+    pub(crate) fn member(&self, name: &str) -> Option<&'a Json> {
+        self.places().find_map(|spot| self.documents.at(spot)?.get(name))
+    }
+
+    fn places(&self) -> impl Iterator<Item = &'a Spot> {
+        [self.operation, self.path, Some(self.root)].into_iter().flatten()
+    }
+
+    fn of(&self, spot: &Spot, name: &str) -> Option<&'a Json> {
+        let value = self.documents.at(spot)?;
+        let ours = value.get(format!("x-tidegate-{name}"));
+        ours.or_else(|| value.get(format!("x-wso2-{name}"))).filter(|value| !value.is_null())
+    }
+}

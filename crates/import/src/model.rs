@@ -1,0 +1,234 @@
+//! The operations of a document.
+
+use serde_json::Value as Json;
+
+use crate::documents::{Documents, Spot};
+
+/// What a document describes.
+#[derive(Debug)]
+pub struct Model {
+    pub title: String,
+    pub version: String,
+    pub paths: Vec<Path>,
+}
+
+#[derive(Debug)]
+pub struct Path {
+    /// As the document writes it: `/pets/{id}`.
+    pub template: String,
+    pub spot: Spot,
+    pub operations: Vec<Operation>,
+}
+
+#[derive(Debug)]
+pub struct Operation {
+    /// In capitals.
+    pub method: String,
+    pub spot: Spot,
+    pub parameters: Vec<Parameter>,
+    pub body: Option<Body>,
+    pub replies: Vec<Reply>,
+}
+
+#[derive(Debug)]
+pub struct Parameter {
+    pub name: String,
+    /// `path`, `query`, `header` or `cookie`.
+    pub place: String,
+    pub required: bool,
+    pub style: Option<String>,
+    pub explode: Option<bool>,
+    pub schema: Option<Spot>,
+    /// Its value is JSON.
+    pub json: bool,
+}
+
+#[derive(Debug)]
+pub struct Body {
+    pub required: bool,
+    pub content: Vec<Content>,
+}
+
+#[derive(Debug)]
+pub struct Content {
+    /// In lower case, without parameters; a range such as `text/*` too.
+    pub media_type: String,
+    pub schema: Option<Spot>,
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    /// `200`, `2XX` or `default`.
+    pub status: String,
+    pub content: Vec<Content>,
+    pub headers: Vec<Parameter>,
+}
+
+const METHODS: [&str; 9] =
+    ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
+
+impl Model {
+    /// Reads the operations, or says everything that cannot be read.
+    pub fn read(documents: &Documents) -> Result<Model, Vec<String>> {
+        let root = documents.root();
+        let document = documents.at(&root).unwrap_or(&Json::Null);
+        let version = document.get("openapi").map(text).unwrap_or_default();
+        if !version.starts_with("3.") {
+            let known =
+                "OpenAPI 3.0 and 3.1 (`openapi: 3.1.0`) and Swagger 2 (`swagger: \"2.0\"`) are";
+            return Err(vec![format!("this is no version of OpenAPI that can be read; {known}")]);
+        }
+        let info = |name: &str| document.pointer(&format!("/info/{name}")).map(text);
+        let mut model = Model {
+            title: info("title").unwrap_or_default(),
+            version: info("version").unwrap_or_default(),
+            paths: Vec::new(),
+        };
+        let mut faults = Vec::new();
+        let paths = root.child("paths");
+        for template in names(documents, &paths) {
+            if !template.starts_with('/') {
+                if !template.starts_with("x-") {
+                    faults.push(format!("{paths}: the path `{template}` does not begin with `/`"));
+                }
+                continue;
+            }
+            match path(documents, &paths, &template) {
+                Ok(path) => model.paths.push(path),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() { Ok(model) } else { Err(faults) }
+    }
+}
+
+fn path(documents: &Documents, paths: &Spot, template: &str) -> Result<Path, String> {
+    let spot = documents.follow(paths.child(template))?;
+    let shared = parameters(documents, &spot)?;
+    let mut operations = Vec::new();
+    for name in names(documents, &spot) {
+        if METHODS.contains(&name.as_str()) {
+            operations.push(operation(documents, &spot.child(&name), &name, &shared)?);
+        }
+    }
+    Ok(Path { template: template.to_owned(), spot, operations })
+}
+
+fn operation(
+    documents: &Documents,
+    spot: &Spot,
+    name: &str,
+    shared: &[Spot],
+) -> Result<Operation, String> {
+    let mut parameters_of: Vec<Parameter> = Vec::new();
+    // Those of the operation replace the path's of the same name and place.
+    for at in parameters(documents, spot)?.iter().chain(shared) {
+        let read = parameter(documents, at, None)?;
+        let same = |known: &Parameter| known.name == read.name && known.place == read.place;
+        if !parameters_of.iter().any(same) {
+            parameters_of.push(read);
+        }
+    }
+    let body = match documents.member(spot, "requestBody")? {
+        Some(body) => Some(Body {
+            required: flag(documents, &body, "required"),
+            content: content(documents, &body)?,
+        }),
+        None => None,
+    };
+    let responses = spot.child("responses");
+    let mut replies = Vec::new();
+    for status in names(documents, &responses).into_iter().filter(|name| !name.starts_with("x-")) {
+        let at = documents.follow(responses.child(&status))?;
+        replies.push(Reply {
+            status,
+            content: content(documents, &at)?,
+            headers: headers(documents, &at)?,
+        });
+    }
+    Ok(Operation {
+        method: name.to_ascii_uppercase(),
+        spot: spot.clone(),
+        parameters: parameters_of,
+        body,
+        replies,
+    })
+}
+
+/// Where the parameters of a path or an operation are.
+fn parameters(documents: &Documents, spot: &Spot) -> Result<Vec<Spot>, String> {
+    let list = spot.child("parameters");
+    let count = documents.at(&list).and_then(Json::as_array).map_or(0, Vec::len);
+    (0..count).map(|at| documents.follow(list.child(&at.to_string()))).collect()
+}
+
+/// A parameter, or a header of a reply, which has its name elsewhere.
+fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Parameter, String> {
+    let value = documents.at(at).unwrap_or(&Json::Null);
+    let word = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
+    let missing = |what: &str| format!("{at}: a parameter without `{what}`");
+    let (name, place) = match name {
+        Some(name) => (name.to_owned(), "header".to_owned()),
+        None => {
+            (word("name").ok_or_else(|| missing("name"))?, word("in").ok_or_else(|| missing("in"))?)
+        }
+    };
+    if !matches!(place.as_str(), "path" | "query" | "header" | "cookie") {
+        return Err(format!("{at}: a parameter cannot be in `{place}`"));
+    }
+    let schema = documents.member(at, "schema")?;
+    let (schema, json) = match schema {
+        Some(schema) => (Some(schema), false),
+        None => match content(documents, at)?.into_iter().next() {
+            Some(content) => (content.schema, content.media_type.ends_with("json")),
+            None => (None, false),
+        },
+    };
+    Ok(Parameter {
+        required: flag(documents, at, "required") || place == "path",
+        style: word("style"),
+        explode: value.get("explode").and_then(Json::as_bool),
+        name,
+        place,
+        schema,
+        json,
+    })
+}
+
+fn headers(documents: &Documents, reply: &Spot) -> Result<Vec<Parameter>, String> {
+    let headers = reply.child("headers");
+    let names = names(documents, &headers).into_iter();
+    let names = names.filter(|name| !name.eq_ignore_ascii_case("content-type"));
+    names
+        .map(|name| {
+            let at = documents.follow(headers.child(&name))?;
+            parameter(documents, &at, Some(&name))
+        })
+        .collect()
+}
+
+fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
+    let content = of.child("content");
+    let names = names(documents, &content).into_iter();
+    names
+        .map(|name| {
+            let schema = documents.member(&documents.follow(content.child(&name))?, "schema")?;
+            let media_type = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            Ok(Content { media_type, schema })
+        })
+        .collect()
+}
+
+fn names(documents: &Documents, spot: &Spot) -> Vec<String> {
+    let members = documents.at(spot).and_then(Json::as_object);
+    members.map(|members| members.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn flag(documents: &Documents, spot: &Spot, name: &str) -> bool {
+    documents.at(spot).and_then(|value| value.get(name)).and_then(Json::as_bool).unwrap_or_default()
+}
+
+/// A scalar as text: versions are often written as numbers.
+pub(crate) fn text(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,96 @@
+//! As much of DER (X.690) as a public key is wrapped in: tags, definite lengths, and nothing repaired.
+
+/// The tag of a sequence.
+pub const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OBJECT_ID: u8 = 0x06;
+
+/// What is left to read of a run of elements.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// All of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next element: its tag and its contents.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an element is not the only thing to read next"
+    )]
+    pub fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (tag, rest) = self.0.split_first()?;
+        let (first, rest) = rest.split_first()?;
+        let (length, rest) = match *first {
+            short @ 0..=0x7f => (usize::from(short), rest),
+            // Two bytes of length are 64 KiB, more than any certificate here.
+            0x81 => {
+                let (length, rest) = rest.split_first()?;
+                (usize::from(*length), rest)
+            }
+            0x82 => {
+                let (length, rest) = rest.split_first_chunk::<2>()?;
+                (usize::from(u16::from_be_bytes(*length)), rest)
+            }
+            _ => return None,
+        };
+        let (contents, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((*tag, contents))
+    }
+
+    /// The next element, if it has this tag.
+    pub fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let (found, contents) = self.next()?;
+        (found == tag).then_some(contents)
+    }
+
+    /// The bytes of an object identifier.
+    pub fn object_id(&mut self) -> Option<&'a [u8]> {
+        self.tagged(OBJECT_ID)
+    }
+
+    /// A bit string of whole bytes.
+    pub fn bits(&mut self) -> Option<&'a [u8]> {
+        self.tagged(BIT_STRING)?.strip_prefix(&[0])
+    }
+
+    /// A positive integer, without leading zeros.
+    pub fn unsigned(&mut self) -> Option<&'a [u8]> {
+        let bytes = self.tagged(INTEGER)?;
+        let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
+        (!bytes.is_empty()).then_some(bytes)
+    }
+}
+
+/// `RSAPublicKey` (RFC 8017, A.1.1).
+pub(crate) fn rsa_public_key(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    for number in [modulus, exponent] {
+        let negative = number.first().is_some_and(|byte| byte & 0x80 != 0);
+        let mut contents = if negative { vec![0] } else { Vec::new() };
+        contents.extend_from_slice(number);
+        element(INTEGER, &contents, &mut numbers);
+    }
+    let mut out = Vec::new();
+    element(SEQUENCE, &numbers, &mut out);
+    out
+}
+
+fn element(tag: u8, contents: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    let length = u16::try_from(contents.len()).unwrap_or(u16::MAX).to_be_bytes();
+    match (contents.len(), length) {
+        (0..=0x7f, [_, low]) => out.push(low),
+        (0x80..=0xff, [_, low]) => out.extend_from_slice(&[0x81, low]),
+        (_, [high, low]) => out.extend_from_slice(&[0x82, high, low]),
+    }
+    out.extend_from_slice(contents);
+}

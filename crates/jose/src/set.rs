@@ -1,0 +1,143 @@
+//! Key sets (RFC 7517, 5): which key a token is for.
+
+use serde_json::Value;
+
+use crate::json::{self, Object};
+use crate::key::{Key, KeyError};
+use crate::token::{Error, Token};
+use crate::{Algorithm, pem};
+
+/// More keys than this are no issuer's. Real ones have two to ten.
+pub const KEYS_MAX: usize = 128;
+
+/// How many keys are tried for a token that names none.
+const TRIED_MAX: usize = 8;
+
+/// Keys that verify an issuer's tokens.
+#[derive(Debug, Default)]
+pub struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// Keys of a set that were left out: the key's name, where it has one, and why.
+pub type Left = Vec<(Option<String>, KeyError)>;
+
+impl KeySet {
+    /// Reads a JWK set, or one JWK alone. Keys that are not for verifying are left out, and so are those that could be taken for
+    /// one another. Nothing if the text is no key set at all, or has more than [`KEYS_MAX`] keys.
+    pub fn from_json(text: &[u8]) -> Option<(KeySet, Left)> {
+        let document = json::object(text)?;
+        let mut left = Left::new();
+        let jwks: Vec<&Object> = match document.get("keys") {
+            Some(Value::Array(keys)) => keys.iter().filter_map(Value::as_object).collect(),
+            Some(_) => return None,
+            None if document.contains_key("kty") => vec![&document],
+            None => return None,
+        };
+        if jwks.len() > KEYS_MAX {
+            return None;
+        }
+        let mut keys = Vec::new();
+        for jwk in jwks {
+            match Key::from_jwk(jwk) {
+                Ok(key) => keys.push(key),
+                Err(error) => {
+                    let id = jwk.get("kid").and_then(Value::as_str).map(str::to_owned);
+                    left.push((id, error));
+                }
+            }
+        }
+        // A key that cannot be read might be the one that was meant.
+        let unread = |key: &Key| {
+            let same = |(id, error): &(Option<String>, KeyError)| {
+                *error == KeyError::Malformed && id.is_some() && id.as_deref() == key.id.as_deref()
+            };
+            left.iter().any(same)
+        };
+        keys.retain(|key| !unread(key));
+        Some((KeySet { keys: unmistakable(keys, &mut left) }, left))
+    }
+
+    /// Reads every public key and certificate of a PEM text.
+    pub fn from_pem(text: &str) -> Result<KeySet, KeyError> {
+        let blocks = pem::blocks(text).ok_or(KeyError::Malformed)?;
+        let public = blocks
+            .iter()
+            .map(|(label, bytes)| pem::public(label, bytes).ok_or(KeyError::Unsupported));
+        let keys: Vec<Key> =
+            public.map(|public| Key::from_public(&public?)).collect::<Result<_, _>>()?;
+        match keys.is_empty() {
+            true => Err(KeyError::Malformed),
+            false => Ok(KeySet { keys }),
+        }
+    }
+
+    /// Adds the keys of another set.
+    pub fn extend(&mut self, other: KeySet) {
+        self.keys.extend(other.keys);
+    }
+
+    /// Forgets shared secrets: in a set that anybody can read they are none.
+    pub fn without_secrets(mut self) -> KeySet {
+        self.keys.retain(|key| !key.is_secret());
+        self
+    }
+
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether there is a key that a token with this name and algorithm may be for.
+    pub fn knows(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
+        self.candidates(id, algorithm).next().is_some()
+    }
+
+    /// Whether one of the keys signed the token.
+    pub fn verify(&self, token: &Token<'_>) -> Result<(), Error> {
+        let mut tried = false;
+        for key in self.candidates(token.key_id.as_deref(), token.algorithm).take(TRIED_MAX) {
+            tried = true;
+            if key.verify(token.algorithm, token.signed, &token.signature) {
+                return Ok(());
+            }
+        }
+        Err(if tried { Error::Signature } else { Error::KeyUnknown })
+    }
+
+    /// A key with another name is another key. Keys without a name, as PEM has them, may be meant by any.
+    fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
+        self.keys.iter().filter(move |key| {
+            let named = match (id, key.id.as_deref()) {
+                (Some(id), Some(key)) => id == key,
+                (None, _) | (_, None) => true,
+            };
+            named && key.algorithms().any(|known| known == algorithm)
+        })
+    }
+}
+
+/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys: whoever made such a set took one for
+/// the other, and so might we.
+fn unmistakable(keys: Vec<Key>, left: &mut Left) -> Vec<Key> {
+    let mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
+    let alike = |a: &Key, b: &Key| {
+        a.id.is_some()
+            && a.id == b.id
+            && a.algorithms().any(|one| b.algorithms().any(|two| one == two))
+    };
+    let doubled: Vec<bool> =
+        keys.iter().map(|key| keys.iter().filter(|other| alike(key, other)).count() > 1).collect();
+    let judged = keys.into_iter().zip(doubled);
+    let mut kept = Vec::new();
+    for (key, doubled) in judged {
+        match doubled || (mixed && key.is_secret()) {
+            true => left.push((key.id.map(String::from), KeyError::Mismatch)),
+            false => kept.push(key),
+        }
+    }
+    kept
+}

@@ -1,0 +1,177 @@
+//! A token in its compact form: three parts, two dots, and nothing else.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+use crate::algorithm::Algorithm;
+use crate::json::{self, Object};
+
+/// No token is larger. It has to fit into a head of the default size beside everything else.
+pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
+
+/// A token whose signature nobody has looked at yet.
+#[derive(Debug)]
+pub struct Token<'t> {
+    pub algorithm: Algorithm,
+    /// `kid`
+    pub key_id: Option<Cow<'t, str>>,
+    /// `typ`
+    pub kind: Option<Box<str>>,
+    /// The decoded payload.
+    pub payload: Vec<u8>,
+    /// What the signature is over: the first two parts as they came.
+    pub(crate) signed: &'t [u8],
+    pub(crate) signature: Vec<u8>,
+}
+
+/// Why a token is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    /// Larger than [`TOKEN_BYTES_MAX`].
+    TooLarge,
+    /// Not three parts of base64url with a header that is JSON.
+    Malformed,
+    /// Encrypted (JWE).
+    Encrypted,
+    /// `none`, or an algorithm that is not known here.
+    Algorithm,
+    /// It asks for an extension to be understood (`crit`, `b64`).
+    Critical,
+    /// There is no key of that name for that algorithm.
+    KeyUnknown,
+    /// The signature is not that of the key.
+    Signature,
+}
+
+impl<'t> Token<'t> {
+    /// Reads a token.
+    pub fn parse(text: &'t [u8]) -> Result<Token<'t>, Error> {
+        if text.len() > TOKEN_BYTES_MAX {
+            return Err(Error::TooLarge);
+        }
+        let mut dots = text.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let (first, second) = (dots.next().ok_or(Error::Malformed)?, dots.next());
+        let further = dots.count();
+        if further == 2 {
+            // Five parts (RFC 7516, 9).
+            return Err(Error::Encrypted);
+        }
+        let second = second.filter(|_| further == 0).ok_or(Error::Malformed)?;
+        let part = |from: usize, to: usize| text.get(from..to).ok_or(Error::Malformed);
+        let header = header(part(0, first)?)?;
+        let algorithm = algorithm(&header)?;
+        let key_id = match header.get("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(Cow::Owned(id.clone())),
+            Some(_) => return Err(Error::Malformed),
+        };
+        Ok(Token {
+            algorithm,
+            key_id,
+            kind: header.get("typ").and_then(Value::as_str).map(Into::into),
+            payload: decode(part(first + 1, second)?)?,
+            signed: part(0, second)?,
+            signature: decode(part(second + 1, text.len())?)?,
+        })
+    }
+
+    /// The payload as claims; nothing where it is no JSON object, or names one twice.
+    pub fn claims(&self) -> Option<Object> {
+        json::object(&self.payload)
+    }
+}
+
+/// Strict: no padding, no line ends, no bits left over.
+fn decode(part: &[u8]) -> Result<Vec<u8>, Error> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| Error::Malformed)
+}
+
+fn header(part: &[u8]) -> Result<Object, Error> {
+    json::object(&decode(part)?).ok_or(Error::Malformed)
+}
+
+fn algorithm(header: &Object) -> Result<Algorithm, Error> {
+    if header.contains_key("enc") {
+        return Err(Error::Encrypted);
+    }
+    // No extension is spoken here. `b64` would change what is signed (RFC 7797).
+    if header.contains_key("crit") || header.contains_key("b64") {
+        return Err(Error::Critical);
+    }
+    let name = header.get("alg").and_then(Value::as_str).ok_or(Error::Malformed)?;
+    // A token may not use the misspelling that keys may.
+    let algorithm = Algorithm::named(name).filter(|_| name != "ES521");
+    algorithm.ok_or(Error::Algorithm)
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::TooLarge => write!(f, "the token is over {TOKEN_BYTES_MAX} bytes"),
+            Error::Malformed => write!(f, "the token is no JWS in compact form"),
+            Error::Encrypted => write!(f, "the token is encrypted (JWE), which is not supported"),
+            Error::Algorithm => write!(f, "the token's `alg` is not one that is believed"),
+            Error::Critical => write!(f, "the token asks for an extension (`crit`, `b64`)"),
+            Error::KeyUnknown => write!(f, "no key of that name is for the token's algorithm"),
+            Error::Signature => write!(f, "the signature is wrong"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_header(header: &str) -> Result<(), Error> {
+        let token = format!("{}.e30.AA", URL_SAFE_NO_PAD.encode(header));
+        Token::parse(token.as_bytes()).map(|_| ())
+    }
+
+    #[test]
+    fn headers_are_read_to_the_letter() {
+        for (header, said) in [
+            (r#"{"alg":"RS256"}"#, Ok(())),
+            (r#"{"alg":"EdDSA","typ":"JWT","kid":"a"}"#, Ok(())),
+            (r#"{"alg":"none"}"#, Err(Error::Algorithm)),
+            (r#"{"alg":"NonE"}"#, Err(Error::Algorithm)),
+            (r#"{"alg":"rs256"}"#, Err(Error::Algorithm)),
+            (r#"{"alg":"ES521"}"#, Err(Error::Algorithm)),
+            (r#"{"alg":["RS256"]}"#, Err(Error::Malformed)),
+            (r#"{}"#, Err(Error::Malformed)),
+            (r#"{"alg":"RS256","alg":"none"}"#, Err(Error::Malformed)),
+            (r#"{"alg":"RS256","kid":1}"#, Err(Error::Malformed)),
+            (r#"{"alg":"RS256","crit":["exp"]}"#, Err(Error::Critical)),
+            (r#"{"alg":"RS256","b64":false}"#, Err(Error::Critical)),
+            (r#"{"alg":"dir","enc":"A128GCM"}"#, Err(Error::Encrypted)),
+        ] {
+            assert_eq!(with_header(header), said, "{header}");
+        }
+    }
+
+    #[test]
+    fn the_form_is_three_parts() {
+        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256"}"#);
+        let large = format!("{header}.{}.AA", "A".repeat(TOKEN_BYTES_MAX));
+        for (token, said) in [
+            (String::new(), Error::Malformed),
+            (header.clone(), Error::Malformed),
+            (format!("{header}.e30"), Error::Malformed),
+            (format!("{header}.e30.AA.AA"), Error::Malformed),
+            (format!("{header}.e30.AA.AA.AA"), Error::Encrypted),
+            (format!("{header}.e30.AA.AA.AA.AA"), Error::Malformed),
+            (format!("{header}.e30.AA="), Error::Malformed),
+            (format!("{header}.e30.AB"), Error::Malformed),
+            (format!(" {header}.e30.AA"), Error::Malformed),
+            (format!("{header}.e3\n0.AA"), Error::Malformed),
+            (large, Error::TooLarge),
+        ] {
+            assert_eq!(Token::parse(token.as_bytes()).unwrap_err(), said, "{token:.60}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Faults as SOAP faults of the caller's version, and as Kong's SOAP/XML plugins word them.
+//!
+//! Owns the layouts. Who speaks how was noted when the request arrived; a step that looked into the message may have noted
+//! better since.
+
+use fault::{Fault, Kind, Side};
+use message::RequestHead;
+use plan::Errors;
+use policy::{Exchange, Speech};
+
+use super::escape;
+
+/// Notes how the client speaks, on routes whose faults depend on it.
+pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
+    match errors {
+        Errors::Soap { .. } | Errors::Kong { .. } => {
+            ex.notes().speech = Some(Speech::of(head.headers.get("content-type")));
+        }
+        Errors::Problem | Errors::Wso2 => {}
+    }
+}
+
+/// What a fault says.
+struct Said {
+    reason: String,
+    message: String,
+    server: bool,
+    backend: Option<u16>,
+}
+
+/// A properly escaped SOAP fault; nothing for a client that speaks JSON.
+pub(super) fn reply(
+    ex: &Exchange,
+    fault: &Fault,
+    verbose: bool,
+) -> Option<(u16, &'static str, String)> {
+    let speech = speech(ex);
+    let mut said = said(fault, verbose, fault.kind.title());
+    for text in [&mut said.reason, &mut said.message] {
+        *text = escaped(text);
+    }
+    match speech {
+        Speech::Soap11 | Speech::Soap12 => Some(envelope(speech, status(fault), &said)),
+        Speech::Json => None,
+    }
+}
+
+/// As Kong's plugins word it.
+pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'static str, String) {
+    let standard = standard(fault.kind);
+    let processing = processing(fault);
+    let mut said = said(fault, verbose, &standard);
+    match speech(ex) {
+        speech @ (Speech::Soap11 | Speech::Soap12) => {
+            said.message = replaced(&said.message);
+            envelope(speech, status(fault), &said)
+        }
+        Speech::Json => {
+            let of_request = |p: &fault::Processing| !p.server && p.backend_status.is_none();
+            let client = fault.kind.side() == Side::Client;
+            let status = match processing {
+                Some(p) if of_request(p) && client => 400,
+                Some(_) => 500,
+                None => fault.kind.status(),
+            };
+            let verbose = processing.map_or(verbose, |p| p.verbose);
+            (status, "application/json", object(&said, verbose))
+        }
+    }
+}
+
+fn speech(ex: &Exchange) -> Speech {
+    ex.notes.as_ref().and_then(|notes| notes.speech).unwrap_or(Speech::Soap11)
+}
+
+fn processing(fault: &Fault) -> Option<&fault::Processing> {
+    fault.more.as_ref().and_then(|more| more.processing.as_ref())
+}
+
+/// A message that was refused is 500 whoever is to blame, as SOAP 1.1 wants; the gateway's own errors keep their status.
+fn status(fault: &Fault) -> u16 {
+    processing(fault).map_or(fault.kind.status(), |_| 500)
+}
+
+/// What is told where nothing may be told.
+const NOTHING_TOLD: &str = "SOAP/XML process failure";
+
+fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
+    let kind = fault.kind;
+    match processing(fault) {
+        Some(of) => Said {
+            reason: of.step.to_owned(),
+            message: told(of.verbose, || (*of.text).to_owned()),
+            server: of.server,
+            backend: of.backend_status.filter(|_| of.verbose),
+        },
+        None => {
+            let of_upstream = kind.side() == Side::Upstream && kind != Kind::NoTarget;
+            Said {
+                reason: standard.to_owned(),
+                message: told(verbose, || format!("HTTP Error code is {}", kind.status())),
+                server: kind.status() >= 500,
+                backend: (of_upstream && verbose).then_some(kind.status()),
+            }
+        }
+    }
+}
+
+fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
+    match verbose {
+        true => text(),
+        false => NOTHING_TOLD.to_owned(),
+    }
+}
+
+fn envelope(speech: Speech, status: u16, said: &Said) -> (u16, &'static str, String) {
+    match speech {
+        Speech::Soap12 => (status, "application/soap+xml; charset=utf-8", envelope_12(said)),
+        Speech::Soap11 | Speech::Json => (status, "text/xml; charset=utf-8", envelope_11(said)),
+    }
+}
+
+fn envelope_11(said: &Said) -> String {
+    let Said { reason, message, server, backend } = said;
+    let code = if *server { "Server" } else { "Client" };
+    let backend = backend.map_or_else(String::new, |status| {
+        format!("\n        <backendHttpCode>{status}</backendHttpCode>")
+    });
+    format!(
+        r#"<?xml version="1.0" encoding="utf-8"?>
+<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">
+  <soap:Body>
+    <soap:Fault>
+      <faultcode>soap:{code}</faultcode>
+      <faultstring>{reason}</faultstring>
+      <detail>
+        <errorMessage>{message}</errorMessage>{backend}
+      </detail>
+    </soap:Fault>
+  </soap:Body>
+</soap:Envelope>"#
+    )
+}
+
+fn envelope_12(said: &Said) -> String {
+    let Said { reason, message, server, backend } = said;
+    let code = if *server { "Receiver" } else { "Sender" };
+    let backend = backend.map_or_else(String::new, |status| {
+        format!("\n          <f:backendHttpCode>{status}</f:backendHttpCode>")
+    });
+    format!(
+        r#"<?xml version="1.0" encoding="utf-8"?>
+<env:Envelope xmlns:env="http://www.w3.org/2003/05/soap-envelope" xmlns:f="http://www.example.org/faults" xmlns:xml="http://www.w3.org/XML/1998/namespace">
+  <env:Body>
+    <env:Fault>
+      <env:Code>
+        <env:Value>env:{code}</env:Value>
+      </env:Code>
+      <env:Reason>
+        <env:Text xml:lang="en">{reason}</env:Text>
+      </env:Reason>
+      <env:Detail>
+        <f:errorDetails>
+          <f:errorMessage>{message}</f:errorMessage>{backend}
+        </f:errorDetails>
+      </env:Detail>
+    </env:Fault>
+  </env:Body>
+</env:Envelope>"#
+    )
+}
+
+/// The JSON body: `message`, and the rest where the client may read it.
+fn object(said: &Said, verbose: bool) -> String {
+    let mut text = "{\n    \"message\": \"".to_owned();
+    escape(&said.reason, &mut text);
+    text.push('"');
+    if verbose {
+        text.push_str(",\n    \"message_verbose\": \"");
+        escape(&said.message, &mut text);
+        text.push('"');
+        if let Some(status) = said.backend {
+            text.push_str(&format!(",\n    \"backend_http_code\": {status}"));
+        }
+    }
+    text.push_str("\n}");
+    text
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    xml::escape_text(&text.replace(is_no_character, "\u{fffd}"), &mut out);
+    out
+}
+
+/// Characters that XML 1.0 has no way to write.
+fn is_no_character(c: char) -> bool {
+    c < ' ' && !matches!(c, '\t' | '\n' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Kong writes words for what XML would read as markup, all but the ampersand: that would leave a fault nobody can read, so
+/// here it is escaped.
+fn replaced(text: &str) -> String {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' => out.push('\''),
+            '<' => out.push_str("Less Than"),
+            '>' => out.push_str("Greater Than"),
+            '&' => out.push_str("&amp;"),
+            c if is_no_character(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The gateway's text for a status, as Kong has it.
+fn standard(kind: Kind) -> String {
+    let text = match kind.status() {
+        400 => "Bad request",
+        401 => "Unauthorized",
+        403 => "You cannot consume this service",
+        404 => "Not found",
+        405 => "Method not allowed",
+        408 => "Request timeout",
+        413 => "Payload too large",
+        414 => "URI too long",
+        415 => "Unsupported media type",
+        417 => "Expectation failed",
+        429 => "API rate limit exceeded",
+        431 => "Request header or cookie too large",
+        500 => "An unexpected error occurred",
+        502 => "An invalid response was received from the upstream server",
+        503 => "The upstream server is currently unavailable",
+        504 => "The upstream server is timing out",
+        status => return http1::standard_reason(status).to_owned(),
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_xml_reads_as_markup_is_worded() {
+        assert_eq!(replaced("a \"<b>\" & c\n"), "a 'Less ThanbGreater Than' &amp; c");
+    }
+
+    #[test]
+    fn a_gateway_error_tells_its_status_where_it_may() {
+        let fault = Fault::new(Kind::ConnectFailure, "10.0.0.1:80 refused");
+        let verbose = said(&fault, true, "x");
+        assert_eq!(
+            (verbose.message.as_str(), verbose.backend),
+            ("HTTP Error code is 502", Some(502))
+        );
+        let quiet = said(&fault, false, "x");
+        assert_eq!((quiet.message.as_str(), quiet.backend), (NOTHING_TOLD, None));
+    }
+}

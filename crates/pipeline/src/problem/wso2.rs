@@ -1,0 +1,246 @@
+//! Faults as WSO2 Choreo Connect words them, so that its clients migrate unchanged.
+//!
+//! Two shapes: what its enforcer refuses has `error_message`, `code` and `error_description`; what its router finds wrong has
+//! `code`, `message` and `description`. Both give the code as text.
+
+use fault::{Fault, Kind};
+
+use super::escape;
+
+/// Status and body of the reply.
+pub(super) fn reply(fault: &Fault) -> (u16, String) {
+    let row = ROWS.iter().find(|row| row.kind == fault.kind);
+    let said = fault.more.as_ref().and_then(|more| more.code);
+    let status = match said.and_then(status_of) {
+        Some(status) => status,
+        None => row.map_or(fault.kind.status(), |row| row.status),
+    };
+    let code = said.or(row.map(|row| row.code)).unwrap_or(u32::from(status));
+    let text = TEXTS.iter().find(|text| text.first <= code && code <= text.last);
+    let own = || {
+        let errors = fault.more.as_ref().map(|more| more.errors.join("; "));
+        let errors = errors.filter(|errors| !errors.is_empty());
+        let detail = || fault.detail.as_deref().unwrap_or(fault.kind.title()).to_owned();
+        errors.unwrap_or_else(detail)
+    };
+    let message = text.map_or(http1::standard_reason(status), |text| text.message);
+    let description = text.and_then(|text| text.description).map_or_else(own, str::to_owned);
+    let body = match code {
+        // The interceptors' order.
+        103_500..=103_501 => members([
+            ("error_message", message),
+            ("error_description", &description),
+            ("code", &code.to_string()),
+        ]),
+        700_700..=799_999 | 900_000..=999_999 => members([
+            ("error_message", message),
+            ("code", &code.to_string()),
+            ("error_description", &description),
+        ]),
+        _ => members([
+            ("code", &code.to_string()),
+            ("message", message),
+            ("description", &description),
+        ]),
+    };
+    (status, body)
+}
+
+fn members(members: [(&str, &str); 3]) -> String {
+    let mut text = String::new();
+    for (name, value) in members {
+        text.push_str(if text.is_empty() { "{\"" } else { "\",\"" });
+        text.push_str(name);
+        text.push_str("\":\"");
+        escape(value, &mut text);
+    }
+    text.push_str("\"}");
+    text
+}
+
+/// What a kind is called there. Kinds without a row keep their status, which is the code too.
+struct Row {
+    kind: Kind,
+    status: u16,
+    code: u32,
+}
+
+const fn row(kind: Kind, status: u16, code: u32) -> Row {
+    Row { kind, status, code }
+}
+
+const ROWS: &[Row] = &[
+    row(Kind::Unauthenticated, 401, 900_901),
+    row(Kind::CredentialMissing, 401, 900_902),
+    row(Kind::CredentialExpired, 401, 900_903),
+    row(Kind::SubscriptionMissing, 403, 900_908),
+    row(Kind::ScopeMissing, 403, 900_910),
+    row(Kind::Forbidden, 403, 900_908),
+    row(Kind::Refused, 403, 900_805),
+    row(Kind::RateLimited, 429, 900_800),
+    row(Kind::InterceptorFailed, 500, 103_500),
+    row(Kind::InterceptorInvalid, 500, 103_501),
+    row(Kind::PolicyUnavailable, 500, 102_500),
+    row(Kind::Internal, 500, 102_500),
+    row(Kind::ConnectFailure, 503, 102_503),
+    row(Kind::UpstreamTls, 503, 102_503),
+    // There a connection that takes too long has failed; only a reply times out.
+    row(Kind::ConnectTimeout, 503, 102_503),
+    row(Kind::UpstreamTimeout, 504, 102_504),
+    row(Kind::BreakerOpen, 503, 102_505),
+    row(Kind::Busy, 503, 102_505),
+    row(Kind::NoTarget, 503, 102_508),
+    row(Kind::UpstreamReset, 503, 102_509),
+    row(Kind::UpstreamMalformed, 503, 102_510),
+    row(Kind::ReplyTooLarge, 503, 102_511),
+    row(Kind::ReplyStreams, 503, 102_511),
+    row(Kind::PathEscapes, 400, 102_512),
+    row(Kind::UpgradeRequired, 400, 102_512),
+];
+
+/// The status of codes that have one of their own, whatever kind of fault they come with.
+fn status_of(code: u32) -> Option<u16> {
+    match code {
+        700_700 => Some(503),
+        900_805 | 900_905 | 900_908 | 900_910 => Some(403),
+        900_800..=900_806 => Some(429),
+        900_900..=900_909 => Some(401),
+        _ => None,
+    }
+}
+
+/// What codes from the first to the last say.
+struct Text {
+    first: u32,
+    last: u32,
+    message: &'static str,
+    /// None: what the fault itself says.
+    description: Option<&'static str>,
+}
+
+const fn text(first: u32, last: u32, message: &'static str, description: &'static str) -> Text {
+    Text { first, last, message, description: Some(description) }
+}
+
+const TEXTS: &[Text] = &[
+    text(404, 404, "Not Found", "The requested resource is not available."),
+    text(405, 405, "Method Not Allowed", "Method not allowed for given API resource"),
+    Text { first: 102_500, last: 102_500, message: "Internal Server Error", description: None },
+    text(102_503, 102_503, "Upstream connection failure", "The backend service cannot be reached"),
+    text(
+        102_504,
+        102_504,
+        "Upstream request timeout",
+        "The backend service did not respond in time",
+    ),
+    text(102_505, 102_505, "Upstream overflow", "The backend service is at its limit"),
+    text(102_508, 102_508, "No healthy upstream", "No backend service is available"),
+    text(
+        102_509,
+        102_511,
+        "Upstream connection reset",
+        "The connection to the backend service was reset",
+    ),
+    Text { first: 102_512, last: 102_512, message: "Bad Request", description: None },
+    Text { first: 103_500, last: 103_501, message: "Internal Server Error", description: None },
+    text(
+        700_700,
+        700_700,
+        "API blocked",
+        "This API has been blocked temporarily. Please try again later or contact the system administrators.",
+    ),
+    text(900_805, 900_805, "Message blocked", "You have been blocked from accessing the resource"),
+    text(900_800, 900_806, "Message throttled out", "You have exceeded your quota"),
+    text(
+        900_900,
+        900_900,
+        "Unclassified Authentication Failure",
+        "Unclassified Authentication Failure",
+    ),
+    text(
+        900_901,
+        900_901,
+        "Invalid Credentials",
+        "Make sure you have provided the correct security credentials",
+    ),
+    text(
+        900_902,
+        900_902,
+        "Missing Credentials",
+        "Make sure your API invocation call has the required security credentials",
+    ),
+    text(900_903, 900_903, "Access Token Expired", "Renew the access token and try again"),
+    text(900_904, 900_904, "Access Token Inactive", "Generate a new access token and try again"),
+    text(
+        900_905,
+        900_905,
+        "Incorrect Access Token Type is provided",
+        "The access token type used is not supported when invoking the API",
+    ),
+    text(
+        900_907,
+        900_907,
+        "The requested API is temporarily blocked",
+        "The subscription is blocked",
+    ),
+    text(
+        900_908,
+        900_908,
+        "Resource forbidden",
+        "User is NOT authorized to access the Resource. API Subscription validation failed.",
+    ),
+    text(
+        900_909,
+        900_909,
+        "The subscription to the API is inactive",
+        "The subscription is inactive",
+    ),
+    text(
+        900_910,
+        900_910,
+        "The access token does not allow you to access the requested resource",
+        "User is NOT authorized to access the Resource. Scope validation failed.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_body_that_is_json_and_says_its_code() {
+        for kind in Kind::ALL {
+            let fault = Fault::with_detail(*kind, "10.0.0.1: secret", "a \"b\"\n\u{7f}é");
+            let (status, body) = reply(&fault);
+            assert!((400..600).contains(&status), "{kind:?}");
+            assert!(!body.contains("10.0.0.1"), "{body}");
+            assert!(body.starts_with('{') && body.ends_with("\"}"), "{body}");
+            assert!(!body.contains('\n') && body.contains("\"code\":\""), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_two_shapes() {
+        let fault = Fault::new(Kind::RateLimited, "").with_code(900_803);
+        assert_eq!(
+            reply(&fault),
+            (429, r#"{"error_message":"Message throttled out","code":"900803","error_description":"You have exceeded your quota"}"#.to_owned())
+        );
+        let fault = Fault::new(Kind::UpstreamTimeout, "");
+        assert_eq!(
+            reply(&fault),
+            (504, r#"{"code":"102504","message":"Upstream request timeout","description":"The backend service did not respond in time"}"#.to_owned())
+        );
+        // A code decides about its status, whatever kind of fault it comes with.
+        assert_eq!(reply(&Fault::new(Kind::Forbidden, "").with_code(900_907)).0, 401);
+        assert_eq!(reply(&Fault::new(Kind::Refused, "").with_code(900_805)).0, 403);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_message_is_told_in_the_description() {
+        let fault =
+            Fault::new(Kind::RequestInvalid, "").with_errors(vec!["a".into(), "\"b".into()]);
+        let body = r#"{"code":"400","message":"Bad Request","description":"a; \"b"}"#;
+        assert_eq!(reply(&fault), (400, body.to_owned()));
+    }
+}

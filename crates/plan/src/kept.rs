@@ -1,0 +1,43 @@
+//! State that outlives a plan: counts of limits, key sets, caches, compiled documents.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Things by what they were made of. The next plan takes over what it asks for in the same words and forgets the rest.
+#[derive(Default)]
+pub struct Kept {
+    things: HashMap<String, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Kept {
+    /// The thing of this key: already asked for, or taken over from the plan before, or made now. The key says everything
+    /// the thing was made of, its kind first.
+    pub fn take_over<T, E>(
+        &mut self,
+        previous: Option<&Kept>,
+        key: &str,
+        make: impl FnOnce() -> Result<Arc<T>, E>,
+    ) -> Result<Arc<T>, E>
+    where
+        T: Any + Send + Sync,
+    {
+        let of = |kept: &Kept| kept.things.get(key).cloned()?.downcast::<T>().ok();
+        let known = of(self).or_else(|| previous.and_then(of));
+        let thing = match known {
+            Some(thing) => thing,
+            None => make()?,
+        };
+        self.things.insert(key.to_owned(), thing.clone());
+        Ok(thing)
+    }
+
+    /// Whether the other holds the same things.
+    pub fn len(&self) -> usize {
+        self.things.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+}

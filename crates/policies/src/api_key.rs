@@ -1,0 +1,113 @@
+//! `api_key`: who asks is shown by a key. Keys are kept and looked up as SHA-256, so that neither memory nor timing gives one
+//! away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::RequestHead;
+use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+
+use crate::credentials::{Hashed, sha256};
+use crate::query;
+
+/// No key is longer.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// Where keys are, and whose they are.
+pub struct Keys {
+    header: Option<String>,
+    query: Option<String>,
+    forward: bool,
+    holders: HashMap<[u8; 32], Arc<Identity>>,
+}
+
+/// What is wrong with a list of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeysError {
+    /// Two subjects have one key; their places in the list.
+    Shared(usize, usize),
+    /// A password hash, which cannot be looked up; its place in the list.
+    Slow(usize),
+}
+
+/// A subject, its key's hash, and the plan it is on.
+pub type Holder = (String, Hashed, Option<String>);
+
+impl Keys {
+    pub fn new(
+        header: Option<String>,
+        query: Option<String>,
+        forward: bool,
+        list: Vec<Holder>,
+    ) -> Result<Keys, KeysError> {
+        let mut holders = HashMap::new();
+        let mut places = HashMap::new();
+        for (at, (subject, key, tier)) in list.into_iter().enumerate() {
+            let digest = key.digest().ok_or(KeysError::Slow(at))?;
+            if let Some(other) = places.insert(digest, at) {
+                return Err(KeysError::Shared(other, at));
+            }
+            let identity = Identity {
+                subject: subject.into(),
+                scheme: IdentityScheme::ApiKey,
+                claims: None,
+                tier: tier.map(Into::into),
+            };
+            holders.insert(digest, Arc::new(identity));
+        }
+        Ok(Keys { header, query, forward, holders })
+    }
+
+    /// The one key of the request; nothing where there is none.
+    fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<&'h [u8]>, Fault> {
+        let in_header = self.header.iter().flat_map(|name| head.headers.get_all(name));
+        let query_text = head.query().unwrap_or_default();
+        let in_query = self.query.iter().flat_map(|name| query::values(query_text, name));
+        let in_query = in_query.filter_map(|range| query_text.get(range));
+        let mut found = in_header.chain(in_query).filter(|key| !key.is_empty());
+        let key = found.next();
+        match found.next() {
+            Some(_) => Err(refused(Kind::Unauthenticated, 900_901, "api_key: more than one key")),
+            None => Ok(key),
+        }
+    }
+
+    fn remove(&self, head: &mut RequestHead) {
+        self.header.iter().for_each(|name| head.headers.remove(name));
+        self.query.iter().for_each(|name| query::remove(head, name));
+    }
+}
+
+/// The policy of these keys.
+pub fn policy(keys: Keys) -> Policy {
+    Policy { name: "api_key", request: Some(Step::Head(Box::new(keys))), response: None }
+}
+
+impl OnHead<RequestHead> for Keys {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let Some(key) = self.find(head)? else {
+            return Err(refused(Kind::CredentialMissing, 900_902, "api_key: no key"));
+        };
+        // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
+        let holder = match key.len() <= KEY_BYTES_MAX {
+            true => self.holders.get(&sha256(key)),
+            false => None,
+        };
+        let holder = holder.cloned();
+        let holder = holder
+            .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: nobody's key"))?;
+        if !self.forward {
+            self.remove(head);
+        }
+        ex.identity = Some(holder);
+        Ok(Onward::Next)
+    }
+}
+
+/// There is no registered scheme for keys; this one is what WSO2 and others answer.
+fn refused(kind: Kind, code: u32, why: &str) -> Fault {
+    Fault::new(kind, why)
+        .with_code(code)
+        .with_header("WWW-Authenticate", "ApiKey realm=\"tidegate\"")
+}

@@ -1,0 +1,208 @@
+//! `basic`: who asks is shown by a name and a password (RFC 7617).
+//!
+//! Passwords hashed the way they should be take milliseconds to check, so that is done beside the worker and remembered: a
+//! password that this worker has checked costs one look-up.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use kit::clock;
+use message::RequestHead;
+use policy::{Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
+
+use crate::api_key::Holder;
+use crate::credentials::{Hashed, sha256};
+use crate::jwt::next_number;
+use crate::memory::Memory;
+
+/// No name with its password is longer.
+const CREDENTIALS_BYTES_MAX: usize = 1024;
+/// Passwords that are checked at once, in the whole process. More wait their turn outside: 503.
+// Each takes a core for as long as its hash was made to; the workers need theirs.
+const CHECKED_MAX: usize = 4;
+/// How long a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
+const WRONG_FOR: u64 = 10;
+/// What a worker remembers. The text is a digest, so each takes a hundred bytes.
+const REMEMBERED_MAX: usize = 4096;
+const REMEMBERED_BYTES_MAX: usize = 1024 * 1024;
+
+/// Who may come in.
+pub struct Users {
+    number: u64,
+    users: HashMap<String, (Hashed, Arc<Identity>)>,
+    /// Checked for names that nobody has, so that nobody can tell which those are.
+    stand_in: Option<Hashed>,
+    realm: String,
+    forward: bool,
+}
+
+/// What a worker remembers of a name with a password.
+#[derive(Clone, Copy)]
+enum Known {
+    Right,
+    /// Until then, in seconds since the Unix epoch.
+    Wrong(u64),
+}
+
+thread_local! {
+    static KNOWN: RefCell<Memory<Known>> =
+        RefCell::new(Memory::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
+}
+
+static CHECKING: AtomicUsize = AtomicUsize::new(0);
+
+impl Users {
+    pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
+        let stand_in = users.iter().map(|(_, hash, _)| hash).find(|hash| hash.is_slow()).cloned();
+        let user = |(subject, hash, tier): Holder| {
+            let identity = Identity {
+                subject: subject.as_str().into(),
+                scheme: IdentityScheme::Basic,
+                claims: None,
+                tier: tier.map(Into::into),
+            };
+            (subject, (hash, Arc::new(identity)))
+        };
+        let users = users.into_iter().map(user).collect();
+        Users { number: next_number(), users, stand_in, realm, forward }
+    }
+
+    fn challenge(&self, kind: Kind, code: u32, why: &str) -> Fault {
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.realm);
+        Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", challenge)
+    }
+
+    fn wrong(&self) -> Fault {
+        self.challenge(Kind::Unauthenticated, 900_901, "basic: the name or the password is wrong")
+    }
+
+    /// The name and the password of a request.
+    fn read(&self, head: &RequestHead) -> Result<(String, Vec<u8>), Fault> {
+        let mut lines = head.headers.get_all("authorization");
+        let missing =
+            || self.challenge(Kind::CredentialMissing, 900_902, "basic: no name and password");
+        let line = lines.next().ok_or_else(missing)?;
+        let malformed =
+            |why: &str| self.challenge(Kind::Unauthenticated, 900_901, &format!("basic: {why}"));
+        if lines.next().is_some() {
+            return Err(malformed("more than one name and password"));
+        }
+        const SCHEME: &[u8] = b"basic ";
+        let (scheme, encoded) = line.split_at_checked(SCHEME.len()).ok_or_else(missing)?;
+        if !scheme.eq_ignore_ascii_case(SCHEME) {
+            return Err(missing());
+        }
+        if encoded.len() > CREDENTIALS_BYTES_MAX {
+            return Err(malformed("too long"));
+        }
+        let decoded = STANDARD.decode(encoded.trim_ascii()).map_err(|_| malformed("no base64"))?;
+        let colon = decoded.iter().position(|byte| *byte == b':');
+        let (name, password) = colon
+            .and_then(|at| decoded.split_at_checked(at))
+            .ok_or_else(|| malformed("no colon"))?;
+        let name = String::from_utf8(name.to_vec()).map_err(|_| malformed("no UTF-8"))?;
+        Ok((name, password.get(1..).unwrap_or_default().to_vec()))
+    }
+
+    /// What this worker knows, or can work out in no time.
+    fn known(&self, name: &str, password: &[u8], digest: &[u8; 32]) -> Option<bool> {
+        let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, digest).copied());
+        match known {
+            Some(Known::Right) => return Some(true),
+            Some(Known::Wrong(until)) if until > clock::wall().as_secs() => return Some(false),
+            Some(Known::Wrong(_)) | None => {}
+        }
+        match self.users.get(name) {
+            Some((hash, _)) if !hash.is_slow() => Some(hash.is_of(password)),
+            None if self.stand_in.is_none() => Some(false),
+            Some(_) | None => None,
+        }
+    }
+
+    /// Checks beside the worker.
+    async fn check(&self, name: &str, password: Vec<u8>) -> Result<bool, Fault> {
+        let busy = || Fault::new(Kind::Busy, "basic: too many passwords are being checked");
+        let checking = Checking::begin().ok_or_else(busy)?;
+        let hash = self.users.get(name).map(|(hash, _)| hash);
+        let is_user = hash.is_some();
+        let Some(hash) = hash.or(self.stand_in.as_ref()).cloned() else { return Ok(false) };
+        let checked = kit::task::beside(move || {
+            let _checking = checking;
+            hash.is_of(&password)
+        });
+        let checked = checked.await;
+        let checked =
+            checked.ok_or_else(|| Fault::new(Kind::Internal, "basic: a check did not end"))?;
+        Ok(checked && is_user)
+    }
+
+    fn pass(&self, name: &str, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let (_, identity) = self.users.get(name).ok_or_else(|| self.wrong())?;
+        ex.identity = Some(identity.clone());
+        if !self.forward {
+            head.headers.remove("authorization");
+        }
+        Ok(Onward::Next)
+    }
+
+    fn decide(&self, right: bool, name: &str, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        match right {
+            true => self.pass(name, ex, head),
+            false => Err(self.wrong()),
+        }
+    }
+}
+
+/// The policy of these users.
+pub fn policy(users: Users) -> Policy {
+    Policy { name: "basic", request: Some(Step::Call(Box::new(users))), response: None }
+}
+
+impl OnCall<RequestHead> for Users {
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        let (name, password) = match self.read(head) {
+            Ok(read) => read,
+            Err(fault) => return Box::pin(std::future::ready(Err(fault))),
+        };
+        let digest = sha256(&[name.as_bytes(), b":", &password].concat());
+        if let Some(right) = self.known(&name, &password, &digest) {
+            return Box::pin(std::future::ready(self.decide(right, &name, ex, head)));
+        }
+        Box::pin(async move {
+            let right = self.check(&name, password).await?;
+            let known = match right {
+                true => Known::Right,
+                false => Known::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),
+            };
+            KNOWN.with_borrow_mut(|memory| memory.put(self.number, &digest, known, 64));
+            self.decide(right, &name, ex, head)
+        })
+    }
+}
+
+/// A place among the checks that run.
+struct Checking;
+
+impl Checking {
+    fn begin() -> Option<Checking> {
+        let before = CHECKING.fetch_add(1, Ordering::AcqRel);
+        let place = Checking;
+        (before < CHECKED_MAX).then_some(place)
+    }
+}
+
+impl Drop for Checking {
+    fn drop(&mut self) {
+        CHECKING.fetch_sub(1, Ordering::AcqRel);
+    }
+}

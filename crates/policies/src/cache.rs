@@ -1,0 +1,281 @@
+//! `cache`: replies that are given again without asking the upstream (RFC 9111, as a shared cache).
+//!
+//! Owns what may be kept, for how long, and what is told of it (`Age`, and `Cache-Status` of RFC 9211). Replies are kept as they
+//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by.
+
+mod directives;
+mod entry;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::Fault;
+use kit::clock::{self, Instant};
+use message::{Body, Headers, Reply, ReplyHead, RequestHead};
+use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Step};
+
+pub use store::Store;
+
+use directives::Directives;
+use entry::{Entry, Times};
+
+/// What the operator said beside the sizes, which are the store's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The largest body that is kept.
+    pub entry_bytes_max: usize,
+    /// How long a reply is fresh that says nothing about it.
+    pub ttl: Option<Duration>,
+    /// How long a stale reply may stand in for a failing upstream.
+    pub stale_if_error: Duration,
+}
+
+/// The policy. The store is the plan's before where nothing changed.
+pub fn policy(settings: Settings, store: Arc<Store>) -> Policy {
+    let cache = Arc::new(Cache { settings, store });
+    Policy {
+        name: "cache",
+        request: Some(Step::Head(Box::new(Ask(cache.clone())))),
+        response: Some(Step::Frames(Box::new(Keep(cache)))),
+    }
+}
+
+struct Cache {
+    settings: Settings,
+    store: Arc<Store>,
+}
+
+struct Ask(Arc<Cache>);
+
+struct Keep(Arc<Cache>);
+
+/// What the request step leaves for the response step.
+enum Pending {
+    /// The reply may be kept.
+    Get(Box<Asked>),
+    /// The reply may make what is kept untrue.
+    Unsafe { key: Box<[u8]>, host: Box<[u8]> },
+}
+
+struct Asked {
+    key: Box<[u8]>,
+    /// As the request was here; what the reply varies by is among it.
+    headers: Headers,
+    at: Instant,
+    /// What is kept and has to be asked about.
+    stale: Option<Arc<Entry>>,
+    /// The client's own `If-None-Match`.
+    condition: Option<Box<[u8]>>,
+}
+
+impl OnHead<RequestHead> for Ask {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let key = key(ex, head);
+        let is_get = match head.method() {
+            b"GET" => true,
+            b"HEAD" => false,
+            b"OPTIONS" | b"TRACE" => return Ok(Onward::Next),
+            _ => {
+                let host = head.host().into();
+                ex.notes().cached = Some(Box::new(Pending::Unsafe { key, host }));
+                return Ok(Onward::Next);
+            }
+        };
+        let asked = Directives::of_request(&head.headers);
+        if asked.no_store || head.headers.contains("range") {
+            return Ok(Onward::Next);
+        }
+        let known = self.0.store.find(&key, &head.headers);
+        let now = clock::now();
+        if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {
+            return Ok(Onward::Turn(known.reply(&head.headers, now)));
+        }
+        if asked.only_if_cached {
+            // RFC 9111, 5.2.1.7.
+            let mut reply = Reply::new(504, Body::Empty);
+            reply
+                .head
+                .headers
+                .add_known("Cache-Status", b"tidegate; fwd=request; detail=only-if-cached");
+            return Ok(Onward::Turn(reply));
+        }
+        if is_get {
+            let headers = head.headers.clone();
+            let condition = head.headers.get("if-none-match").map(Box::from);
+            if let Some(known) = &known {
+                known.ask_about(&mut head.headers);
+            }
+            let asked = Asked { key, headers, at: now, stale: known, condition };
+            ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
+        }
+        Ok(Onward::Next)
+    }
+}
+
+/// Scheme, host and target: what a URL is.
+fn key(ex: &Exchange, head: &RequestHead) -> Box<[u8]> {
+    let host = head.host().to_ascii_lowercase();
+    [ex.caller.scheme.name().as_bytes(), b" ", &host, b" ", head.target()].concat().into()
+}
+
+impl OnFrames<ReplyHead> for Keep {
+    fn on_frames(
+        &self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+        let noted = ex.notes.as_mut().and_then(|notes| notes.cached.take());
+        let Some(pending) = noted.and_then(|noted| noted.downcast::<Pending>().ok()) else {
+            return Ok(None);
+        };
+        match *pending {
+            Pending::Unsafe { key, host } => {
+                if (200..400).contains(&head.status) {
+                    self.0.invalidate(&key, &host, head);
+                }
+                Ok(None)
+            }
+            Pending::Get(asked) => Ok(self.0.replied(ex, head, *asked)),
+        }
+    }
+}
+
+impl Cache {
+    /// RFC 9111, 4.4: what was asked for, and what the reply says was changed on the same host.
+    fn invalidate(&self, key: &[u8], host: &[u8], head: &ReplyHead) {
+        self.store.remove(key);
+        let front_len = key.len() - key.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
+        let front = key.get(..front_len).unwrap_or_default();
+        for name in ["location", "content-location"] {
+            let Some(place) = head.headers.get(name) else { continue };
+            let path = match place.iter().position(|b| *b == b'/') {
+                Some(0) if !place.starts_with(b"//") => Some(place),
+                Some(_) => {
+                    let rest = place.splitn(2, |b| *b == b'/').nth(1).unwrap_or_default();
+                    let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+                    rest.strip_prefix(host).filter(|path| path.starts_with(b"/"))
+                }
+                None => None,
+            };
+            if let Some(path) = path {
+                self.store.remove(&[front, path].concat());
+            }
+        }
+    }
+
+    fn replied(
+        &self,
+        ex: &Exchange,
+        head: &mut ReplyHead,
+        asked: Asked,
+    ) -> Option<Box<dyn Frames>> {
+        let now = clock::now();
+        let failed = ex.fault.is_some() || matches!(head.status, 500 | 502..=504);
+        if let Some(stale) = &asked.stale {
+            if failed && stale.may_stand_in(self.settings.stale_if_error, now) {
+                return Some(stale.replace(
+                    head,
+                    &asked,
+                    "; fwd=stale; detail=stale-if-error",
+                    now,
+                ));
+            }
+            if head.status == 304 && ex.fault.is_none() {
+                let times = self.times(&head.headers, &asked, now);
+                let fresh = Arc::new(stale.freshened(&head.headers, times));
+                self.store.insert(&asked.key, fresh.clone());
+                return Some(fresh.replace(head, &asked, "; fwd=stale; fwd-status=304", now));
+            }
+        }
+        let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
+        let is_authorized = ex.identity.is_some() || asked.headers.contains("authorization");
+        let times = self.times(&head.headers, &asked, now);
+        let kept = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
+        let stored: &[u8] = if kept { b"; stored" } else { b"" };
+        let entry = kept.then(|| Entry::new(head, &asked.headers, times));
+        // The parts are the program's own.
+        let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
+        Some(Box::new(Record {
+            entry: entry??,
+            key: asked.key,
+            bytes: Some(Vec::new()),
+            bytes_max: self.settings.entry_bytes_max,
+            store: self.store.clone(),
+        }))
+    }
+
+    fn times(&self, headers: &Headers, asked: &Asked, now: Instant) -> Times {
+        Times::of(headers, self.settings.ttl, asked.at, now)
+    }
+}
+
+impl Entry {
+    /// Puts what is kept in the place of a reply.
+    fn replace(
+        &self,
+        head: &mut ReplyHead,
+        asked: &Asked,
+        how: &str,
+        now: Instant,
+    ) -> Box<dyn Frames> {
+        let reply = self.told(asked.condition.as_deref(), how, now);
+        *head = reply.0;
+        Box::new(Given { bytes: Some(reply.1) })
+    }
+}
+
+/// A kept body instead of the one that came.
+struct Given {
+    bytes: Option<Bytes>,
+}
+
+impl Frames for Given {
+    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        out.extend_from_slice(&self.bytes.take().unwrap_or_default());
+        Ok(())
+    }
+
+    fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
+        let bytes = self.bytes.as_ref().map_or(0, Bytes::len);
+        u64::try_from(bytes).ok()
+    }
+}
+
+/// Keeps a copy of a body that passes.
+struct Record {
+    entry: Entry,
+    key: Box<[u8]>,
+    /// Nothing once it is too large.
+    bytes: Option<Vec<u8>>,
+    bytes_max: usize,
+    store: Arc<Store>,
+}
+
+impl Frames for Record {
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        out.extend_from_slice(bytes);
+        self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);
+        if let Some(kept) = &mut self.bytes {
+            kept.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(bytes) = self.bytes.take() {
+            let entry = self.entry.with_body(bytes.into());
+            self.store.insert(&self.key, Arc::new(entry));
+        }
+        Ok(())
+    }
+
+    fn remaining(&self, inner: Option<u64>) -> Option<u64> {
+        inner
+    }
+}

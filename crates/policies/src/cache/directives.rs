@@ -1,0 +1,99 @@
+//! `Cache-Control` (RFC 9111, 5.2), of requests and of replies.
+
+use message::Headers;
+
+/// What is said. A time that cannot be read is zero: what is not understood is not fresh.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Directives {
+    pub(super) no_store: bool,
+    pub(super) no_cache: bool,
+    pub(super) private: bool,
+    pub(super) public: bool,
+    /// `must-revalidate`, or `proxy-revalidate`, which is the same here.
+    pub(super) must_revalidate: bool,
+    pub(super) only_if_cached: bool,
+    pub(super) max_age: Option<u64>,
+    pub(super) s_maxage: Option<u64>,
+    pub(super) min_fresh: Option<u64>,
+    /// Any staleness is the largest number.
+    pub(super) max_stale: Option<u64>,
+    pub(super) stale_if_error: Option<u64>,
+}
+
+impl Directives {
+    pub(super) fn of(headers: &Headers) -> Directives {
+        let mut said = Directives::default();
+        let lines = headers.get_all("cache-control");
+        for item in lines.flat_map(|line| line.split(|b| *b == b',')) {
+            let mut halves = item.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
+            let name = halves.next().unwrap_or_default().to_ascii_lowercase();
+            said.add(&name, halves.next());
+        }
+        said
+    }
+
+    /// An old `Pragma: no-cache` counts where nothing else is said (RFC 9111, 5.4).
+    pub(super) fn of_request(headers: &Headers) -> Directives {
+        let mut said = Directives::of(headers);
+        let pragma = || headers.get_all("pragma").any(|value| http1::list_has(value, "no-cache"));
+        said.no_cache |= !headers.contains("cache-control") && pragma();
+        said
+    }
+
+    fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let seconds = || Some(value.map_or(0, seconds));
+        match name {
+            b"no-store" => self.no_store = true,
+            // With field names it is said of those fields alone; a shared cache may read it as said of all.
+            b"no-cache" => self.no_cache = true,
+            b"private" => self.private = true,
+            b"public" => self.public = true,
+            b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
+            b"only-if-cached" => self.only_if_cached = true,
+            b"max-age" => self.max_age = least(self.max_age, seconds()),
+            b"s-maxage" => self.s_maxage = least(self.s_maxage, seconds()),
+            b"min-fresh" => self.min_fresh = seconds(),
+            b"max-stale" => self.max_stale = value.map_or(Some(u64::MAX), |_| seconds()),
+            b"stale-if-error" => self.stale_if_error = seconds(),
+            _ => {}
+        }
+    }
+}
+
+/// Said twice, the shorter one is safe.
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// Seconds, quoted or not; more than 2^31 is that (RFC 9111, 1.2.2).
+pub(super) fn seconds(text: &[u8]) -> u64 {
+    const MAX: u64 = 1 << 31;
+    let bare = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
+    let digits = !bare.is_empty() && bare.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(bare).ok().filter(|_| digits);
+    number.map_or(0, |text| text.parse().unwrap_or(MAX).min(MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_and_what_cannot_be_read() {
+        let of = |text: &str| {
+            let mut headers = Headers::new();
+            headers.add("Cache-Control", text.as_bytes()).unwrap();
+            Directives::of(&headers)
+        };
+        assert_eq!(of("Max-Age=5, max-age=3").max_age, Some(3));
+        assert_eq!(of("max-age=\"7\"").max_age, Some(7));
+        assert_eq!(of("max-age=99999999999999999999").max_age, Some(1 << 31));
+        assert_eq!((of("max-age=x").max_age, of("max-age").max_age), (Some(0), Some(0)));
+        assert_eq!((of("max-age=-1").max_age, of("s-maxage=2").s_maxage), (Some(0), Some(2)));
+        assert!(of("foo,, no-cache=\"a\" ,PRIVATE").no_cache && of("private=\"a\"").private);
+        assert_eq!(
+            (of("max-stale").max_stale, of("max-stale=4").max_stale),
+            (Some(u64::MAX), Some(4))
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! One kept reply: whether it may be kept, how old it is, and when it may be given (RFC 9111, 3 and 4).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use kit::clock::{self, Instant};
+use message::{Body, Headers, Reply, ReplyHead};
+
+use super::directives::{Directives, seconds};
+
+/// A kept reply. Never changed once it is in the store.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    head: ReplyHead,
+    body: Bytes,
+    /// What the request has to say for this reply to be its own: names with their values.
+    varies: Vec<(String, Vec<u8>)>,
+    times: Times,
+}
+
+/// What decides about freshness, settled when the reply came.
+#[derive(Debug, Clone)]
+pub(super) struct Times {
+    said: Directives,
+    came: Instant,
+    /// How old it was when it came.
+    age: Duration,
+    fresh_for: Duration,
+    /// The reply, or the operator, says how long it is fresh.
+    is_told: bool,
+}
+
+impl Times {
+    /// `ttl` is for replies that say nothing.
+    pub(super) fn of(
+        headers: &Headers,
+        ttl: Option<Duration>,
+        asked: Instant,
+        now: Instant,
+    ) -> Times {
+        let said = Directives::of(headers);
+        let wall = UNIX_EPOCH + clock::wall();
+        let date = headers.get("date").and_then(date);
+        // RFC 9111, 4.2.3.
+        let apparent = date.and_then(|date| wall.duration_since(date).ok()).unwrap_or_default();
+        let told = Duration::from_secs(headers.get("age").map_or(0, seconds));
+        let age = apparent.max(told + now.duration_since(asked));
+        let expires = || {
+            let line = headers.get("expires")?;
+            // What cannot be read has expired.
+            let until = date_or(line, date.unwrap_or(wall));
+            Some(until.duration_since(date.unwrap_or(wall)).unwrap_or_default())
+        };
+        let max_age = said.s_maxage.or(said.max_age).map(Duration::from_secs);
+        let fresh_for = max_age.or_else(expires).or(ttl);
+        let is_told = fresh_for.is_some();
+        Times { said, came: now, age, fresh_for: fresh_for.unwrap_or_default(), is_told }
+    }
+}
+
+fn date(text: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
+}
+
+fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
+    date(text).unwrap_or(other)
+}
+
+/// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
+const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
+
+/// RFC 9111, 3 and 3.5. A reply with a cookie is somebody's own, whatever it says.
+pub(super) fn may_be_kept(head: &ReplyHead, is_authorized: bool, times: &Times) -> bool {
+    let Times { said, .. } = times;
+    let is_shared = said.public || said.s_maxage.is_some() || said.must_revalidate;
+    let has_validator = head.headers.contains("etag") || head.headers.contains("last-modified");
+    let may_be_given = !times.fresh_for.is_zero() && !said.no_cache || has_validator;
+    KEPT.contains(&head.status)
+        && times.is_told
+        && may_be_given
+        && !(said.no_store || said.private)
+        && (is_shared || !is_authorized)
+        && !head.headers.contains("set-cookie")
+        && !head.is_event_stream()
+}
+
+impl Entry {
+    /// A reply that is about to pass. None if what it varies by cannot be known.
+    pub(super) fn new(head: &ReplyHead, request: &Headers, times: Times) -> Option<Entry> {
+        let mut varies = Vec::new();
+        for name in head.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b',')) {
+            let name = name.trim_ascii().to_ascii_lowercase();
+            match name.as_slice() {
+                b"" => {}
+                b"*" => return None,
+                _ => {
+                    let name = String::from_utf8(name).ok()?;
+                    let value = value_of(request, &name);
+                    varies.push((name, value));
+                }
+            }
+        }
+        let mut head = head.clone();
+        head.headers.retain(|name, _| !is_of_one_reply(name));
+        if !head.headers.contains("date") {
+            let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
+            head.headers.add_known("Date", now.as_bytes());
+        }
+        Some(Entry { head, body: Bytes::new(), varies, times })
+    }
+
+    pub(super) fn with_body(&self, body: Bytes) -> Entry {
+        Entry { body, ..self.clone() }
+    }
+
+    /// RFC 9111, 4.3.4: the lines of the 304 replace those of their names.
+    pub(super) fn freshened(&self, news: &Headers, times: Times) -> Entry {
+        let mut entry = Entry { times, ..self.clone() };
+        let lines = &mut entry.head.headers;
+        let is_news = |name: &[u8]| {
+            !is_of_one_reply(name)
+                && !name.get(..8).is_some_and(|n| n.eq_ignore_ascii_case(b"content-"))
+        };
+        for (name, _) in news.iter().filter(|(name, _)| is_news(name)) {
+            lines.retain(|known, _| !known.eq_ignore_ascii_case(name));
+        }
+        for (name, value) in news.iter().filter(|(name, _)| is_news(name)) {
+            lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
+        }
+        entry.times.said = Directives::of(lines);
+        entry
+    }
+
+    /// The request asks for this variant.
+    pub(super) fn fits(&self, request: &Headers) -> bool {
+        self.varies.iter().all(|(name, value)| value_of(request, name) == *value)
+    }
+
+    /// Both are given to the same requests.
+    pub(super) fn replaces(&self, other: &Entry) -> bool {
+        self.varies == other.varies
+    }
+
+    /// About as much memory.
+    pub(super) fn bytes(&self) -> usize {
+        /// The parts that are no text.
+        const BOOKS: usize = 512;
+        let lines: usize = self.head.headers.iter().map(|(n, v)| n.len() + v.len() + 28).sum();
+        BOOKS + lines + self.body.len()
+    }
+
+    fn age(&self, now: Instant) -> Duration {
+        self.times.age + now.duration_since(self.times.came)
+    }
+
+    /// RFC 9111, 4.2 and 5.2.1.
+    pub(super) fn may_be_given(&self, asked: &Directives, now: Instant) -> bool {
+        let Times { said, fresh_for, .. } = &self.times;
+        let age = self.age(now);
+        let least = Duration::from_secs(asked.min_fresh.unwrap_or_default());
+        let stale = (age + least).saturating_sub(*fresh_for);
+        let is_fresh = age + least < *fresh_for;
+        let may_be_stale = !said.must_revalidate
+            && said.s_maxage.is_none()
+            && asked.max_stale.is_some_and(|max| stale <= Duration::from_secs(max));
+        let is_young = asked.max_age.is_none_or(|max| age <= Duration::from_secs(max));
+        !said.no_cache && !asked.no_cache && is_young && (is_fresh || may_be_stale)
+    }
+
+    /// RFC 5861, 4.
+    pub(super) fn may_stand_in(&self, configured: Duration, now: Instant) -> bool {
+        let Times { said, fresh_for, .. } = &self.times;
+        let longest = said.stale_if_error.map_or(configured, Duration::from_secs);
+        let stale = self.age(now).saturating_sub(*fresh_for);
+        let forbidden = said.must_revalidate || said.no_cache || said.s_maxage.is_some();
+        !longest.is_zero() && stale <= longest && !forbidden
+    }
+
+    /// Makes the request ask whether this reply still holds.
+    pub(super) fn ask_about(&self, request: &mut Headers) {
+        let lines = &self.head.headers;
+        let validators = [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")];
+        if !validators.iter().any(|(name, _)| lines.contains(name)) {
+            return;
+        }
+        request.remove("if-none-match");
+        request.remove("if-modified-since");
+        for (name, condition) in validators {
+            if let Some(value) = lines.get(name) {
+                request.add_known(condition, value);
+            }
+        }
+    }
+
+    pub(super) fn reply(&self, request: &Headers, now: Instant) -> Reply {
+        let condition = request.get("if-none-match");
+        let (head, body) = self.told(condition, "; hit", now);
+        let not_since = condition.is_none()
+            && request.get("if-modified-since").is_some_and(|since| {
+                let changed = head.headers.get("last-modified").and_then(date);
+                changed.zip(date(since)).is_some_and(|(changed, since)| changed <= since)
+            });
+        let mut reply = Reply::new(head.status, Body::whole(body));
+        reply.head = head;
+        if not_since && reply.head.status == 200 {
+            reply.head.status = 304;
+            reply.body = Body::Empty;
+        }
+        reply
+    }
+
+    /// Head and body as the client gets them, 304 if it has them.
+    pub(super) fn told(
+        &self,
+        condition: Option<&[u8]>,
+        how: &str,
+        now: Instant,
+    ) -> (ReplyHead, Bytes) {
+        let mut head = self.head.clone();
+        let age = self.age(now).as_secs();
+        head.headers.add_known("Age", age.to_string().as_bytes());
+        let left = i128::from(self.times.fresh_for.as_secs()) - i128::from(age);
+        let status = format!("tidegate{how}; ttl={left}");
+        head.headers.add_known("Cache-Status", status.as_bytes());
+        let etag = self.head.headers.get("etag");
+        let has_it = condition.is_some_and(|tags| names_tag(tags, etag));
+        if has_it && head.status == 200 {
+            head.status = 304;
+            return (head, Bytes::new());
+        }
+        (head, self.body.clone())
+    }
+}
+
+/// RFC 9110, 13.1.2, by weak comparison.
+fn names_tag(tags: &[u8], etag: Option<&[u8]>) -> bool {
+    let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
+    let mut listed = tags.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    etag.is_some_and(|etag| listed.any(|tag| tag == b"*" || bare(tag) == bare(etag)))
+}
+
+/// All lines of a name as one value.
+fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
+    headers.get_all(name).collect::<Vec<_>>().join(&b","[..])
+}
+
+/// Lines that are said of one reply and not of what is kept.
+fn is_of_one_reply(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 7] = [
+        b"content-length",
+        b"age",
+        b"x-request-id",
+        b"cache-status",
+        b"ratelimit",
+        b"ratelimit-policy",
+        b"proxy-authenticate",
+    ];
+    NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+}

@@ -1,0 +1,139 @@
+//! `compress`: replies in fewer bytes, for clients that say they can read them.
+//!
+//! A reply is compressed as it streams, and every piece that came from the upstream goes out at once, so that a slow reply
+//! is not held back. Event streams, ranges, what is compressed already and what forbids it pass untouched.
+
+mod accept;
+mod coder;
+
+use fault::Fault;
+use message::{Headers, ReplyHead, RequestHead};
+use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Step};
+
+pub use coder::Encoding;
+
+use coder::Coder;
+
+/// What the operator said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Those that may be used, the preferred one first.
+    pub encodings: Vec<Encoding>,
+    pub types: Vec<MediaType>,
+    /// Replies announced smaller than this pass untouched.
+    pub bytes_min: u64,
+}
+
+/// Content types, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaType {
+    Exact(String),
+    /// Begins like this: `text/`.
+    Below(String),
+    /// Ends like this: `+json`.
+    Suffixed(String),
+}
+
+/// The policy.
+pub fn policy(settings: Settings) -> Policy {
+    Policy {
+        name: "compress",
+        request: Some(Step::Head(Box::new(Choose(settings.encodings.clone())))),
+        response: Some(Step::Frames(Box::new(settings))),
+    }
+}
+
+/// Notes what the client wants, which no later step may see: another policy could have changed it.
+struct Choose(Vec<Encoding>);
+
+impl OnHead<RequestHead> for Choose {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        if let Some(encoding) = accept::choose(&head.headers, &self.0) {
+            let notes = ex.notes();
+            notes.accept_encoding = Some(encoding.name().as_bytes().into());
+            notes.asked_head = head.method() == b"HEAD";
+        }
+        Ok(Onward::Next)
+    }
+}
+
+impl OnFrames<ReplyHead> for Settings {
+    fn on_frames(
+        &self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+        if !self.may_compress(head) {
+            return Ok(None);
+        }
+        if !head.headers.get_all("vary").any(|v| http1::list_has(v, "accept-encoding")) {
+            head.headers.add_known("Vary", b"Accept-Encoding");
+        }
+        let notes = ex.notes.as_ref();
+        let chosen = notes.and_then(|notes| notes.accept_encoding.as_deref());
+        let Some(encoding) = chosen.and_then(Encoding::named) else { return Ok(None) };
+        if announced(&head.headers).is_some_and(|bytes| bytes < self.bytes_min.max(1)) {
+            return Ok(None);
+        }
+        mark(encoding, &mut head.headers);
+        match notes.is_some_and(|notes| notes.asked_head) {
+            // As a GET would have been answered, but for the length that nobody knows.
+            true => Ok(None),
+            false => Ok(Some(Box::new(Coder::new(encoding)?))),
+        }
+    }
+}
+
+impl Settings {
+    fn may_compress(&self, head: &ReplyHead) -> bool {
+        let lines = &head.headers;
+        let has_body = head.status >= 200 && !matches!(head.status, 204 | 205 | 206 | 304);
+        let plain = lines.get_all("content-encoding").all(|v| v.eq_ignore_ascii_case(b"identity"));
+        let forbidden =
+            || lines.get_all("cache-control").any(|value| http1::list_has(value, "no-transform"));
+        has_body
+            && plain
+            && !head.is_event_stream()
+            && !lines.contains("content-range")
+            && self.is_wanted(lines.get("content-type").unwrap_or_default())
+            && !forbidden()
+    }
+
+    fn is_wanted(&self, content_type: &[u8]) -> bool {
+        let end = content_type.iter().position(|b| *b == b';').unwrap_or(content_type.len());
+        let kind = content_type.get(..end).unwrap_or_default().trim_ascii().to_ascii_lowercase();
+        !kind.is_empty()
+            && self.types.iter().any(|wanted| match wanted {
+                MediaType::Exact(name) => name.as_bytes() == kind,
+                MediaType::Below(front) => kind.starts_with(front.as_bytes()),
+                MediaType::Suffixed(end) => kind.ends_with(end.as_bytes()),
+            })
+    }
+}
+
+/// As many bytes as the reply says it has.
+fn announced(headers: &Headers) -> Option<u64> {
+    std::str::from_utf8(headers.get("content-length")?).ok()?.parse().ok()
+}
+
+/// The compressed reply is another representation: what was said of the bytes is not true of it.
+fn mark(encoding: Encoding, headers: &mut Headers) {
+    const OF_THE_BYTES: [&str; 7] = [
+        "content-encoding",
+        "content-length",
+        "content-md5",
+        "content-digest",
+        "repr-digest",
+        "digest",
+        "accept-ranges",
+    ];
+    headers.retain(|name, _| {
+        !OF_THE_BYTES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    });
+    headers.add_known("Content-Encoding", encoding.name().as_bytes());
+    let strong = headers.get("etag").filter(|tag| !tag.starts_with(b"W/"));
+    if let Some(tag) = strong.map(|tag| [b"W/", tag].concat()) {
+        headers.remove("etag");
+        headers.add_known("ETag", &tag);
+    }
+}

@@ -1,0 +1,98 @@
+//! `Accept-Encoding` (RFC 9110, 12.5.3): which of our encodings a client likes best.
+
+use message::Headers;
+
+use super::Encoding;
+
+/// What is read of it. Browsers send 30 bytes.
+const BYTES_MAX: usize = 1024;
+
+/// The encoding to use: the client's favourite, and ours among equals. None: it wants the bytes as they are.
+pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
+    let lines: Vec<&[u8]> = headers.get_all("accept-encoding").collect();
+    if lines.is_empty() || lines.iter().map(|line| line.len()).sum::<usize>() > BYTES_MAX {
+        return None;
+    }
+    let items = || lines.iter().flat_map(|line| line.split(|b| *b == b',')).filter_map(item);
+    let said = |name: &[u8]| {
+        items().find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
+    };
+    let any = said(b"*");
+    let weight = |encoding: Encoding| {
+        let alias = (encoding == Encoding::Gzip).then(|| said(b"x-gzip")).flatten();
+        said(encoding.name().as_bytes()).or(alias).or(any).unwrap_or(0)
+    };
+    let plain = said(b"identity").unwrap_or(0);
+    // The last of the largest wins, so that ours are looked at from the back.
+    let best = ours.iter().rev().copied().max_by_key(|encoding| weight(*encoding))?;
+    (weight(best) > 0 && weight(best) >= plain).then_some(best)
+}
+
+/// A name and its weight in thousandths; nothing where it cannot be read.
+fn item(item: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = item.split(|b| *b == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let weight = parts.find_map(|part| {
+        let value = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="))?;
+        Some(thousandths(value))
+    });
+    Some((name, weight.unwrap_or(Some(1000))?))
+}
+
+fn thousandths(text: &[u8]) -> Option<u16> {
+    let (whole, rest) = text.split_first()?;
+    let digits = match rest.split_first() {
+        None => &[],
+        Some((b'.', digits)) if digits.len() <= 3 => digits,
+        Some(_) => return None,
+    };
+    let place = |at: usize| match digits.get(at) {
+        None => Some(0),
+        Some(digit) => digit.is_ascii_digit().then(|| u16::from(digit - b'0')),
+    };
+    let part = place(0)? * 100 + place(1)? * 10 + place(2)?;
+    match whole {
+        b'0' => Some(part),
+        b'1' if part == 0 => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Encoding::{Br, Gzip, Zstd};
+
+    #[test]
+    fn the_clients_favourite_and_ours_among_equals() {
+        for (lines, chosen) in [
+            (&["gzip, deflate, br, zstd"][..], Some(Zstd)),
+            (&["gzip, br"], Some(Br)),
+            (&["gzip;q=1.0, br;q=0.5"], Some(Gzip)),
+            (&["GZIP ; q=0.2"], Some(Gzip)),
+            (&["x-gzip"], Some(Gzip)),
+            (&["*"], Some(Zstd)),
+            (&["*;q=0.1, zstd;q=0"], Some(Br)),
+            (&["identity, gzip;q=0.5"], None),
+            (&["identity;q=0.5, gzip;q=0.5"], Some(Gzip)),
+            (&["gzip;q=0"], None),
+            (&["gzip;q=0.000"], None),
+            (&["gzip;q=0.001"], Some(Gzip)),
+            (&["gzip;q=2"], None),
+            (&["gzip;q=x"], None),
+            (&["gzip;q=0.1234"], None),
+            (&["deflate"], None),
+            (&["br", "gzip;q=0.9"], Some(Br)),
+            (&[",,;;q=1,"], None),
+            (&[""], None),
+            (&[], None),
+        ] {
+            let mut headers = Headers::new();
+            lines.iter().for_each(|line| headers.add("Accept-Encoding", line.as_bytes()).unwrap());
+            assert_eq!(choose(&headers, &[Zstd, Br, Gzip]), chosen, "{lines:?}");
+        }
+        let mut headers = Headers::new();
+        headers.add("Accept-Encoding", "gzip,".repeat(1000).as_bytes()).unwrap();
+        assert_eq!(choose(&headers, &[Gzip]), None, "nobody needs that much");
+    }
+}

@@ -1,0 +1,115 @@
+//! Secrets of subjects as they are kept: as hashes, never as they were written.
+
+use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// A secret that cannot be read back.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Hashed {
+    Sha256([u8; 32]),
+    /// `{SHA}` of htpasswd files.
+    Sha1([u8; 20]),
+    /// `$2y$..`
+    Bcrypt(String),
+    /// `$argon2id$..`
+    Argon2(String),
+}
+
+/// How much work one guess may cost; a hash that asks for more is refused when it is configured.
+const BCRYPT_COST_MAX: u32 = 14;
+const ARGON2_KIB_MAX: u32 = 256 * 1024;
+
+impl Hashed {
+    /// Reads a hash, or hashes a secret that is written as it is. Says what is wrong with a hash.
+    pub fn read(text: &str) -> Result<Hashed, String> {
+        if let Some(hex) = text.strip_prefix("sha256:") {
+            let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
+            return bytes
+                .map(Hashed::Sha256)
+                .ok_or("`sha256:` is not followed by 64 hex digits".into());
+        }
+        if let Some(base64) = text.strip_prefix("{SHA}") {
+            let bytes = STANDARD.decode(base64).ok().and_then(|bytes| bytes.try_into().ok());
+            return bytes
+                .map(Hashed::Sha1)
+                .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
+        }
+        if text.starts_with("$2") {
+            let cost = text.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
+            let whole = text.len() == 60 && bcrypt::verify("", text).is_ok();
+            return match cost {
+                Some(cost) if cost > BCRYPT_COST_MAX => {
+                    Err(format!("bcrypt with a cost of {cost}, over {BCRYPT_COST_MAX}"))
+                }
+                Some(_) if whole => Ok(Hashed::Bcrypt(text.to_owned())),
+                _ => Err("`$2` does not begin a bcrypt hash".to_owned()),
+            };
+        }
+        if text.starts_with("$argon2") {
+            let hash = argon2::PasswordHash::new(text).map_err(|_| "no Argon2 hash".to_owned())?;
+            let memory = hash.params.get_decimal("m").unwrap_or(u32::MAX);
+            return match memory <= ARGON2_KIB_MAX {
+                true => Ok(Hashed::Argon2(text.to_owned())),
+                false => Err(format!("Argon2 with more than {ARGON2_KIB_MAX} KiB")),
+            };
+        }
+        if text.starts_with("$apr1$") || text.starts_with("$5$") || text.starts_with("$6$") {
+            return Err("a hash of a kind that is not supported".to_owned());
+        }
+        Ok(Hashed::Sha256(sha256(text.as_bytes())))
+    }
+
+    /// The digest, where looking a secret up takes no more than that.
+    pub(crate) fn digest(&self) -> Option<[u8; 32]> {
+        match self {
+            Hashed::Sha256(digest) => Some(*digest),
+            Hashed::Sha1(_) | Hashed::Bcrypt(_) | Hashed::Argon2(_) => None,
+        }
+    }
+
+    /// Checking takes milliseconds, on purpose.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self, Hashed::Bcrypt(_) | Hashed::Argon2(_))
+    }
+
+    /// Whether it is the hash of this secret.
+    pub(crate) fn is_of(&self, secret: &[u8]) -> bool {
+        match self {
+            Hashed::Sha256(hash) => equal(hash, &sha256(secret)),
+            Hashed::Sha1(hash) => {
+                equal(hash, digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, secret).as_ref())
+            }
+            Hashed::Bcrypt(hash) => bcrypt::verify(secret, hash).unwrap_or(false),
+            Hashed::Argon2(hash) => {
+                use argon2::PasswordVerifier as _;
+                let hash = argon2::PasswordHash::new(hash);
+                hash.is_ok_and(|hash| {
+                    argon2::Argon2::default().verify_password(secret, &hash).is_ok()
+                })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Hashed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hashed")
+    }
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    digest::digest(&SHA256, bytes).as_ref().try_into().unwrap_or_default()
+}
+
+/// In the same time, whatever the bytes are.
+fn equal(one: &[u8], other: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).ok());
+    if odd.is_empty() { bytes.collect() } else { None }
+}

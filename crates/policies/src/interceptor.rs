@@ -1,0 +1,109 @@
+//! `interceptor`: asks a service what to do with the request and with the reply, by the contract of Choreo Connect.
+//!
+//! Owns the two calls, what they tell and what their answers change. Where the service runs, and over how many
+//! connections it is asked, is its [`policy::Fetch`]'s business.
+
+mod answer;
+mod apply;
+mod call;
+mod request;
+mod response;
+mod tell;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use message::{ReplyHead, RequestHead};
+use policy::{Fetch, Policy, Step};
+
+/// One `interceptor`, as `compile` settles it.
+pub struct Settings {
+    pub request: Option<Service>,
+    pub response: Option<Service>,
+    pub api: Api,
+    /// What `dynamicEndpoint` may name.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One side's service.
+pub struct Service {
+    pub fetch: Arc<dyn Fetch>,
+    pub includes: Includes,
+    /// For the whole call.
+    pub timeout: Duration,
+    /// The largest body it is told or may answer with.
+    pub body_bytes_max: usize,
+}
+
+/// What a service is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Includes {
+    pub request_headers: bool,
+    pub request_body: bool,
+    pub request_trailers: bool,
+    pub response_headers: bool,
+    pub response_body: bool,
+    pub response_trailers: bool,
+    pub invocation_context: bool,
+}
+
+/// A place `dynamicEndpoint` may send a request to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub name: String,
+    /// The index among the route's diversions.
+    pub diversion: usize,
+    /// The path its resources start at, where requests are sent below another than the API's.
+    pub base_path: Option<String>,
+}
+
+/// What `invocationContext` says of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Api {
+    pub name: String,
+    pub version: String,
+    /// What the client asked for, if absent.
+    pub vhost: Option<String>,
+    pub base_path: String,
+    pub path_template: String,
+    pub methods: String,
+    pub production: String,
+    pub sandbox: String,
+}
+
+/// The policy for these settings.
+pub fn policy(settings: Settings) -> Policy {
+    let settings = Arc::new(settings);
+    Policy {
+        name: "interceptor",
+        request: request_step(&settings),
+        response: response_step(&settings),
+    }
+}
+
+fn request_step(settings: &Arc<Settings>) -> Option<Step<RequestHead>> {
+    let told = settings.request.as_ref().map(|service| service.includes).unwrap_or_default();
+    let later = settings.response.as_ref().map(|service| service.includes).unwrap_or_default();
+    let gathers = told.request_payload() || later.request_payload();
+    let notes = later.request_headers || later.invocation_context;
+    match (gathers, settings.request.is_some(), notes) {
+        (true, _, _) => Some(Step::Whole(Box::new(request::Interceptor(settings.clone())))),
+        (false, true, _) => Some(Step::Call(Box::new(request::Interceptor(settings.clone())))),
+        (false, false, true) => Some(Step::Head(Box::new(request::Interceptor(settings.clone())))),
+        (false, false, false) => None,
+    }
+}
+
+fn response_step(settings: &Arc<Settings>) -> Option<Step<ReplyHead>> {
+    let includes = settings.response.as_ref()?.includes;
+    Some(match includes.response_body || includes.response_trailers {
+        true => Step::Whole(Box::new(response::Interceptor(settings.clone()))),
+        false => Step::Call(Box::new(response::Interceptor(settings.clone()))),
+    })
+}
+
+impl Includes {
+    fn request_payload(self) -> bool {
+        self.request_body || self.request_trailers
+    }
+}

@@ -1,0 +1,180 @@
+//! What an interceptor answered, read and checked.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// With padding or without: both are written by interceptors.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// An answer, all of it readable.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) direct: bool,
+    pub(super) status: Option<u16>,
+    pub(super) endpoint: Option<String>,
+    pub(super) headers: Edits,
+    pub(super) trailers: Edits,
+    pub(super) path: Option<String>,
+    pub(super) body: Option<Bytes>,
+    pub(super) context: Vec<(Box<str>, Box<str>)>,
+}
+
+/// Changes to lines, in the order they are made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Edits {
+    pub(super) remove: Vec<String>,
+    pub(super) replace: Pairs,
+    pub(super) add: Pairs,
+}
+
+/// An object whose values are texts.
+pub(super) type Pairs = Vec<(String, String)>;
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Said {
+    direct_respond: Option<bool>,
+    response_code: Option<u16>,
+    dynamic_endpoint: Option<Object>,
+    headers_to_add: Option<Object>,
+    headers_to_replace: Option<Object>,
+    headers_to_remove: Option<Vec<String>>,
+    trailers_to_add: Option<Object>,
+    trailers_to_replace: Option<Object>,
+    trailers_to_remove: Option<Vec<String>>,
+    path_to_rewrite: Option<String>,
+    body: Option<String>,
+    interceptor_context: Option<Object>,
+}
+
+/// Reads an answer with status 200.
+pub(super) fn read(bytes: &[u8]) -> Result<Answer, Fault> {
+    // A list would be read as the members of an object, in their order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(invalid("the answer is no JSON object"));
+    }
+    let said: Said = serde_json::from_slice(bytes).map_err(|e| invalid(&e.to_string()))?;
+    let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
+    let status = said.response_code;
+    if status.is_some_and(|status| !(200..600).contains(&status)) {
+        return Err(invalid("`responseCode` is no final status"));
+    }
+    let body = said.body.map(|body| BASE64.decode(body)).transpose();
+    let body = body.map_err(|_| invalid("`body` is no base64"))?;
+    let pairs = |object: Option<Object>| object.map(|object| object.0).unwrap_or_default();
+    let context = pairs(said.interceptor_context).into_iter();
+    Ok(Answer {
+        direct: said.direct_respond.unwrap_or_default(),
+        status,
+        endpoint,
+        headers: Edits {
+            remove: said.headers_to_remove.unwrap_or_default(),
+            replace: pairs(said.headers_to_replace),
+            add: pairs(said.headers_to_add),
+        },
+        trailers: Edits {
+            remove: said.trailers_to_remove.unwrap_or_default(),
+            replace: pairs(said.trailers_to_replace),
+            add: pairs(said.trailers_to_add),
+        },
+        path: said.path_to_rewrite,
+        body: body.map(Bytes::from),
+        context: context.map(|(name, value)| (name.into(), value.into())).collect(),
+    })
+}
+
+fn endpoint(object: Object) -> Result<String, Fault> {
+    let name = object.0.into_iter().find(|(name, _)| name == "endpointName");
+    name.map(|(_, name)| name).ok_or_else(|| invalid("`dynamicEndpoint` has no `endpointName`"))
+}
+
+/// What cannot be used. The cause is the interceptor's, never the client's to read.
+pub(super) fn invalid(why: &str) -> Fault {
+    Fault::with_detail(
+        Kind::InterceptorInvalid,
+        format!("the interceptor's answer cannot be used: {why}"),
+        "The interceptor service gave an answer that cannot be read",
+    )
+}
+
+/// An object whose values are texts; a list is none.
+struct Object(Pairs);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object whose values are texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+        let mut pairs = Pairs::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Object(pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_cannot_be_used_are_refused() {
+        let cases = [
+            "",
+            "null",
+            "[]",
+            "[true, 200]",
+            "{",
+            "{} x",
+            r#"{"directRespond": "yes"}"#,
+            r#"{"responseCode": "200"}"#,
+            r#"{"responseCode": 99}"#,
+            r#"{"responseCode": 101}"#,
+            r#"{"responseCode": 70000}"#,
+            r#"{"headersToAdd": []}"#,
+            r#"{"headersToAdd": {"a": 1}}"#,
+            r#"{"headersToRemove": {"a": "b"}}"#,
+            r#"{"dynamicEndpoint": {}}"#,
+            r#"{"dynamicEndpoint": "a"}"#,
+            r#"{"body": "a*b="}"#,
+            r#"{"body": "A"}"#,
+            r#"{"body": 1}"#,
+            r#"{"interceptorContext": {"a": true}}"#,
+            r#"{"pathToRewrite": 1}"#,
+        ];
+        for text in cases {
+            let read = read(text.as_bytes());
+            assert_eq!(read.unwrap_err().kind, Kind::InterceptorInvalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_absent_or_null_changes_nothing() {
+        for text in ["{}", " \n{ \"body\": null, \"headersToAdd\": null, \"more\": [1] }"] {
+            assert_eq!(read(text.as_bytes()).unwrap(), Answer::default(), "{text}");
+        }
+        for (text, body) in [(r#"{"body":""}"#, &b""[..]), (r#"{"body":"YQ"}"#, b"a")] {
+            assert_eq!(read(text.as_bytes()).unwrap().body.unwrap(), body);
+        }
+    }
+}

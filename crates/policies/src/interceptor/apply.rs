@@ -1,0 +1,125 @@
+//! What an answer changes: lines of heads and trailers.
+
+use fault::Fault;
+use http1::{is_header_value, is_token};
+use message::{Headers, Trailers};
+
+use super::answer::{Edits, invalid};
+
+/// Lines that say where a message ends, whose it is, and what the connection is: a wrong one is how requests are smuggled.
+const PROTECTED: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The gateway's own names.
+const PREFIXES: [&str; 2] = ["x-wso2", "x-envoy"];
+
+/// Remove, then replace, then add. Protected lines are passed over.
+pub(super) fn to_headers(edits: &Edits, headers: &mut Headers) -> Result<(), Fault> {
+    for name in edits.remove.iter().filter(|name| may_change(name)) {
+        headers.remove(name);
+    }
+    for (name, value) in edits.replace.iter().filter(|(name, _)| may_change(name)) {
+        headers.set(name, value.as_bytes()).map_err(|_| unwritable(name))?;
+    }
+    for (name, value) in edits.add.iter().filter(|(name, _)| may_change(name)) {
+        headers.add(name, value.as_bytes()).map_err(|_| unwritable(name))?;
+    }
+    Ok(())
+}
+
+/// The same for trailer lines as they stand on the wire.
+pub(super) fn to_trailers(edits: &Edits, trailers: &mut Trailers) -> Result<(), Fault> {
+    if edits.is_empty() {
+        return Ok(());
+    }
+    let replaced = edits.replace.iter().map(|(name, _)| name);
+    let gone: Vec<&String> =
+        edits.remove.iter().chain(replaced).filter(|name| may_change(name)).collect();
+    let mut changed = Trailers::new();
+    for line in trailers.split_inclusive(|b| *b == b'\n') {
+        let name = line.split(|b| *b == b':').next().unwrap_or_default().trim_ascii();
+        if !gone.iter().any(|gone| gone.as_bytes().eq_ignore_ascii_case(name)) {
+            changed.extend_from_slice(line);
+        }
+    }
+    let added = edits.replace.iter().chain(&edits.add).filter(|(name, _)| may_change(name));
+    for (name, value) in added {
+        if !is_token(name.as_bytes()) || !is_header_value(value.as_bytes()) {
+            return Err(unwritable(name));
+        }
+        for part in [name.as_str(), ": ", value.as_str(), "\r\n"] {
+            changed.extend_from_slice(part.as_bytes());
+        }
+    }
+    *trailers = changed;
+    Ok(())
+}
+
+impl Edits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.replace.is_empty() && self.add.is_empty()
+    }
+}
+
+fn may_change(name: &str) -> bool {
+    let begins = |prefix: &&str| {
+        name.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix))
+    };
+    let protected = PROTECTED.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || PREFIXES.iter().any(begins);
+    if protected {
+        tracing::debug!(name, "an interceptor may not change this line");
+    }
+    !protected
+}
+
+fn unwritable(name: &str) -> Fault {
+    invalid(&format!("the line `{}` cannot be written", name.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edits(remove: &[&str], replace: &[(&str, &str)], add: &[(&str, &str)]) -> Edits {
+        let pairs = |list: &[(&str, &str)]| {
+            list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+        };
+        Edits {
+            remove: remove.iter().map(|name| (*name).to_owned()).collect(),
+            replace: pairs(replace),
+            add: pairs(add),
+        }
+    }
+
+    #[test]
+    fn trailers_are_changed_in_the_order_of_headers() {
+        let edits = edits(
+            &["A", "b"],
+            &[("B", "new"), ("c", "set")],
+            &[("a", "added"), ("X-Envoy-A", "no"), ("content-length", "9")],
+        );
+        let mut trailers = b"a: 1\r\nB: 2\r\nD: 4\r\n".to_vec();
+        to_trailers(&edits, &mut trailers).unwrap();
+        assert_eq!(trailers, b"D: 4\r\nB: new\r\nc: set\r\na: added\r\n");
+    }
+
+    #[test]
+    fn a_line_that_ends_a_line_is_refused() {
+        for (name, value) in [("a", "b\r\nc: d"), ("a b", "c"), ("", "x"), ("a\r\nb", "c")] {
+            let edits = edits(&[], &[], &[(name, value)]);
+            assert!(to_headers(&edits, &mut Headers::new()).is_err());
+            assert!(to_trailers(&edits, &mut Trailers::new()).is_err());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The request's side: `handle-request`, and what the reply's side needs of the request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use message::{Body, Gathered, Reply, RequestHead};
+use policy::{Exchange, Flow, Interception, OnCall, OnHead, OnWhole, Onward};
+
+use super::answer::{self, Answer, invalid};
+use super::tell::{self, Told};
+use super::{Service, Settings, apply, call};
+
+const PATH: &[u8] = b"/api/v1/handle-request";
+
+/// Room for the parts that are not counted one by one.
+const TOLD_BYTES: usize = 256;
+
+/// The request step.
+pub(super) struct Interceptor(pub(super) Arc<Settings>);
+
+impl OnHead<RequestHead> for Interceptor {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        self.note(ex, head, None);
+        Ok(Onward::Next)
+    }
+}
+
+impl OnCall<RequestHead> for Interceptor {
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        Box::pin(async move {
+            self.note(ex, head, None);
+            match &self.0.request {
+                Some(service) => self.intercept(service, ex, head, None).await,
+                None => Ok(Onward::Next),
+            }
+        })
+    }
+}
+
+impl OnWhole<RequestHead> for Interceptor {
+    fn bytes_max(&self) -> usize {
+        let services = [&self.0.request, &self.0.response].into_iter().flatten();
+        let gathering = services.filter(|service| service.includes.request_payload());
+        gathering.map(|service| service.body_bytes_max).min().unwrap_or_default()
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        Box::pin(async move {
+            self.note(ex, head, Some(body));
+            match &self.0.request {
+                Some(service) => self.intercept(service, ex, head, Some(body)).await,
+                None => Ok(Onward::Next),
+            }
+        })
+    }
+}
+
+impl Interceptor {
+    /// Keeps what the call that comes with the reply will tell.
+    fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&Gathered>) {
+        let Some(service) = &self.0.response else { return };
+        let includes = service.includes;
+        let invocation = match includes.invocation_context {
+            true => tell::invocation(&self.0.api, ex, head),
+            false => String::new(),
+        };
+        let interception = Interception {
+            request_headers: match includes.request_headers {
+                true => tell::kept(&head.headers),
+                false => Vec::new(),
+            },
+            request_trailers: body
+                .filter(|_| includes.request_trailers)
+                .map(|body| tell::kept_trailers(&body.trailers))
+                .unwrap_or_default(),
+            request_body: body.filter(|_| includes.request_body).map(|body| body.bytes.clone()),
+            invocation: invocation.into(),
+            context: Vec::new(),
+        };
+        ex.notes().interception = Some(Box::new(interception));
+    }
+
+    async fn intercept(
+        &self,
+        service: &Service,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        body: Option<&mut Gathered>,
+    ) -> Flow {
+        let told = self.told(service, ex, head, body.as_deref());
+        let answered = call::call(service, &ex.caller, &ex.id, PATH, told).await?;
+        match answered {
+            Some(answer) => self.obey(service, answer::read(&answer)?, ex, head, body),
+            None => Ok(Onward::Next),
+        }
+    }
+
+    fn told(
+        &self,
+        service: &Service,
+        ex: &Exchange,
+        head: &RequestHead,
+        body: Option<&Gathered>,
+    ) -> Vec<u8> {
+        let includes = service.includes;
+        let size = body.map_or(0, |body| body.bytes.len() * 4 / 3);
+        let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
+        if includes.request_headers {
+            told.headers("requestHeaders", &head.headers);
+        }
+        if let Some(body) = body {
+            if includes.request_trailers {
+                told.lines("requestTrailers", &tell::kept_trailers(&body.trailers));
+            }
+            if includes.request_body {
+                told.bytes("requestBody", &body.bytes);
+            }
+        }
+        if includes.invocation_context {
+            told.raw("invocationContext", &tell::invocation(&self.0.api, ex, head));
+        }
+        told.finish()
+    }
+
+    /// Does what the answer says: all of it, or nothing.
+    fn obey(
+        &self,
+        service: &Service,
+        answer: Answer,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        body: Option<&mut Gathered>,
+    ) -> Flow {
+        if answer.direct {
+            return direct(answer).map(Onward::Turn);
+        }
+        if answer.body.is_some() && !service.includes.request_body {
+            tracing::error!(
+                request_id = ex.id.as_str(),
+                "an interceptor changed the request's body without `request_body` among its `includes`; its answer is ignored"
+            );
+            return Ok(Onward::Next);
+        }
+        self.redirect(&answer, ex, head)?;
+        apply::to_headers(&answer.headers, &mut head.headers)?;
+        if let Some(body) = body {
+            apply::to_trailers(&answer.trailers, &mut body.trailers)?;
+            if let Some(bytes) = answer.body {
+                body.bytes = bytes;
+            }
+        } else if !answer.trailers.is_empty() {
+            unheld_trailers(ex);
+        }
+        if let Some(noted) = ex.notes.as_mut().and_then(|notes| notes.interception.as_mut()) {
+            noted.context = answer.context;
+        }
+        Ok(Onward::Next)
+    }
+
+    /// `dynamicEndpoint` and `pathToRewrite`.
+    fn redirect(
+        &self,
+        answer: &Answer,
+        ex: &mut Exchange,
+        head: &RequestHead,
+    ) -> Result<(), Fault> {
+        if let Some(name) = &answer.endpoint {
+            let endpoint = self.0.endpoints.iter().find(|endpoint| endpoint.name == *name);
+            let endpoint = endpoint.ok_or_else(|| {
+                Fault::with_detail(
+                    Kind::InterceptorFailed,
+                    format!("the interceptor named the endpoint `{}`", name.escape_debug()),
+                    "The interceptor service named an endpoint that does not exist",
+                )
+            })?;
+            ex.notes().divert = Some(endpoint.diversion);
+            if let Some(base) = &endpoint.base_path {
+                let path = head.target();
+                let rest = path.strip_prefix(self.0.api.base_path.as_bytes()).unwrap_or(path);
+                ex.notes().target = Some([base.as_bytes(), rest].concat().into());
+            }
+        }
+        if let Some(path) = &answer.path {
+            let good =
+                path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
+            if !good {
+                return Err(invalid("`pathToRewrite` is no path"));
+            }
+            let query = head.query().filter(|_| !path.contains('?'));
+            ex.notes().target = Some(match query {
+                Some(query) => [path.as_bytes(), b"?", query].concat().into(),
+                None => path.as_bytes().into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn unheld_trailers(ex: &Exchange) {
+    tracing::error!(
+        request_id = ex.id.as_str(),
+        "an interceptor changed trailers without a body or trailers among its `includes`; they are as they were"
+    );
+}
+
+/// `directRespond`: the reply is the interceptor's.
+fn direct(answer: Answer) -> Result<Reply, Fault> {
+    let bytes = answer.body.unwrap_or_default();
+    let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });
+    let bytes = if matches!(status, 204 | 205 | 304) { Bytes::new() } else { bytes };
+    let mut gathered = Gathered { bytes, trailers: Vec::new() };
+    apply::to_trailers(&answer.trailers, &mut gathered.trailers)?;
+    let mut reply = Reply::new(status, Body::gathered(gathered));
+    apply::to_headers(&answer.headers, &mut reply.head.headers)?;
+    Ok(reply)
+}

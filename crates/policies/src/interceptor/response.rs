@@ -1,0 +1,141 @@
+//! The reply's side: `handle-response`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kit::LocalBoxFuture;
+use message::{Gathered, ReplyHead};
+use policy::{Exchange, Flow, OnCall, OnWhole, Onward};
+
+use super::answer::{self, Answer};
+use super::tell::{self, Told};
+use super::{Service, Settings, apply, call};
+
+const PATH: &[u8] = b"/api/v1/handle-response";
+
+/// Room for the parts that are not counted one by one.
+const TOLD_BYTES: usize = 256;
+
+/// The response step.
+pub(super) struct Interceptor(pub(super) Arc<Settings>);
+
+impl OnCall<ReplyHead> for Interceptor {
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut ReplyHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        Box::pin(self.intercept(ex, head, None))
+    }
+}
+
+impl OnWhole<ReplyHead> for Interceptor {
+    fn bytes_max(&self) -> usize {
+        self.0.response.as_ref().map(|service| service.body_bytes_max).unwrap_or_default()
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut ReplyHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        Box::pin(self.intercept(ex, head, Some(body)))
+    }
+}
+
+impl Interceptor {
+    async fn intercept(
+        &self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+        body: Option<&mut Gathered>,
+    ) -> Flow {
+        let Some(service) = &self.0.response else { return Ok(Onward::Next) };
+        // What follows a 101 is no reply's body.
+        if head.status == 101 {
+            return Ok(Onward::Next);
+        }
+        let told = told(service, ex, head, body.as_deref());
+        let answered = call::call(service, &ex.caller, &ex.id, PATH, told).await?;
+        if let Some(answer) = answered {
+            obey(service, answer::read(&answer)?, ex, head, body)?;
+        }
+        Ok(Onward::Next)
+    }
+}
+
+fn told(service: &Service, ex: &Exchange, head: &ReplyHead, body: Option<&Gathered>) -> Vec<u8> {
+    let includes = service.includes;
+    let noted = ex.notes.as_ref().and_then(|notes| notes.interception.as_ref());
+    let size = body.map_or(0, |body| body.bytes.len() * 4 / 3);
+    let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
+    told.raw("responseCode", &head.status.to_string());
+    if let Some(noted) = noted {
+        if includes.request_headers {
+            told.lines("requestHeaders", &noted.request_headers);
+        }
+        if includes.request_trailers {
+            told.lines("requestTrailers", &noted.request_trailers);
+        }
+        if let Some(body) = &noted.request_body {
+            told.bytes("requestBody", body);
+        }
+    }
+    if includes.response_headers {
+        told.headers("responseHeaders", &head.headers);
+    }
+    if let Some(body) = body {
+        if includes.response_trailers {
+            told.lines("responseTrailers", &tell::kept_trailers(&body.trailers));
+        }
+        if includes.response_body {
+            told.bytes("responseBody", &body.bytes);
+        }
+    }
+    if let Some(noted) = noted {
+        if includes.invocation_context {
+            told.raw("invocationContext", &noted.invocation);
+        }
+        if !noted.context.is_empty() {
+            told.lines("interceptorContext", &noted.context);
+        }
+    }
+    told.finish()
+}
+
+/// Does what the answer says: all of it, or nothing.
+fn obey(
+    service: &Service,
+    answer: Answer,
+    ex: &Exchange,
+    head: &mut ReplyHead,
+    body: Option<&mut Gathered>,
+) -> Result<(), fault::Fault> {
+    if answer.body.is_some() && !service.includes.response_body {
+        tracing::error!(
+            request_id = ex.id.as_str(),
+            "an interceptor changed the reply's body without `response_body` among its `includes`; its answer is ignored"
+        );
+        return Ok(());
+    }
+    apply::to_headers(&answer.headers, &mut head.headers)?;
+    head.status = answer.status.unwrap_or(head.status);
+    let Some(body) = body else {
+        if !answer.trailers.is_empty() {
+            tracing::error!(
+                request_id = ex.id.as_str(),
+                "an interceptor changed trailers without a body or trailers among its `includes`; they are as they were"
+            );
+        }
+        return Ok(());
+    };
+    apply::to_trailers(&answer.trailers, &mut body.trailers)?;
+    if let Some(bytes) = answer.body {
+        body.bytes = bytes;
+    }
+    if matches!(head.status, 204 | 205 | 304) {
+        (body.bytes, body.trailers) = (Bytes::new(), Vec::new());
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! `ip_filter`: which addresses may ask. Looks at the client as the listener believes it to be, never at a header.
+
+use std::net::IpAddr;
+
+use fault::{Fault, Kind};
+use ipnet::IpNet;
+use message::RequestHead;
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+
+/// Networks, sorted out by what becomes of their clients. What is denied is denied, whatever is allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Networks {
+    /// Empty: everybody who is not denied.
+    pub allow: Vec<IpNet>,
+    pub deny: Vec<IpNet>,
+}
+
+/// The reference system's code for a client that is blocked.
+const CODE: u32 = 900_805;
+
+/// The policy for these networks.
+pub fn policy(networks: Networks) -> Policy {
+    Policy { name: "ip_filter", request: Some(Step::Head(Box::new(networks))), response: None }
+}
+
+impl Networks {
+    fn let_pass(&self, client: IpAddr) -> bool {
+        let within = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&client));
+        !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
+    }
+}
+
+impl OnHead<RequestHead> for Networks {
+    fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
+        // An IPv4 client of a socket for both is the same client.
+        let client = ex.client.to_canonical();
+        match self.let_pass(client) {
+            true => Ok(Onward::Next),
+            false => {
+                let cause = format!("{client} is not let in");
+                Err(Fault::new(Kind::Refused, cause).with_code(CODE))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_denied_is_denied_whatever_is_allowed() {
+        let list = |networks: &[&str]| networks.iter().map(|n| n.parse().unwrap()).collect();
+        let cases: &[(&[&str], &[&str], &str, bool)] = &[
+            (&[], &[], "192.0.2.1", true),
+            (&["192.0.2.0/24"], &[], "192.0.2.1", true),
+            (&["192.0.2.0/24"], &[], "192.0.3.1", false),
+            (&["192.0.2.0/24"], &["192.0.2.1/32"], "192.0.2.1", false),
+            (&["192.0.2.0/24"], &["192.0.2.1/32"], "192.0.2.2", true),
+            (&[], &["2001:db8::/32"], "2001:db8::1", false),
+            (&[], &["2001:db8::/32"], "192.0.2.1", true),
+            (&["0.0.0.0/0"], &[], "2001:db8::1", false),
+        ];
+        for (allow, deny, client, passes) in cases {
+            let networks = Networks { allow: list(allow), deny: list(deny) };
+            assert_eq!(
+                networks.let_pass(client.parse().unwrap()),
+                *passes,
+                "{client} {networks:?}"
+            );
+        }
+    }
+}

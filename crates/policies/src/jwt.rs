@@ -1,0 +1,410 @@
+//! `jwt`: who asks is shown by a token that an issuer signed.
+//!
+//! A token that this worker has believed before costs one look-up; a new one costs reading and one signature; only a key
+//! nobody has seen yet, and a token that its issuer has to be asked about, make a request wait.
+
+pub mod backend;
+mod claims;
+mod introspect;
+mod issuer;
+mod published;
+mod refusal;
+mod token;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jose::Token;
+use kit::LocalBoxFuture;
+use kit::clock;
+use message::RequestHead;
+use policy::{Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked, Step};
+
+use crate::memory::Memory;
+
+pub use claims::{Subscription, Wanted};
+pub use introspect::Introspection;
+pub use issuer::{Issuer, Keys};
+pub use published::{KEYS_BYTES_MAX, Location, Published};
+
+use claims::Checked;
+use refusal::Refusal;
+use token::Found;
+
+/// What an operator asks of tokens on a route.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// One of these has to be named by `aud`; any may where there are none.
+    pub audiences: Vec<String>,
+    /// One of these has to be allowed.
+    pub scopes_any: Vec<String>,
+    /// Each of these has to be allowed.
+    pub scopes_all: Vec<String>,
+    /// By path in the claims.
+    pub claims: Vec<(String, Wanted)>,
+    /// In lower case.
+    pub header: String,
+    pub query: Option<String>,
+    pub forward: bool,
+    pub optional: bool,
+    /// Headers for the upstream, each with the path of its claim.
+    pub claims_to_headers: Vec<(String, String)>,
+    pub subscription: Option<Subscription>,
+    pub realm: String,
+}
+
+/// Looks at tokens. One for all routes that ask for the same, kept over reloads, so that what was believed stays believed.
+pub struct Verifier {
+    number: u64,
+    settings: Settings,
+    issuers: Vec<Arc<Issuer>>,
+    revoked: Arc<Revoked>,
+}
+
+/// A token that is believed.
+struct Verified {
+    identity: Arc<Identity>,
+    /// Lines for the upstream.
+    lines: Vec<(String, String)>,
+    /// Seconds since the Unix epoch from which on it is not.
+    until: Option<u64>,
+    /// `jti`
+    id: Option<Box<str>>,
+    /// Whose it is, by index, and which of its key sets it was verified with.
+    issuer: usize,
+    generation: u64,
+    /// The change of the list of revoked tokens that it was compared with.
+    changes: std::cell::Cell<u64>,
+}
+
+/// Why a token was refused, for as long as asking again would give the same.
+struct Refused {
+    refusal: Refusal,
+    /// Seconds since the Unix epoch.
+    until: u64,
+    generations: u64,
+    changes: u64,
+}
+
+/// Believed tokens a worker remembers: 16,384 surely, twice that many at most. A token with its claims takes 1 to 3 KiB.
+const BELIEVED_MAX: usize = 16 * 1024;
+const BELIEVED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Refused ones. They are cheap to refuse again, so few are worth the memory.
+const REFUSED_MAX: usize = 1024;
+const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// How long a refusal is remembered: long enough to make a client that repeats itself cheap, short enough that nobody notices
+/// when it is no longer right.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static BELIEVED: RefCell<Memory<Rc<Verified>>> =
+        RefCell::new(Memory::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
+    static REFUSED: RefCell<Memory<Refused>> =
+        RefCell::new(Memory::new(REFUSED_MAX, REFUSED_BYTES_MAX));
+}
+
+/// The number of the next verifier of this process.
+pub(crate) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The policy of a verifier.
+pub fn policy(verifier: Arc<Verifier>) -> Policy {
+    Policy { name: "jwt", request: Some(Step::Call(Box::new(OnToken(verifier)))), response: None }
+}
+
+struct OnToken(Arc<Verifier>);
+
+impl OnCall<RequestHead> for OnToken {
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        match self.0.at_once(ex, head) {
+            Some(flow) => Box::pin(std::future::ready(flow)),
+            None => Box::pin(self.0.asking(ex, head)),
+        }
+    }
+}
+
+/// What came of looking at a token without waiting.
+enum Verdict {
+    Known(Result<Rc<Verified>, Refusal>),
+    /// Somebody has to be asked.
+    Ask,
+}
+
+impl Verifier {
+    pub fn new(settings: Settings, issuers: Vec<Arc<Issuer>>, revoked: Arc<Revoked>) -> Verifier {
+        Verifier { number: next_number(), settings, issuers, revoked }
+    }
+
+    /// Decides without waiting; nothing where somebody has to be asked.
+    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
+        let place = match token::find(&self.settings, head) {
+            Found::Nothing => return Some(self.without(head)),
+            Found::Several => return Some(self.refuse(&Refusal::Several)),
+            Found::At(place) => place,
+        };
+        let now = clock::wall().as_secs();
+        let text = place.text(&self.settings, head);
+        let known = self.remembered(text, now);
+        let verdict = known.map_or_else(|| self.look(text, now), Verdict::Known);
+        match verdict {
+            Verdict::Known(Ok(verified)) => Some(self.pass(ex, head, &place, &verified)),
+            Verdict::Known(Err(refusal)) => Some(self.refuse(&refusal)),
+            Verdict::Ask => None,
+        }
+    }
+
+    /// The same, with waiting.
+    async fn asking(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let Found::At(place) = token::find(&self.settings, head) else {
+            return self.refuse(&Refusal::Several);
+        };
+        let text = place.text(&self.settings, head).to_vec();
+        let judged = self.judge_asking(ex, &text).await;
+        let now = clock::wall().as_secs();
+        match self.remember(&text, judged, now) {
+            Ok(verified) => self.pass(ex, head, &place, &verified),
+            Err(refusal) => self.refuse(&refusal),
+        }
+    }
+
+    /// What this worker knows about the token, if that still holds.
+    fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Rc<Verified>, Refusal>> {
+        let believed = BELIEVED.with_borrow_mut(|m| m.get(self.number, text).cloned());
+        if let Some(verified) = believed {
+            match self.still(&verified, now) {
+                Some(refusal) => {
+                    BELIEVED.with_borrow_mut(|m| m.remove(self.number, text));
+                    return Some(Err(refusal));
+                }
+                None if self.generation(verified.issuer) == verified.generation => {
+                    return Some(Ok(verified));
+                }
+                // The issuer has other keys now, so the signature counts anew.
+                None => return None,
+            }
+        }
+        REFUSED.with_borrow_mut(|memory| {
+            let refused = memory.get(self.number, text)?;
+            let holds = refused.until > now
+                && refused.generations == self.generations()
+                && refused.changes == self.revoked.changes();
+            holds.then(|| Err(refused.refusal.clone()))
+        })
+    }
+
+    /// Why a token that was believed is not any more.
+    fn still(&self, verified: &Verified, now: u64) -> Option<Refusal> {
+        if verified.until.is_some_and(|until| until <= now) {
+            return Some(Refusal::Expired);
+        }
+        let changes = self.revoked.changes();
+        if verified.changes.get() != changes {
+            let revoked = verified.id.as_ref().is_some_and(|id| self.revoked.contains(id, now));
+            if revoked {
+                return Some(Refusal::Revoked);
+            }
+            verified.changes.set(changes);
+        }
+        None
+    }
+
+    /// Reads and verifies with the keys that are there.
+    fn look(&self, text: &[u8], now: u64) -> Verdict {
+        let token = match Token::parse(text) {
+            Ok(token) => token,
+            Err(_) if self.opaque(text) => return Verdict::Ask,
+            Err(error) => return Verdict::Known(self.remember(text, Err(error.into()), now)),
+        };
+        let judged = self.verify(&token, None, now);
+        match judged {
+            Err(Refusal::KeyUnknown | Refusal::NoKeys) if self.may_learn(&token) => Verdict::Ask,
+            judged => Verdict::Known(self.remember(text, judged, now)),
+        }
+    }
+
+    /// Verifies and checks, with other keys than those that are there where they are given.
+    fn verify(
+        &self,
+        token: &Token<'_>,
+        with: Option<(usize, &published::Known)>,
+        now: u64,
+    ) -> Result<Verified, Refusal> {
+        let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
+        let index = self.issuer_of(&claims)?;
+        let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
+        let generation = match with {
+            Some((_, known)) => known.verify(token)?,
+            None => issuer.keys.verify(token)?,
+        };
+        let checked = claims::check(claims, issuer, &self.settings, now)?;
+        self.verified(checked, index, generation, now)
+    }
+
+    fn verified(
+        &self,
+        checked: Checked,
+        issuer: usize,
+        generation: u64,
+        now: u64,
+    ) -> Result<Verified, Refusal> {
+        let changes = self.revoked.changes();
+        if checked.id.as_ref().is_some_and(|id| self.revoked.contains(id, now)) {
+            return Err(Refusal::Revoked);
+        }
+        Ok(Verified {
+            identity: Arc::new(checked.identity),
+            lines: checked.lines,
+            until: checked.until,
+            id: checked.id,
+            issuer,
+            generation,
+            changes: std::cell::Cell::new(changes),
+        })
+    }
+
+    /// Whose a token says it is. A name that is not one of the issuers' is refused, whoever signed it.
+    fn issuer_of(&self, claims: &policy::Claims) -> Result<usize, Refusal> {
+        let named = claims.get("iss").and_then(serde_json::Value::as_str);
+        let named = named.ok_or(Refusal::IssuerUnknown)?;
+        let found = self.issuers.iter().position(|issuer| issuer.issuer.as_deref() == Some(named));
+        found.ok_or(Refusal::IssuerUnknown)
+    }
+
+    /// Whether asking may help: for newer keys, or about the token itself.
+    fn may_learn(&self, token: &Token<'_>) -> bool {
+        let index = token.claims().and_then(|claims| self.issuer_of(&claims).ok());
+        let issuer = index.and_then(|index| self.issuers.get(index));
+        issuer.is_some_and(|issuer| issuer.keys.published().is_some())
+    }
+
+    /// Whether the text may be a token that only its issuer can read.
+    fn opaque(&self, text: &[u8]) -> bool {
+        let asked = self.issuers.iter().any(|issuer| issuer.introspection.is_some());
+        asked && introspect::is_token(text)
+    }
+
+    async fn judge_asking(&self, ex: &Exchange, text: &[u8]) -> Result<Verified, Refusal> {
+        let Ok(token) = Token::parse(text) else {
+            return self.introspected(ex, text).await;
+        };
+        let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
+        let index = self.issuer_of(&claims)?;
+        let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
+        let published = issuer.keys.published().ok_or(Refusal::KeyUnknown)?;
+        let known = published.newer().await?;
+        self.verify(&token, Some((index, &known)), clock::wall().as_secs())
+    }
+
+    /// Asks the issuers that can be asked, one after the other.
+    async fn introspected(&self, ex: &Exchange, text: &[u8]) -> Result<Verified, Refusal> {
+        let mut last = Refusal::Inactive;
+        for (index, issuer) in self.issuers.iter().enumerate() {
+            let Some(introspection) = &issuer.introspection else { continue };
+            let (claims, until) = match introspection.ask(&ex.caller, text).await {
+                Ok(answer) => answer,
+                Err(refusal) => {
+                    last = refusal;
+                    continue;
+                }
+            };
+            let now = clock::wall().as_secs();
+            let mut checked = claims::check_introspected(claims, issuer, &self.settings, now)?;
+            checked.until = Some(checked.until.map_or(until, |own| own.min(until)));
+            return self.verified(checked, index, self.generation(index), now);
+        }
+        Err(last)
+    }
+
+    fn remember(
+        &self,
+        text: &[u8],
+        judged: Result<Verified, Refusal>,
+        now: u64,
+    ) -> Result<Rc<Verified>, Refusal> {
+        match judged {
+            Ok(verified) => {
+                let verified = Rc::new(verified);
+                // A claim is a name, a value and their places in memory: about six times its text.
+                let bytes = text.len().saturating_mul(6).saturating_add(512);
+                BELIEVED.with_borrow_mut(|memory| {
+                    memory.put(self.number, text, verified.clone(), bytes);
+                });
+                Ok(verified)
+            }
+            Err(refusal) => {
+                if refusal.lasts() {
+                    let refused = Refused {
+                        refusal: refusal.clone(),
+                        until: now.saturating_add(REFUSED_FOR.as_secs()),
+                        generations: self.generations(),
+                        changes: self.revoked.changes(),
+                    };
+                    REFUSED.with_borrow_mut(|memory| memory.put(self.number, text, refused, 64));
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    fn generation(&self, issuer: usize) -> u64 {
+        self.issuers.get(issuer).map_or(0, |issuer| issuer.keys.generation())
+    }
+
+    /// A number that changes with the keys of any issuer.
+    fn generations(&self) -> u64 {
+        self.issuers.iter().map(|issuer| issuer.keys.generation()).fold(0, u64::wrapping_add)
+    }
+
+    /// A request without a token.
+    fn without(&self, head: &mut RequestHead) -> Flow {
+        match self.settings.optional {
+            true => {
+                self.forget_lines(head);
+                Ok(Onward::Next)
+            }
+            false => self.refuse(&Refusal::Missing),
+        }
+    }
+
+    fn pass(
+        &self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        place: &token::Place,
+        verified: &Verified,
+    ) -> Flow {
+        if !self.settings.forward {
+            place.remove(&self.settings, head);
+        }
+        self.forget_lines(head);
+        for (name, value) in &verified.lines {
+            head.headers.add_known(name, value.as_bytes());
+        }
+        ex.identity = Some(verified.identity.clone());
+        Ok(Onward::Next)
+    }
+
+    /// What the client sent in the headers that tell of its claims is not believed.
+    fn forget_lines(&self, head: &mut RequestHead) {
+        self.settings.claims_to_headers.iter().for_each(|(name, _)| head.headers.remove(name));
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Flow {
+        Err(refusal.fault(&self.settings))
+    }
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verifier").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,348 @@
+//! What a token says, held against what the issuer and the route ask for (RFC 7519, 4.1).
+
+use std::sync::Arc;
+
+use policy::{Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
+use serde_json::Value;
+
+use super::Settings;
+use super::issuer::Issuer;
+use super::refusal::Refusal;
+
+/// What a claim has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// There, whatever it says.
+    Present,
+    /// One of these; of a list, one of its items.
+    OneOf(Vec<String>),
+}
+
+/// The API as `subscribedAPIs` names it; what is absent may be anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subscription {
+    pub name: Option<String>,
+    pub context: Option<String>,
+    pub version: Option<String>,
+}
+
+/// A token whose claims are good.
+pub(crate) struct Checked {
+    pub(crate) identity: Identity,
+    /// Lines for the upstream, all of which can be written.
+    pub(crate) lines: Vec<(String, String)>,
+    /// Seconds since the Unix epoch from which on it is over, leeway included.
+    pub(crate) until: Option<u64>,
+    pub(crate) id: Option<Box<str>>,
+}
+
+/// Longer values are no header's.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Looks at the claims of a token whose signature is right.
+pub(crate) fn check(
+    claims: Claims,
+    issuer: &Issuer,
+    settings: &Settings,
+    now: u64,
+) -> Result<Checked, Refusal> {
+    if issuer.expiry_required && !claims.contains_key("exp") {
+        return Err(Refusal::Claims("the token does not say when it ends (`exp`)"));
+    }
+    check_introspected(claims, issuer, settings, now)
+}
+
+/// The same for what an issuer says of a token: it need not say when it ends.
+pub(crate) fn check_introspected(
+    claims: Claims,
+    issuer: &Issuer,
+    settings: &Settings,
+    now: u64,
+) -> Result<Checked, Refusal> {
+    let until = in_time(&claims, issuer.leeway.as_secs(), now)?;
+    let audiences = [&issuer.audiences, &settings.audiences];
+    if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
+        return Err(Refusal::Audience);
+    }
+    let id = match claims.get("jti") {
+        None => None,
+        Some(Value::String(id)) if id.len() <= TOKEN_ID_BYTES_MAX => Some(id.as_str().into()),
+        Some(_) => return Err(Refusal::Claims("`jti` is no short text")),
+    };
+    for (path, wanted) in &settings.claims {
+        let value = value_at(&claims, path);
+        let good = match wanted {
+            Wanted::Present => value.is_some(),
+            Wanted::OneOf(values) => value.is_some_and(|value| is_one(value, values)),
+        };
+        if !good {
+            return Err(Refusal::Wanted(path.as_str().into()));
+        }
+    }
+    allows(&claims, issuer, settings)?;
+    let subscribed = settings.subscription.as_ref().map(|api| tier(&claims, api)).transpose()?;
+    let tier = subscribed.flatten().or_else(|| {
+        let claim = issuer.tier_claim.as_deref()?;
+        value_at(&claims, claim)?.as_str().map(Box::from)
+    });
+    Ok(Checked {
+        lines: lines(&claims, settings),
+        identity: Identity {
+            subject: subject(&claims, issuer),
+            scheme: IdentityScheme::Jwt,
+            claims: Some(Arc::new(claims)),
+            tier,
+        },
+        until,
+        id,
+    })
+}
+
+/// A time as RFC 7519 writes it: seconds, which may have a fraction.
+fn time(claims: &Claims, name: &str) -> Result<Option<u64>, Refusal> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(Value::Number(number)) => {
+            let whole = number.as_u64().or_else(|| {
+                let seconds = number.as_f64().filter(|seconds| seconds.is_finite())?;
+                // Before the epoch is over, whenever it was.
+                let seconds = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
+                Some(seconds.as_secs())
+            });
+            whole.map(Some).ok_or(Refusal::Claims("a time that is out of bounds"))
+        }
+        Some(_) => Err(Refusal::Claims("a time that is no number")),
+    }
+}
+
+/// Until when the token is good, if it is now.
+fn in_time(claims: &Claims, leeway: u64, now: u64) -> Result<Option<u64>, Refusal> {
+    let until = time(claims, "exp")?.map(|ends| ends.saturating_add(leeway));
+    if until.is_some_and(|until| until <= now) {
+        return Err(Refusal::Expired);
+    }
+    if time(claims, "nbf")?.is_some_and(|begins| begins > now.saturating_add(leeway)) {
+        return Err(Refusal::NotYet);
+    }
+    Ok(until)
+}
+
+/// Whether `aud`, a text or a list of them, names one of these; nothing wanted is always there.
+fn names_one(audience: Option<&Value>, wanted: &[String]) -> bool {
+    wanted.is_empty() || audience.is_some_and(|audience| is_one(audience, wanted))
+}
+
+/// Whether a value, or one item of a list, is one of these texts.
+fn is_one(value: &Value, wanted: &[String]) -> bool {
+    let is = |value: &Value| match value {
+        Value::String(text) => wanted.contains(text),
+        Value::Bool(_) | Value::Number(_) => wanted.contains(&value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    };
+    let items = value.as_array();
+    items.map_or_else(|| is(value), |items| items.iter().any(is))
+}
+
+/// The claim of that name, else the member at that path: `address.city`. Names of claims may have dots themselves.
+pub(crate) fn value_at<'c>(claims: &'c Claims, path: &str) -> Option<&'c Value> {
+    if let Some(value) = claims.get(path) {
+        return Some(value);
+    }
+    let (first, rest) = path.split_once('.')?;
+    value_at(claims.get(first)?.as_object()?, rest)
+}
+
+fn allows(claims: &Claims, issuer: &Issuer, settings: &Settings) -> Result<(), Refusal> {
+    let Settings { scopes_any, scopes_all, .. } = settings;
+    if scopes_any.is_empty() && scopes_all.is_empty() {
+        return Ok(());
+    }
+    let stated = issuer.scope_claims.iter().find_map(|name| value_at(claims, name));
+    let has = |scope: &String| match stated {
+        Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
+        Some(Value::Array(items)) => items.iter().any(|item| item == scope.as_str()),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+    };
+    let any = scopes_any.is_empty() || scopes_any.iter().any(has);
+    if any && scopes_all.iter().all(has) { Ok(()) } else { Err(Refusal::Scope) }
+}
+
+/// The plan of the token's subscription to the API.
+fn tier(claims: &Claims, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
+    let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
+    let text = |one: &Value, name: &str| {
+        one.get(name).and_then(Value::as_str).unwrap_or_default().trim_matches('/').to_owned()
+    };
+    let is = |one: &Value, name: &str, wanted: &Option<String>| {
+        wanted.as_ref().is_none_or(|wanted| text(one, name) == wanted.trim_matches('/'))
+    };
+    let found = subscribed.into_iter().flatten().find(|one| {
+        is(one, "name", &api.name)
+            && is(one, "context", &api.context)
+            && is(one, "version", &api.version)
+    });
+    let found = found.ok_or(Refusal::Subscription)?;
+    let tier = found.get("subscriptionTier").and_then(Value::as_str);
+    Ok(tier.map(Into::into))
+}
+
+/// Who the token is about; the application where it is about nobody.
+fn subject(claims: &Claims, issuer: &Issuer) -> Box<str> {
+    let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
+    let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
+    found.unwrap_or_default().into()
+}
+
+/// Claims as header lines. What cannot be written in one line is left out.
+fn lines(claims: &Claims, settings: &Settings) -> Vec<(String, String)> {
+    let line = |(name, path): &(String, String)| {
+        let value = text(value_at(claims, path)?)?;
+        let good = http1::is_header_value(value.as_bytes())
+            && value.len() <= LINE_BYTES_MAX
+            && value.trim() == value;
+        good.then(|| (name.clone(), value))
+    };
+    settings.claims_to_headers.iter().filter_map(line).collect()
+}
+
+/// A text as it is, a list of texts with commas, anything else as JSON.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            Some(texts.map_or_else(|| value.to_string(), |texts| texts.join(",")))
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => Some(value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jwt::Keys;
+    use serde_json::json;
+    use std::time::Duration;
+
+    const NOW: u64 = 1_000_000;
+
+    fn issuer() -> Issuer {
+        Issuer {
+            issuer: Some("i".to_owned()),
+            keys: Keys::Nowhere,
+            introspection: None,
+            audiences: Vec::new(),
+            leeway: Duration::from_secs(5),
+            expiry_required: true,
+            subject_claim: "sub".to_owned(),
+            scope_claims: vec!["scope".to_owned(), "scp".to_owned()],
+            consumer_claim: "azp".to_owned(),
+            tier_claim: Some("plan".to_owned()),
+        }
+    }
+
+    fn checked(claims: Value, settings: &Settings) -> Result<Checked, Refusal> {
+        let Value::Object(mut claims) = claims else { panic!("no object") };
+        claims.entry("exp").or_insert_with(|| (NOW + 60).into());
+        check(claims, &issuer(), settings, NOW)
+    }
+
+    #[test]
+    fn times_are_seconds_with_some_leeway() {
+        for (claims, said) in [
+            (json!({ "exp": NOW - 4 }), Ok(())),
+            (json!({ "exp": NOW - 5 }), Err(Refusal::Expired)),
+            (json!({ "exp": NOW as f64 + 0.5 }), Ok(())),
+            (json!({ "exp": -1 }), Err(Refusal::Expired)),
+            (json!({ "exp": 1e300 }), Err(Refusal::Claims("a time that is out of bounds"))),
+            (json!({ "exp": u64::MAX }), Ok(())),
+            (json!({ "exp": "1000060" }), Err(Refusal::Claims("a time that is no number"))),
+            (json!({ "exp": null }), Err(Refusal::Claims("a time that is no number"))),
+            (json!({ "nbf": NOW + 5 }), Ok(())),
+            (json!({ "nbf": NOW + 6 }), Err(Refusal::NotYet)),
+        ] {
+            let got = checked(claims.clone(), &Settings::default()).map(|_| ());
+            assert_eq!(got, said, "{claims}");
+        }
+        let without = check(Claims::new(), &issuer(), &Settings::default(), NOW);
+        assert!(matches!(without, Err(Refusal::Claims(_))));
+    }
+
+    #[test]
+    fn audiences_and_scopes_are_texts_or_lists() {
+        let list = |items: &[&str]| items.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let settings = Settings {
+            audiences: list(&["a", "b"]),
+            scopes_any: list(&["r", "w"]),
+            scopes_all: list(&["x"]),
+            ..Settings::default()
+        };
+        for (claims, said) in [
+            (json!({ "aud": "a", "scope": "r x" }), Ok(())),
+            (json!({ "aud": ["z", "b"], "scope": ["w", "x"] }), Ok(())),
+            (json!({ "aud": "a", "scp": "x w" }), Ok(())),
+            (json!({ "aud": "ab", "scope": "r x" }), Err(Refusal::Audience)),
+            (json!({ "scope": "r x" }), Err(Refusal::Audience)),
+            (json!({ "aud": { "a": 1 }, "scope": "r x" }), Err(Refusal::Audience)),
+            (json!({ "aud": "a" }), Err(Refusal::Scope)),
+            (json!({ "aud": "a", "scope": "r" }), Err(Refusal::Scope)),
+            (json!({ "aud": "a", "scope": "x" }), Err(Refusal::Scope)),
+            (json!({ "aud": "a", "scope": "rx x" }), Err(Refusal::Scope)),
+            (json!({ "aud": "a", "scope": "", "scp": "r x" }), Err(Refusal::Scope)),
+        ] {
+            assert_eq!(checked(claims.clone(), &settings).map(|_| ()), said, "{claims}");
+        }
+    }
+
+    #[test]
+    fn claims_become_lines_only_where_they_can_be_written() {
+        let to = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+        let settings = Settings {
+            claims_to_headers: vec![
+                to("x-user", "sub"),
+                to("x-city", "address.city"),
+                to("x-url", "http://wso2.org/claims/role"),
+                to("x-list", "list"),
+                to("x-age", "age"),
+                to("x-bad", "bad"),
+                to("x-none", "none"),
+            ],
+            ..Settings::default()
+        };
+        let claims = json!({
+            "sub": "alice", "address": { "city": "Ulm" }, "http://wso2.org/claims/role": "admin",
+            "list": ["a", "b"], "age": 7, "bad": "a\r\nx-evil: 1",
+        });
+        let lines = checked(claims, &settings).unwrap_or_else(|r| panic!("{r:?}")).lines;
+        let lines: Vec<String> = lines.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+        assert_eq!(
+            lines,
+            ["x-user: alice", "x-city: Ulm", "x-url: admin", "x-list: a,b", "x-age: 7"]
+        );
+    }
+
+    #[test]
+    fn a_subscription_names_the_api_and_gives_the_plan() {
+        let api = |context: &str| Settings {
+            subscription: Some(Subscription {
+                name: Some("orders".to_owned()),
+                context: Some(context.to_owned()),
+                version: None,
+            }),
+            ..Settings::default()
+        };
+        let claims = json!({ "plan": "Bronze", "sub": "a", "subscribedAPIs": [
+            { "name": "other", "context": "/orders/1", "subscriptionTier": "Silver" },
+            { "name": "orders", "context": "orders/1", "version": "1", "subscriptionTier": "Gold" },
+        ]});
+        let tier = |settings: &Settings| {
+            checked(claims.clone(), settings).map(|checked| checked.identity.tier)
+        };
+        assert_eq!(tier(&api("/orders/1")), Ok(Some("Gold".into())));
+        assert_eq!(tier(&api("/orders/2")), Err(Refusal::Subscription));
+        assert_eq!(tier(&Settings::default()), Ok(Some("Bronze".into())));
+        let nobody = checked(json!({ "subscribedAPIs": "orders" }), &api("/orders/1"));
+        assert!(matches!(nobody, Err(Refusal::Subscription)));
+    }
+}

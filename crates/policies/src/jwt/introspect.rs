@@ -1,0 +1,107 @@
+//! Asking an issuer about a token (RFC 7662).
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::Kind;
+use kit::clock;
+use message::{Body, Protocol, Request, RequestHead};
+use policy::{Caller, Claims, Fetch};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::refusal::Refusal;
+
+/// A larger answer is none.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// No token that only its issuer can read is longer.
+const TOKEN_BYTES_MAX: usize = 4096;
+
+/// How an issuer is asked.
+pub struct Introspection {
+    outlet: Arc<dyn Fetch>,
+    path: String,
+    /// The value of `Authorization`.
+    credentials: Option<String>,
+    timeout: Duration,
+    cache: Duration,
+}
+
+impl Introspection {
+    /// `client` is an id and its secret.
+    pub fn new(
+        outlet: Arc<dyn Fetch>,
+        path: String,
+        client: Option<(&str, &str)>,
+        timeout: Duration,
+        cache: Duration,
+    ) -> Introspection {
+        // RFC 6749, 2.3.1: both are encoded as form values first.
+        let credentials = client.map(|(id, secret)| {
+            format!("Basic {}", STANDARD.encode(format!("{}:{}", form(id), form(secret))))
+        });
+        Introspection { outlet, path, credentials, timeout, cache }
+    }
+
+    /// What the issuer says of the token, and until when that is believed.
+    pub(crate) async fn ask(
+        &self,
+        caller: &Rc<Caller>,
+        token: &[u8],
+    ) -> Result<(Claims, u64), Refusal> {
+        let answer = timeout(self.timeout, self.fetch(caller, token)).await;
+        let answer = answer.unwrap_or_else(|_| Err("it took too long".into()));
+        let claims = answer.map_err(Refusal::Unavailable)?;
+        if claims.get("active") != Some(&Value::Bool(true)) {
+            return Err(Refusal::Inactive);
+        }
+        Ok((claims, clock::wall().saturating_add(self.cache).as_secs()))
+    }
+
+    async fn fetch(&self, caller: &Rc<Caller>, token: &[u8]) -> Result<Claims, Box<str>> {
+        let mut head = RequestHead::new(Protocol::Http11, b"POST", self.path.as_bytes());
+        head.headers.add_known("Accept", b"application/json");
+        head.headers.add_known("Content-Type", b"application/x-www-form-urlencoded");
+        if let Some(credentials) = &self.credentials {
+            head.headers.add_known("Authorization", credentials.as_bytes());
+        }
+        let token = std::str::from_utf8(token).map_err(|_| "the token is no text")?;
+        let body = format!("token={}&token_type_hint=access_token", form(token));
+        let request = Request { head, body: Body::whole(body.into()) };
+        let reply = self.outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
+        if reply.head.status != 200 {
+            return Err(format!("it answered {}", reply.head.status).into());
+        }
+        let body = reply.body.gather(ANSWER_BYTES_MAX, Kind::ReplyTooLarge).await;
+        let body = body.map_err(|fault| fault.cause)?;
+        jose::object(&body).ok_or_else(|| "its answer is no JSON object".into())
+    }
+}
+
+/// Whether a text can be a token at all (RFC 6750, 2.1).
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+    !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && text.iter().all(good)
+}
+
+/// Percent-encodes everything but what every reader takes as it is.
+fn form(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+impl fmt::Debug for Introspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Introspection").field("path", &self.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+//! Who signs tokens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jose::{KeySet, Token};
+
+use super::introspect::Introspection;
+use super::published::Published;
+use super::refusal::Refusal;
+
+/// Who signs tokens, and how its tokens are read.
+#[derive(Debug)]
+pub struct Issuer {
+    /// What `iss` has to say. Without it only introspection finds the issuer's tokens.
+    pub issuer: Option<String>,
+    pub keys: Keys,
+    pub introspection: Option<Introspection>,
+    /// One of these has to be named by `aud`; any may where there are none.
+    pub audiences: Vec<String>,
+    pub leeway: Duration,
+    pub expiry_required: bool,
+    pub subject_claim: String,
+    pub scope_claims: Vec<String>,
+    pub consumer_claim: String,
+    pub tier_claim: Option<String>,
+}
+
+/// Where an issuer's keys are.
+#[derive(Debug)]
+pub enum Keys {
+    /// It has none, and is asked about each token.
+    Nowhere,
+    /// In files.
+    Fixed(KeySet),
+    /// Where it publishes them.
+    Published(Arc<Published>),
+}
+
+impl Keys {
+    /// Verifies with the keys that are there, and gives their generation.
+    pub(crate) fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
+        match self {
+            Keys::Nowhere => Err(Refusal::KeyUnknown),
+            Keys::Fixed(keys) => Ok(keys.verify(token).map(|()| 0)?),
+            Keys::Published(published) => published.known().verify(token),
+        }
+    }
+
+    /// A number that changes with the keys.
+    pub(crate) fn generation(&self) -> u64 {
+        match self {
+            Keys::Nowhere | Keys::Fixed(_) => 0,
+            Keys::Published(published) => published.generation(),
+        }
+    }
+
+    pub(crate) fn published(&self) -> Option<&Published> {
+        match self {
+            Keys::Nowhere | Keys::Fixed(_) => None,
+            Keys::Published(published) => Some(published),
+        }
+    }
+}

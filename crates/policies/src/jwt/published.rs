@@ -1,0 +1,313 @@
+//! Keys that an issuer publishes: read beside the requests, kept while the issuer is away, and read anew as soon as a token
+//! names one that is not among them.
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fault::Kind;
+use jose::{KeySet, Token};
+use kit::LocalBoxFuture;
+use kit::clock;
+use message::{Body, Protocol, Request, RequestHead};
+use policy::{Background, Caller, Fetch};
+use telemetry::IssuerMetrics;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::refusal::Refusal;
+
+/// A larger key set is none: [`jose::KEYS_MAX`] keys with their certificates have half of this.
+pub const KEYS_BYTES_MAX: usize = 512 * 1024;
+
+/// The shortest time between two times of reading. Whoever makes up names of keys can cause no more than this.
+const APART: Duration = Duration::from_secs(1);
+/// How long an issuer that fails is left alone at first, and at most.
+const AWAY_MIN: Duration = Duration::from_secs(1);
+const AWAY_MAX: Duration = Duration::from_secs(30);
+/// How long one round of work looks for something to do. Work that nobody holds any more ends with its round.
+const ROUND: Duration = Duration::from_millis(500);
+/// How many requests may wait for newer keys at once, for one issuer. More are refused at once.
+const WAITING_MAX: usize = 1024;
+
+/// Where to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// The path of the key set.
+    Keys(String),
+    /// The path of the issuer's configuration, which names the key set (OpenID Connect Discovery 1.0, 4); the issuer's name, which it
+    /// has to state; and scheme and host as they may be written, which the key set has to be on.
+    Discovery { path: String, issuer: String, origins: Vec<String> },
+}
+
+/// An issuer's published keys.
+pub struct Published {
+    /// The issuer's name in the configuration, for the log.
+    name: String,
+    outlet: Arc<dyn Fetch>,
+    location: Location,
+    refresh: Duration,
+    timeout: Duration,
+    metrics: Arc<IssuerMetrics>,
+    known: watch::Sender<Known>,
+    generation: AtomicU64,
+    /// How many times reading was begun.
+    begun: AtomicU64,
+    wanted: Notify,
+    waiting: AtomicUsize,
+}
+
+/// What is known of the keys.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    keys: Option<Arc<KeySet>>,
+    generation: u64,
+    /// A digest of the text they were read from.
+    text: u64,
+    /// How many times reading has ended, and whether the last one failed.
+    ended: u64,
+    failed: u32,
+    /// When it is to be read next.
+    due: Option<clock::Instant>,
+}
+
+impl Known {
+    /// Verifies, and gives the generation of the keys.
+    pub(crate) fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
+        let keys = self.keys.as_ref().ok_or(Refusal::NoKeys)?;
+        Ok(keys.verify(token).map(|()| self.generation)?)
+    }
+}
+
+impl Published {
+    pub fn new(
+        name: &str,
+        outlet: Arc<dyn Fetch>,
+        location: Location,
+        refresh: Duration,
+        timeout: Duration,
+        metrics: Arc<IssuerMetrics>,
+    ) -> Published {
+        Published {
+            name: name.to_owned(),
+            outlet,
+            location,
+            refresh,
+            timeout,
+            metrics,
+            known: watch::Sender::default(),
+            generation: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            wanted: Notify::new(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn known(&self) -> Known {
+        self.known.borrow().clone()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits for keys that were read after this was called; all who wait share one reading.
+    pub(crate) async fn newer(&self) -> Result<Known, Refusal> {
+        let Some(_waiting) = Waiting::among(&self.waiting) else {
+            return Err(Refusal::KeyUnknown);
+        };
+        let mut seen = self.known.subscribe();
+        let begun = self.begun.load(Ordering::Acquire);
+        let (first, ended) = {
+            let known = seen.borrow();
+            (known.keys.is_none(), known.ended)
+        };
+        // What is being read now may be what was there before; with no key at all anything is news.
+        let wanted = if first && begun > ended { begun } else { begun + 1 };
+        self.wanted.notify_one();
+        let patience = self.timeout + APART + ROUND;
+        let read = timeout(patience, seen.wait_for(|known| known.ended >= wanted)).await;
+        match read {
+            Ok(Ok(known)) => Ok(known.clone()),
+            Ok(Err(_)) | Err(_) if first => {
+                Err(Refusal::Unavailable("its keys took too long".into()))
+            }
+            Ok(Err(_)) | Err(_) => Err(Refusal::KeyUnknown),
+        }
+    }
+
+    async fn read(&self, caller: &Rc<Caller>) {
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        let read = timeout(self.timeout, self.fetch(caller)).await;
+        let read = read.unwrap_or_else(|_| Err("it took too long".into()));
+        let now = clock::now();
+        match read {
+            Ok((keys, text)) => self.learn(keys, text, now),
+            Err(why) => self.fail(&why, now),
+        }
+    }
+
+    fn learn(&self, keys: KeySet, text: u64, now: clock::Instant) {
+        self.metrics.read(keys.len());
+        let before = self.known();
+        let news = before.keys.is_none() || before.text != text;
+        if before.failed > 0 || news {
+            tracing::info!(issuer = self.name, keys = keys.len(), "the issuer's keys were read");
+        }
+        self.known.send_modify(|known| {
+            if news {
+                known.keys = Some(Arc::new(keys));
+                known.generation += 1;
+                known.text = text;
+            }
+            known.failed = 0;
+            known.ended += 1;
+            known.due = now.checked_add(self.refresh);
+            self.generation.store(known.generation, Ordering::Release);
+        });
+    }
+
+    fn fail(&self, why: &str, now: clock::Instant) {
+        self.metrics.failed();
+        let before = self.known();
+        // The first time and now and then after it: an outage is told, and does not fill the log.
+        if before.failed.is_power_of_two() || before.failed == 0 {
+            let serving = before.keys.as_ref().map_or(0, |keys| keys.len());
+            tracing::warn!(
+                issuer = self.name,
+                keys = serving,
+                "the issuer's keys cannot be read, the last good ones serve: {why}"
+            );
+        }
+        self.known.send_modify(|known| {
+            known.failed = known.failed.saturating_add(1);
+            known.ended += 1;
+            let doubled = AWAY_MIN.saturating_mul(1 << (known.failed - 1).min(5));
+            known.due = now.checked_add(doubled.min(AWAY_MAX));
+        });
+    }
+
+    async fn fetch(&self, caller: &Rc<Caller>) -> Result<(KeySet, u64), Box<str>> {
+        let path = match &self.location {
+            Location::Keys(path) => path.clone(),
+            Location::Discovery { path, issuer, origins } => {
+                let text = self.get(caller, path).await?;
+                discovered(&text, issuer, origins)?
+            }
+        };
+        let text = self.get(caller, &path).await?;
+        let (keys, left) = KeySet::from_json(&text).ok_or("it is no key set")?;
+        let keys = keys.without_secrets();
+        for (id, why) in left {
+            tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}");
+        }
+        if keys.is_empty() {
+            return Err("it has no key that verifies tokens".into());
+        }
+        Ok((keys, digest(&text)))
+    }
+
+    async fn get(&self, caller: &Rc<Caller>, path: &str) -> Result<Vec<u8>, Box<str>> {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
+        head.headers.add_known("Accept", b"application/json");
+        let request = Request { head, body: Body::Empty };
+        let reply = self.outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
+        if reply.head.status != 200 {
+            return Err(format!("{path} answered {}", reply.head.status).into());
+        }
+        let body = reply.body.gather(KEYS_BYTES_MAX, Kind::ReplyTooLarge).await;
+        Ok(body.map_err(|fault| fault.cause)?.to_vec())
+    }
+}
+
+/// The path of the key set that a provider's configuration names.
+fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, Box<str>> {
+    let document = jose::object(text).ok_or("the issuer's configuration is no JSON object")?;
+    let text = |name| document.get(name).and_then(serde_json::Value::as_str);
+    if text("issuer") != Some(issuer) {
+        return Err("the issuer's configuration names another issuer".into());
+    }
+    let location = text("jwks_uri").ok_or("the issuer's configuration names no `jwks_uri`")?;
+    let mut paths = origins.iter().filter_map(|origin| location.strip_prefix(origin.as_str()));
+    match paths.find(|path| path.starts_with('/')) {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            Err(format!("`jwks_uri` is on another host ({location}); write it as `jwks`").into())
+        }
+    }
+}
+
+/// Only tells whether the text is another one.
+fn digest(text: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
+impl Background for Published {
+    fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
+        Box::pin(async move {
+            let due = self.known.borrow().due;
+            let pause = due.map(|due| due.saturating_duration_since(clock::now()));
+            let pause = pause.unwrap_or_default();
+            if pause > Duration::ZERO {
+                let wanted = timeout(pause.min(ROUND), self.wanted.notified()).await;
+                if wanted.is_err() && pause > ROUND {
+                    return Duration::ZERO;
+                }
+            }
+            self.read(caller).await;
+            APART
+        })
+    }
+}
+
+/// A place among those who wait.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn among(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let place = Waiting(count);
+        (count.fetch_add(1, Ordering::AcqRel) < WAITING_MAX).then_some(place)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Published").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_leads_to_keys_of_the_same_host_only() {
+        let document = |issuer: &str, keys: &str| {
+            format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#).into_bytes()
+        };
+        let origins = ["https://a".to_owned(), "https://a:443".to_owned()];
+        let found = |text: &[u8]| discovered(text, "https://a", &origins);
+        assert_eq!(found(&document("https://a", "https://a:443/k?x")), Ok("/k?x".to_owned()));
+        assert_eq!(found(&document("https://a", "https://a/k")), Ok("/k".to_owned()));
+        for (issuer, keys) in [
+            ("https://b", "https://a:443/k"),
+            ("https://a", "https://b/k"),
+            ("https://a", "https://a:4430/k"),
+            ("https://a", "https://a:443@b/k"),
+            ("https://a", "http://a:443/k"),
+        ] {
+            assert!(found(&document(issuer, keys)).is_err(), "{issuer} {keys}");
+        }
+    }
+}

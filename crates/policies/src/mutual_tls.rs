@@ -1,0 +1,197 @@
+//! `mutual_tls`: who asks is shown by a client certificate, which the listener or a trusted proxy has checked.
+
+mod certificate;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::{Fault, Kind};
+use message::RequestHead;
+use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+
+use crate::credentials::unhex;
+use crate::jwt::next_number;
+use crate::memory::Memory;
+
+use certificate::Certificate;
+
+/// Which certificates are taken. One on any list is; where all are empty, any that was checked.
+#[derive(Debug, Clone, Default)]
+pub struct Trusted {
+    pub subjects: Vec<String>,
+    pub names: Vec<String>,
+    pub fingerprints: Vec<[u8; 32]>,
+    /// Where a trusted proxy passes the certificate on.
+    pub header: Option<String>,
+    pub optional: bool,
+}
+
+/// No certificate is longer, in whatever form.
+const CERTIFICATE_BYTES_MAX: usize = 32 * 1024;
+/// What a worker remembers of certificates: a client has one for all its connections.
+const REMEMBERED_MAX: usize = 4096;
+const REMEMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+thread_local! {
+    static KNOWN: RefCell<Memory<Option<Arc<Identity>>>> =
+        RefCell::new(Memory::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
+}
+
+struct OnCertificate {
+    number: u64,
+    trusted: Trusted,
+}
+
+/// The policy that takes these.
+pub fn policy(trusted: Trusted) -> Policy {
+    let step = OnCertificate { number: next_number(), trusted };
+    Policy { name: "mutual_tls", request: Some(Step::Head(Box::new(step))), response: None }
+}
+
+/// Reads a fingerprint as people write it.
+pub fn fingerprint(text: &str) -> Option<[u8; 32]> {
+    let hex: String = text.chars().filter(|c| *c != ':').collect();
+    unhex(&hex)?.try_into().ok()
+}
+
+impl OnHead<RequestHead> for OnCertificate {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let passed_on = self.passed_on(ex, head);
+        if let Some(name) = &self.trusted.header {
+            head.headers.remove(name);
+        }
+        let shown = match passed_on? {
+            Some(der) => Some(Arc::from(der)),
+            None => ex.caller.certificate.clone(),
+        };
+        let identity = match shown {
+            Some(der) => self.identity(&der),
+            None if self.trusted.optional => return Ok(Onward::Next),
+            None => {
+                let why = "mutual_tls: no client certificate";
+                return Err(Fault::new(Kind::CredentialMissing, why).with_code(900_902));
+            }
+        };
+        let refused = || {
+            let why = "mutual_tls: the certificate is on no list";
+            Fault::new(Kind::Unauthenticated, why).with_code(900_901)
+        };
+        ex.identity = Some(identity.ok_or_else(refused)?);
+        Ok(Onward::Next)
+    }
+}
+
+impl OnCertificate {
+    /// The certificate that a trusted proxy tells of. Nobody else is believed.
+    fn passed_on(&self, ex: &Exchange, head: &RequestHead) -> Result<Option<Vec<u8>>, Fault> {
+        let Some(name) = self.trusted.header.as_deref().filter(|_| ex.peer_trusted) else {
+            return Ok(None);
+        };
+        let malformed = |why: &str| {
+            Fault::new(Kind::Unauthenticated, format!("mutual_tls: {why}")).with_code(900_901)
+        };
+        let mut values = head.headers.get_all(name);
+        let Some(value) = values.next().filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        if values.next().is_some() {
+            return Err(malformed("more than one certificate passed on"));
+        }
+        der(value).map(Some).ok_or_else(|| malformed("what was passed on is no certificate"))
+    }
+
+    /// Whose a certificate is, if it is taken.
+    fn identity(&self, der: &[u8]) -> Option<Arc<Identity>> {
+        let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, der).cloned());
+        if let Some(known) = known {
+            return known;
+        }
+        let found = Certificate::read(der).filter(|certificate| self.takes(certificate));
+        let identity = found.map(|certificate| Arc::new(certificate.identity()));
+        KNOWN.with_borrow_mut(|memory| memory.put(self.number, der, identity.clone(), 256));
+        identity
+    }
+
+    fn takes(&self, certificate: &Certificate) -> bool {
+        let Trusted { subjects, names, fingerprints, .. } = &self.trusted;
+        (subjects.is_empty() && names.is_empty() && fingerprints.is_empty())
+            || certificate.subject.as_ref().is_some_and(|subject| subjects.contains(subject))
+            || certificate.names.iter().any(|name| names.contains(name))
+            || fingerprints.contains(&certificate.fingerprint)
+    }
+}
+
+impl Certificate {
+    fn identity(self) -> Identity {
+        let Certificate { subject, names, fingerprint } = self;
+        let hex = || fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        let subject = subject.or_else(|| names.into_iter().next()).unwrap_or_else(hex);
+        Identity {
+            subject: subject.into(),
+            scheme: IdentityScheme::MutualTls,
+            claims: None,
+            tier: None,
+        }
+    }
+}
+
+/// DER from what proxies send: PEM with its lines joined or percent-encoded (nginx, Envoy, HAProxy), or base64 alone; RFC 9440 puts
+/// colons around that.
+fn der(value: &[u8]) -> Option<Vec<u8>> {
+    if value.len() > CERTIFICATE_BYTES_MAX {
+        return None;
+    }
+    let text = percent_decoded(std::str::from_utf8(value).ok()?)?;
+    let text = text.trim().trim_matches(':').trim_matches('"');
+    let inner = text.strip_prefix("-----BEGIN CERTIFICATE-----");
+    let inner = inner.map_or(text, |rest| rest.split("-----END").next().unwrap_or_default());
+    let base64: String = inner.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next()?.to_owned();
+    for piece in pieces {
+        let (hex, rest) = piece.split_at_checked(2)?;
+        let byte = unhex(hex)?;
+        out.push(char::from(*byte.first().filter(|byte| byte.is_ascii())?));
+        out.push_str(rest);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_read_in_the_forms_proxies_send() {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let (pem, bytes) = (made.cert.pem(), made.cert.der().to_vec());
+        let base64 = STANDARD.encode(&bytes);
+        let encoded = pem.replace('\n', "%0A").replace(' ', "%20").replace('+', "%2B");
+        for form in [pem.replace('\n', " "), encoded, base64.clone(), format!(":{base64}:")] {
+            assert_eq!(der(form.as_bytes()).as_deref(), Some(&bytes[..]), "{form:.60}");
+        }
+        for bad in ["%", "%zz", "-----BEGIN", "é", ""] {
+            assert_eq!(der(bad.as_bytes()), None, "{bad}");
+        }
+        let certificate = Certificate::read(&bytes).unwrap();
+        assert_eq!(certificate.names, ["a.test"]);
+        assert_eq!(certificate.subject.as_deref(), Some("rcgen self signed cert"));
+        for cut in 0..bytes.len() {
+            assert!(Certificate::read(&bytes[..cut]).is_none(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_are_read_as_people_write_them() {
+        let colons = vec!["AB"; 32].join(":");
+        assert_eq!(fingerprint(&colons), Some([0xab; 32]));
+        assert_eq!(fingerprint(&"ab".repeat(32)), Some([0xab; 32]));
+        assert_eq!(fingerprint("ab"), None);
+    }
+}

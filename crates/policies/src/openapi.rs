@@ -1,0 +1,65 @@
+//! `openapi`: holds requests and replies to what an OpenAPI document says.
+//!
+//! Owns the check of one exchange: which operation it is, its parameters, its bodies. The document is read elsewhere; what
+//! arrives here is its operations with their schemas compiled. It changes nothing of what passes.
+
+mod body;
+mod model;
+mod parameter;
+mod path;
+mod reply;
+mod request;
+mod schema;
+mod text;
+
+use std::sync::Arc;
+
+use message::RequestHead;
+use policy::{Policy, Step};
+
+pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
+pub use model::{RequestBody, Shape, Statuses, Style, Types};
+pub use schema::{Schema, Schemas};
+
+/// One `openapi`, as `compile` settles it.
+pub struct Settings {
+    /// What stands in front of the document's paths; without a slash at its end.
+    pub base_path: String,
+    pub paths: Vec<PathItem>,
+    pub request: bool,
+    pub response: bool,
+    /// Paths and methods that the document does not have are refused.
+    pub refuses: bool,
+    /// The client is told what is wrong, and where.
+    pub verbose: bool,
+    pub body_bytes_max: usize,
+}
+
+/// More than this many things wrong with one message are not told.
+const ERRORS_MAX: usize = 16;
+
+/// The policy for these settings.
+pub fn policy(settings: Settings) -> Policy {
+    let bodies = settings.request && settings.operations().any(|op| op.body.is_some());
+    let watches = settings.request || settings.response || settings.refuses;
+    let replies = settings.response;
+    let checks = Arc::new(request::Checks::new(settings));
+    Policy {
+        name: "openapi",
+        request: watches.then(|| request_step(&checks, bodies)),
+        response: replies.then(|| Step::Whole(Box::new(reply::Checks(checks.clone())))),
+    }
+}
+
+fn request_step(checks: &Arc<request::Checks>, bodies: bool) -> Step<RequestHead> {
+    match bodies {
+        true => Step::Whole(Box::new(request::Step(checks.clone()))),
+        false => Step::Head(Box::new(request::Step(checks.clone()))),
+    }
+}
+
+impl Settings {
+    fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.paths.iter().flat_map(|path| &path.operations)
+    }
+}

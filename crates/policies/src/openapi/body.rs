@@ -1,0 +1,72 @@
+//! A body: its content type, its reading, its schema.
+
+use message::Headers;
+use serde_json::Value as Json;
+
+use super::model::Content;
+use super::parameter;
+
+/// What a body came to.
+pub(super) enum Checked {
+    Good,
+    /// None of the described content types.
+    OtherType(String),
+    Wrong(Vec<String>),
+}
+
+/// Holds a body that is there to what is described. `shown`: whether what is wrong may quote it.
+pub(super) fn check(
+    content: &[Content],
+    headers: &Headers,
+    bytes: &[u8],
+    shown: bool,
+    max: usize,
+) -> Checked {
+    let media_type = media_type(headers);
+    let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
+    let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+    let Some((_, content)) = best else {
+        return Checked::OtherType(media_type);
+    };
+    let encoded = headers.get("content-encoding").is_some_and(|coding| coding != b"identity");
+    if encoded {
+        return Checked::OtherType("a compressed body".to_owned());
+    }
+    let Some(schema) = &content.schema else { return Checked::Good };
+    let value = match read(&media_type, content, bytes) {
+        Ok(Some(value)) => value,
+        Ok(None) => return Checked::Good,
+        Err(fault) => return Checked::Wrong(vec![fault]),
+    };
+    match schema.allows(&value) {
+        true => Checked::Good,
+        false => Checked::Wrong(schema.faults(&value, shown, max)),
+    }
+}
+
+/// The value a schema is for; none where the content type is none that can be read.
+fn read(media_type: &str, content: &Content, bytes: &[u8]) -> Result<Option<Json>, String> {
+    match () {
+        () if is_json(media_type) => serde_json::from_slice(bytes).map(Some).map_err(|error| {
+            format!("/: the body is no JSON: line {}, column {}", error.line(), error.column())
+        }),
+        () if media_type == "application/x-www-form-urlencoded" => {
+            Ok(Some(parameter::form(&content.form, bytes)))
+        }
+        () if media_type.starts_with("text/plain") => {
+            Ok(std::str::from_utf8(bytes).ok().map(|text| Json::String(text.to_owned())))
+        }
+        () => Ok(None),
+    }
+}
+
+/// In lower case, without its parameters.
+fn media_type(headers: &Headers) -> String {
+    let value = headers.get("content-type").unwrap_or_default();
+    let value = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()
+}
+
+fn is_json(media_type: &str) -> bool {
+    media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
+}

@@ -1,0 +1,173 @@
+//! Which path of the document a request is for.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::model::{PathItem, Piece};
+use super::text::decoded;
+
+/// Paths by what they are looked for with. A path without parameters wins over one with.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    literal: HashMap<Box<[u8]>, usize>,
+    /// By number of segments; the more literal first.
+    templates: HashMap<usize, Vec<usize>>,
+}
+
+/// Values of path parameters.
+pub(super) type Values<'a> = Vec<(&'a str, Cow<'a, str>)>;
+
+impl Paths {
+    pub(super) fn new(items: &[PathItem]) -> Paths {
+        let mut paths = Paths::default();
+        for (at, item) in items.iter().enumerate() {
+            match literal(item) {
+                Some(key) => drop(paths.literal.entry(key).or_insert(at)),
+                None => paths.templates.entry(item.segments.len()).or_default().push(at),
+            }
+        }
+        for templates in paths.templates.values_mut() {
+            // Where two differ first, the literal one goes first.
+            templates.sort_by_key(|at| {
+                let item = items.get(*at);
+                item.map(|i| i.segments.iter().map(|s| has_parameter(s)).collect::<Vec<_>>())
+            });
+        }
+        paths
+    }
+
+    /// The path's index and the values of its parameters.
+    pub(super) fn find<'a>(
+        &self,
+        items: &'a [PathItem],
+        path: &'a [u8],
+    ) -> Option<(usize, Values<'a>)> {
+        let rest = path.strip_prefix(b"/")?;
+        let known = plain(path).and_then(|path| self.literal.get(&*path));
+        if let Some(at) = known {
+            return Some((*at, Values::new()));
+        }
+        let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
+        let candidates = self.templates.get(&segments.len())?;
+        candidates.iter().find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
+    }
+}
+
+fn has_parameter(segment: &[Piece]) -> bool {
+    segment.iter().any(|piece| matches!(piece, Piece::Parameter(_)))
+}
+
+/// The path as a document would write it, where it has no parameter.
+fn literal(item: &PathItem) -> Option<Box<[u8]>> {
+    let mut path = Vec::new();
+    for segment in &item.segments {
+        path.push(b'/');
+        match segment.as_slice() {
+            [] => {}
+            [Piece::Literal(text)] => path.extend_from_slice(text.as_bytes()),
+            _ => return None,
+        }
+    }
+    Some(path.into())
+}
+
+/// A path without its percent escapes; none if an escaped slash would become one that divides.
+fn plain(path: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if !path.contains(&b'%') {
+        return Some(Cow::Borrowed(path));
+    }
+    let mut plain = Vec::with_capacity(path.len());
+    for segment in path.split(|b| *b == b'/').skip(1) {
+        let segment = decoded(segment, false);
+        plain.push(b'/');
+        plain.extend_from_slice(segment.as_bytes());
+        if segment.contains('/') {
+            return None;
+        }
+    }
+    Some(Cow::Owned(plain))
+}
+
+fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> {
+    let mut values = Values::new();
+    for (pieces, segment) in item.segments.iter().zip(segments) {
+        match pieces.as_slice() {
+            [Piece::Parameter(name)] if !segment.is_empty() => {
+                values.push((name, decoded(segment, false)));
+            }
+            pieces => in_segment(pieces, decoded(segment, false), &mut values)?,
+        }
+    }
+    Some(values)
+}
+
+/// A parameter takes what stands before the next literal piece.
+fn in_segment<'a>(pieces: &'a [Piece], text: Cow<'a, str>, values: &mut Values<'a>) -> Option<()> {
+    let mut rest = &*text;
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece {
+            Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
+            Piece::Parameter(name) => {
+                let end = match pieces.get(at + 1) {
+                    Some(Piece::Literal(next)) => rest.find(&**next)?,
+                    Some(Piece::Parameter(_)) | None => rest.len(),
+                };
+                let (value, after) = rest.split_at_checked(end).filter(|(v, _)| !v.is_empty())?;
+                values.push((name, Cow::Owned(value.to_owned())));
+                rest = after;
+            }
+        }
+    }
+    rest.is_empty().then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(template: &str) -> PathItem {
+        let piece = |text: &str| match text.strip_prefix('{') {
+            Some(name) => Piece::Parameter(name.trim_end_matches('}').into()),
+            None => Piece::Literal(text.into()),
+        };
+        let segments = template.trim_start_matches('/').split('/');
+        let pieces =
+            |s: &str| s.split('|').filter(|p| !p.is_empty()).map(piece).collect::<Vec<_>>();
+        PathItem { segments: segments.map(pieces).collect(), operations: Vec::new() }
+    }
+
+    #[test]
+    fn the_more_literal_path_wins() {
+        let templates = [
+            "/",
+            "/pets/{id}",
+            "/pets/mine",
+            "/{any}/mine",
+            "/files/{name}|.|{end}",
+            "/pets/{id}/x",
+        ];
+        let items: Vec<PathItem> = templates.iter().map(|t| item(t)).collect();
+        let paths = Paths::new(&items);
+        for (path, found) in [
+            ("/", Some((0, vec![]))),
+            ("/pets/1", Some((1, vec![("id", "1")]))),
+            ("/pets/a%2Fb", Some((1, vec![("id", "a/b")]))),
+            ("/pets/mine", Some((2, vec![]))),
+            ("/p%65ts/mine", Some((2, vec![]))),
+            ("/dogs/mine", Some((3, vec![("any", "dogs")]))),
+            ("/files/a.b.c", Some((4, vec![("name", "a"), ("end", "b.c")]))),
+            ("/files/a", None),
+            ("/pets/", None),
+            ("/pets", None),
+            ("/pets/1/x", Some((5, vec![("id", "1")]))),
+            ("/pets/1/y", None),
+        ] {
+            let at = paths.find(&items, path.as_bytes());
+            let at = at.map(|(at, values)| (at, values));
+            let expected = found.map(|(at, values): (usize, Vec<(&str, &str)>)| {
+                (at, values.into_iter().map(|(n, v)| (n, Cow::Borrowed(v))).collect::<Values<'_>>())
+            });
+            assert_eq!(at, expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The reply's side.
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use message::{Gathered, ReplyHead};
+use policy::{Exchange, Flow, OnWhole, Onward};
+
+use super::body::{self, Checked};
+use super::model::Operation;
+use super::{ERRORS_MAX, parameter, request};
+
+/// The response step.
+pub(super) struct Checks(pub(super) Arc<request::Checks>);
+
+impl OnWhole<ReplyHead> for Checks {
+    fn bytes_max(&self) -> usize {
+        self.0.settings.body_bytes_max
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut ReplyHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        let flow = match self.operation(ex) {
+            Some(operation) => self.check(operation, ex, head, body),
+            None => Ok(Onward::Next),
+        };
+        Box::pin(std::future::ready(flow))
+    }
+}
+
+impl Checks {
+    /// The operation that the request's side noted.
+    fn operation(&self, ex: &Exchange) -> Option<&Operation> {
+        let noted = ex.notes.as_ref()?.operations.iter();
+        let (_, at) = noted.copied().find(|(key, _)| *key == self.0.key())?;
+        self.0.operation(at)
+    }
+
+    fn check(
+        &self,
+        operation: &Operation,
+        ex: &Exchange,
+        head: &ReplyHead,
+        body: &Gathered,
+    ) -> Flow {
+        // What the gateway itself says is not the service's to answer for.
+        if ex.fault.is_some() {
+            return Ok(Onward::Next);
+        }
+        let described =
+            operation.replies.iter().map(|reply| (reply.statuses.fits(head.status), reply));
+        let best = described.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+        // A status that is not described has no schema to break.
+        let Some((_, reply)) = best else { return Ok(Onward::Next) };
+        let max = if self.0.settings.verbose { ERRORS_MAX } else { 1 };
+        let mut faults = Vec::new();
+        for header in &reply.headers {
+            let found = parameter::header(header, &head.headers);
+            parameter::check(header, found, max, &mut faults);
+        }
+        if !body.bytes.is_empty() && !reply.content.is_empty() {
+            match body::check(&reply.content, &head.headers, &body.bytes, false, max) {
+                Checked::Good => {}
+                Checked::OtherType(other) => faults.push(format!(
+                    "/: the content type `{}` is not described",
+                    other.escape_debug()
+                )),
+                Checked::Wrong(wrong) => faults.extend(wrong),
+            }
+        }
+        let Some(first) = faults.first() else { return Ok(Onward::Next) };
+        let fault = Fault::new(Kind::ReplyInvalid, first.escape_debug().to_string());
+        Err(self.0.told(fault, faults))
+    }
+}

@@ -1,0 +1,82 @@
+//! JSON Schema, 2020-12: the one place that names the library.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jsonschema::{Draft, PatternOptions, Registry, Validator};
+use serde_json::{Value as Json, json};
+
+/// A `pattern` gives up here. Patterns are the operator's, texts are whoever's: without it one text could hold a worker
+/// for ever.
+const BACKTRACKS_MAX: usize = 10_000;
+
+/// The longest piece of a message that a client is shown.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Documents whose schemas refer to one another.
+pub struct Schemas {
+    registry: Registry<'static>,
+    formats: bool,
+}
+
+/// One schema, compiled. Cheap to clone.
+#[derive(Clone)]
+pub struct Schema(Arc<Validator>);
+
+impl Schemas {
+    /// Documents by their URI. `formats`: whether `format` is more than a comment.
+    pub fn new(
+        documents: impl IntoIterator<Item = (String, Json)>,
+        formats: bool,
+    ) -> Result<Schemas, String> {
+        let registry = Registry::new().draft(Draft::Draft202012);
+        let registry = registry.extend(documents).and_then(|registry| registry.prepare());
+        Ok(Schemas { registry: registry.map_err(|error| error.to_string())?, formats })
+    }
+
+    /// The schema at a URI with its fragment.
+    pub fn at(&self, uri: &str) -> Result<Schema, String> {
+        self.compile(&json!({ "$ref": uri }))
+    }
+
+    /// A schema in hand, which may refer to the documents.
+    pub fn compile(&self, schema: &Json) -> Result<Schema, String> {
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
+        let built = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_registry(&self.registry)
+            .with_pattern_options(patterns)
+            .should_validate_formats(self.formats)
+            .build(schema);
+        built.map(|validator| Schema(Arc::new(validator))).map_err(|error| error.to_string())
+    }
+}
+
+impl Schema {
+    pub fn allows(&self, value: &Json) -> bool {
+        self.0.is_valid(value)
+    }
+
+    /// What is wrong with a value, each with its JSON pointer: at most so many. Values are named only where `shown`.
+    pub fn faults(&self, value: &Json, shown: bool, max: usize) -> Vec<String> {
+        let errors = self.0.iter_errors(value).take(max);
+        let told = errors.map(|error| {
+            let message = match shown {
+                true => error.to_string(),
+                false => error.masked().to_string(),
+            };
+            let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+            match error.instance_path().as_str() {
+                "" => format!("/: {message}"),
+                pointer => format!("{pointer}: {message}"),
+            }
+        });
+        told.collect()
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Schema")
+    }
+}

@@ -1,0 +1,107 @@
+//! Texts of requests: percent escapes, pairs, and what a text means.
+
+use std::borrow::Cow;
+
+use serde_json::{Number, Value as Json};
+
+use super::model::Types;
+
+/// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character.
+pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
+    let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
+    if bytes.iter().all(plain) {
+        return String::from_utf8_lossy(bytes);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        let escape = after.split_at_checked(2).filter(|_| byte == b'%');
+        let escaped = escape.and_then(|(digits, after)| Some((hex(digits)?, after)));
+        rest = match escaped {
+            Some((byte, after)) => {
+                out.push(byte);
+                after
+            }
+            None => {
+                out.push(if plus_is_blank && byte == b'+' { b' ' } else { byte });
+                after
+            }
+        };
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn hex(digits: &[u8]) -> Option<u8> {
+    let text = std::str::from_utf8(digits).ok()?;
+    text.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u8::from_str_radix(text, 16).ok())?
+}
+
+/// The pairs of a query or a form, names decoded, values as they came.
+pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
+    encoded.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let at = pair.iter().position(|b| *b == b'=');
+        let (name, value) = match at {
+            Some(at) => (pair.get(..at), pair.get(at + 1..)),
+            None => (Some(pair), None),
+        };
+        (decoded(name.unwrap_or_default(), true), value.unwrap_or_default())
+    })
+}
+
+/// What a text means where these types are possible.
+pub(super) fn meant(text: &str, types: Types) -> Json {
+    match text {
+        "true" if types.boolean => Json::Bool(true),
+        "false" if types.boolean => Json::Bool(false),
+        "null" | "" if types.null => Json::Null,
+        _ => match number(text).filter(|_| types.number) {
+            Some(number) => Json::Number(number),
+            None => Json::String(text.to_owned()),
+        },
+    }
+}
+
+/// A number as JSON writes it, so that `0x1`, `1_000` and ` 1` stay texts.
+fn number(text: &str) -> Option<Number> {
+    let first = text.bytes().next()?;
+    (first == b'-' || first.is_ascii_digit()).then(|| serde_json::from_str(text).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_read_to_the_letter() {
+        for (text, plus, read) in [
+            ("a%20b+c", true, "a b c"),
+            ("a%20b+c", false, "a b+c"),
+            ("%C3%A4%2f", false, "\u{e4}/"),
+            ("%4", false, "%4"),
+            ("%+1%zz", false, "%+1%zz"),
+            ("%ff", false, "\u{fffd}"),
+        ] {
+            assert_eq!(decoded(text.as_bytes(), plus), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_means_only_what_it_may() {
+        let all = Types { number: true, boolean: true, null: true };
+        for (text, meaning) in [
+            ("1", json!(1)),
+            ("-1.5e3", json!(-1500.0)),
+            ("01", json!("01")),
+            ("+1", json!("+1")),
+            ("0x1", json!("0x1")),
+            ("NaN", json!("NaN")),
+            ("true", json!(true)),
+            ("True", json!("True")),
+            ("", json!(null)),
+        ] {
+            assert_eq!(meant(text, all), meaning, "{text}");
+            assert_eq!(meant(text, Types::default()), json!(text));
+        }
+    }
+}

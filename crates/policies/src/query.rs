@@ -1,0 +1,73 @@
+//! Parameters of a query, found and cut by name, everything else left byte for byte.
+
+use std::ops::Range;
+
+use message::RequestHead;
+
+/// Where the values of a parameter are, in order. Values are not decoded: what is looked for here has no character that needs
+/// it.
+pub(crate) fn values<'q>(
+    query: &'q [u8],
+    name: &'q str,
+) -> impl Iterator<Item = Range<usize>> + 'q {
+    let mut start = 0;
+    query.split(|byte| *byte == b'&').filter_map(move |pair| {
+        let at = start;
+        start += pair.len() + 1;
+        let length = name.len();
+        let named = pair.get(..length) == Some(name.as_bytes()) && pair.get(length) == Some(&b'=');
+        named.then(|| at + length + 1..at + pair.len())
+    })
+}
+
+/// Cuts a parameter out of the target, each time it occurs.
+pub(crate) fn remove(head: &mut RequestHead, name: &str) {
+    let Some(query) = head.query() else { return };
+    let is_it = |pair: &&[u8]| pair.split(|byte| *byte == b'=').next() == Some(name.as_bytes());
+    let kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(|pair| !is_it(pair)).collect();
+    let query = kept.join(&b'&');
+    let path = head.path().to_vec();
+    match query.is_empty() {
+        true => head.set_target(&[&path]),
+        false => head.set_target(&[&path, b"?", &query]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::Protocol;
+
+    #[test]
+    fn parameters_are_found_by_their_whole_name() {
+        for (query, found) in [
+            ("t=abc", &["abc"][..]),
+            ("a=1&t=abc&b=2", &["abc"]),
+            ("t=a&t=b", &["a", "b"]),
+            ("t=", &[""]),
+            ("t", &[]),
+            ("xt=a&tx=b", &[]),
+            ("a=t=1", &[]),
+            ("", &[]),
+        ] {
+            let values: Vec<&str> =
+                values(query.as_bytes(), "t").map(|range| query.get(range).unwrap()).collect();
+            assert_eq!(values, found, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_leaves_the_rest_as_it_came() {
+        for (target, cut) in [
+            ("/p?t=abc", "/p"),
+            ("/p?a=%20&t=abc&b=2", "/p?a=%20&b=2"),
+            ("/p?t=a&a&t=b", "/p?a"),
+            ("/p?tx=1", "/p?tx=1"),
+            ("/p", "/p"),
+        ] {
+            let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+            remove(&mut head, "t");
+            assert_eq!(head.target(), cut.as_bytes(), "{target}");
+        }
+    }
+}

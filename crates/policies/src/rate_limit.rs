@@ -1,0 +1,161 @@
+//! `rate_limit`: so many requests in so long, by whoever asks. Exact over all workers of the process.
+//!
+//! Owns the counts and the header lines that tell of them (draft-ietf-httpapi-ratelimit-headers). Never waits: a
+//! request passes or is 429 at once. Counts that several nodes share are reconciled beside the requests, see [`shared`].
+
+mod counts;
+mod resp;
+pub mod shared;
+mod window;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::{ReplyHead, RequestHead};
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+
+pub use counts::{Counts, WINDOWS_MAX};
+pub use window::Window;
+
+use crate::key::By;
+use counts::Taken;
+use window::seconds;
+
+/// What the operator said.
+#[derive(Debug)]
+pub struct Settings {
+    pub by: By,
+    /// For whoever is on no plan.
+    pub otherwise: Tier,
+    /// By the names of plans.
+    pub plans: Vec<(Box<str>, Tier)>,
+    /// Tell in header lines how a key stands.
+    pub headers: bool,
+    /// The reference system's code for being over this limit.
+    pub code: u32,
+}
+
+/// The windows of one plan; all of them hold. None: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tier {
+    windows: Vec<Window>,
+    /// The value of `RateLimit-Policy`.
+    told: Box<str>,
+}
+
+/// The policy. The counts are the plan's before where nothing changed.
+pub fn policy(settings: Settings, counts: Arc<Counts>) -> Policy {
+    let Settings { by, otherwise, plans, headers, code } = settings;
+    let mut tiers = vec![otherwise];
+    let mut by_plan = HashMap::new();
+    for (name, tier) in plans {
+        by_plan.insert(name, tiers.len());
+        tiers.push(tier);
+    }
+    let limit = Limit { by, tiers, by_plan, headers, code, counts };
+    Policy {
+        name: "rate_limit",
+        request: Some(Step::Head(Box::new(limit))),
+        response: headers.then(|| Step::Head(Box::new(Tell) as Box<dyn OnHead<ReplyHead>>)),
+    }
+}
+
+struct Limit {
+    by: By,
+    /// The first is for whoever is on no plan.
+    tiers: Vec<Tier>,
+    by_plan: HashMap<Box<str>, usize>,
+    headers: bool,
+    code: u32,
+    counts: Arc<Counts>,
+}
+
+/// Writes what the limits of a route noted on the way down.
+struct Tell;
+
+impl Tier {
+    /// At most [`WINDOWS_MAX`]; the rest would not be counted.
+    pub fn new(windows: Vec<Window>) -> Tier {
+        let mut told = String::new();
+        for window in &windows {
+            let comma = if told.is_empty() { "" } else { ", " };
+            let (name, burst) = (&window.name, window.burst);
+            let per = window.per.as_secs_f64().ceil();
+            // Writing to a String does not fail.
+            let _always_ok = write!(told, "{comma}\"{name}\";q={burst};w={per}");
+        }
+        Tier { windows, told: told.into() }
+    }
+
+    /// The value of `RateLimit`.
+    fn standing(&self, taken: &Taken) -> Box<str> {
+        let mut text = String::with_capacity(40);
+        for (window, standing) in self.windows.iter().zip(taken.standings) {
+            let comma = if text.is_empty() { "" } else { ", " };
+            let (name, left) = (&window.name, standing.remaining);
+            let _always_ok =
+                write!(text, "{comma}\"{name}\";r={left};t={}", seconds(standing.whole_in));
+        }
+        text.into()
+    }
+}
+
+impl Limit {
+    fn tier(&self, ex: &Exchange) -> usize {
+        if self.by_plan.is_empty() {
+            return 0;
+        }
+        let plan = ex.identity.as_ref().and_then(|identity| identity.tier.as_deref());
+        plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or_default()
+    }
+
+    fn refusal(&self, tier: &Tier, taken: &Taken, wait: u64) -> Fault {
+        let cause = format!("over the limit {}", tier.told);
+        let wait = seconds(wait).max(1).to_string();
+        let fault = Fault::new(Kind::RateLimited, cause)
+            .with_code(self.code)
+            .with_header("Retry-After", wait);
+        match self.headers {
+            true => fault
+                .with_header("RateLimit", tier.standing(taken))
+                .with_header("RateLimit-Policy", tier.told.clone()),
+            false => fault,
+        }
+    }
+}
+
+impl OnHead<RequestHead> for Limit {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let index = self.tier(ex);
+        let Some(tier) = self.tiers.get(index).filter(|tier| !tier.windows.is_empty()) else {
+            return Ok(Onward::Next);
+        };
+        let mut hash = self.counts.hash();
+        // Whoever changes its plan begins anew.
+        hash.write(&index.to_le_bytes());
+        self.by.write(ex, head, &mut hash);
+        let taken = self.counts.take(hash.finish(), index, &tier.windows);
+        match taken.wait {
+            Some(wait) => return Err(self.refusal(tier, &taken, wait)),
+            None if self.headers => {
+                let lines = &mut ex.notes().limit_lines;
+                lines.push(("RateLimit", tier.standing(&taken)));
+                lines.push(("RateLimit-Policy", tier.told.clone()));
+            }
+            None => {}
+        }
+        Ok(Onward::Next)
+    }
+}
+
+impl OnHead<ReplyHead> for Tell {
+    fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
+        let Some(notes) = &mut ex.notes else { return Ok(Onward::Next) };
+        for (name, value) in notes.limit_lines.drain(..) {
+            head.headers.add_known(name, value.as_bytes());
+        }
+        Ok(Onward::Next)
+    }
+}

@@ -1,0 +1,126 @@
+//! As much of the Redis protocol (RESP2) as one command and its answer take.
+
+use std::io;
+
+use kit::dial::Link;
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Text(Vec<u8>),
+    List(Vec<Answer>),
+}
+
+/// The longest answer that is read: four windows of a thousand keys take 100 KB.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Items of a list, within the same bound.
+const ITEMS_MAX: usize = 10_000;
+
+/// Sends a command and reads the answer. What the server calls an error is one.
+pub(super) async fn ask<'a>(
+    link: &Link,
+    command: impl Iterator<Item = &'a str>,
+) -> io::Result<Answer> {
+    let (mut count, mut parts) = (0_usize, Vec::new());
+    for part in command {
+        count += 1;
+        parts.extend_from_slice(format!("${}\r\n{part}\r\n", part.len()).as_bytes());
+    }
+    link.send(&[format!("*{count}\r\n").as_bytes(), &parts].concat()).await?;
+    let mut bytes = Vec::new();
+    loop {
+        link.read(&mut bytes).await?;
+        let mut rest = bytes.as_slice();
+        if let Some(answer) = read(&mut rest, 1)? {
+            return Ok(answer);
+        }
+        if bytes.len() > ANSWER_BYTES_MAX {
+            return Err(invalid("an answer that does not end"));
+        }
+    }
+}
+
+impl Answer {
+    /// A list of whole numbers.
+    pub(super) fn numbers(&self) -> io::Result<Vec<u64>> {
+        let Answer::List(items) = self else { return Err(invalid("no list")) };
+        let number = |item: &Answer| match item {
+            Answer::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            Answer::List(_) => None,
+        };
+        items.iter().map(|item| number(item).ok_or_else(|| invalid("no number"))).collect()
+    }
+}
+
+/// Nothing while the answer is not whole.
+fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
+    let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
+    let (line, after) = rest.split_at(end);
+    *rest = after.get(2..).unwrap_or_default();
+    let Some((kind, text)) = line.split_first() else { return Err(invalid("an empty line")) };
+    let number = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
+    match kind {
+        b'+' | b':' => Ok(Some(Answer::Text(text.to_vec()))),
+        b'-' => Err(io::Error::other(String::from_utf8_lossy(text).into_owned())),
+        b'$' => {
+            let length = number().ok_or_else(|| invalid("a text without a length"))?;
+            let Some((text, after)) = rest.split_at_checked(length) else { return Ok(None) };
+            let Some(after) = after.strip_prefix(b"\r\n") else {
+                return if after.len() < 2 {
+                    Ok(None)
+                } else {
+                    Err(invalid("a text without an end"))
+                };
+            };
+            *rest = after;
+            Ok(Some(Answer::Text(text.to_vec())))
+        }
+        b'*' if depth > 0 => {
+            let count = number().filter(|count| *count <= ITEMS_MAX);
+            let count = count.ok_or_else(|| invalid("a list without a length"))?;
+            let mut items = Vec::new();
+            for _ in 0..count {
+                let Some(item) = read(rest, depth - 1)? else { return Ok(None) };
+                items.push(item);
+            }
+            Ok(Some(Answer::List(items)))
+        }
+        _ => Err(invalid("no answer")),
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_once_they_are_whole() {
+        let whole = b"*2\r\n$2\r\n12\r\n$1\r\n3\r\n";
+        for length in 0..whole.len() {
+            assert_eq!(read(&mut &whole[..length], 1).unwrap(), None, "{length}");
+        }
+        let answer = read(&mut &whole[..], 1).unwrap().unwrap();
+        assert_eq!(answer.numbers().unwrap(), [12, 3]);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for bad in [
+            "-ERR no\r\n",
+            "?\r\n",
+            "\r\n",
+            "$x\r\n",
+            "$-1\r\n",
+            "$1\r\nabc",
+            "*1\r\n*0\r\n",
+            "*99999999\r\n",
+        ] {
+            assert!(read(&mut bad.as_bytes(), 1).is_err(), "{bad:?}");
+        }
+    }
+}

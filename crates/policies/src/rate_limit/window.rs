@@ -1,0 +1,122 @@
+//! The arithmetic of one window: the generic cell rate algorithm on one number.
+//!
+//! A key's number is the time at which its debt is paid (its theoretical arrival time). Each request adds one interval to
+//! it, and a request that would put it further ahead of now than the burst allows is refused. Times are nanoseconds since
+//! the table was made.
+
+use std::time::Duration;
+
+/// At most so many requests in so long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// How it is called in the reply's header lines.
+    pub name: Box<str>,
+    pub requests: u32,
+    pub per: Duration,
+    /// As many may come at once.
+    pub burst: u32,
+}
+
+/// How a key stands with one window after a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// As many more would pass at once.
+    pub(crate) remaining: u64,
+    /// Until all of the burst is there again.
+    pub(crate) whole_in: u64,
+}
+
+impl Window {
+    /// What one request costs.
+    pub(crate) fn interval(&self) -> u64 {
+        (nanoseconds(self.per) / u64::from(self.requests.max(1))).max(1)
+    }
+
+    fn tolerance(&self) -> u64 {
+        self.interval().saturating_mul(u64::from(self.burst.max(1)))
+    }
+
+    /// The number after one more request, or how long that has to wait.
+    pub(crate) fn take(&self, paid_at: u64, now: u64) -> Result<u64, u64> {
+        let next = paid_at.max(now).saturating_add(self.interval());
+        match next.saturating_sub(now).checked_sub(self.tolerance()) {
+            None | Some(0) => Ok(next),
+            Some(wait) => Err(wait),
+        }
+    }
+
+    pub(crate) fn standing(&self, paid_at: u64, now: u64) -> Standing {
+        let owed = paid_at.saturating_sub(now);
+        let left = self.tolerance().saturating_sub(owed);
+        Standing { remaining: left / self.interval(), whole_in: owed }
+    }
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whole seconds, up.
+pub(crate) fn seconds(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(requests: u32, per: Duration, burst: u32) -> Window {
+        Window { name: "a".into(), requests, per, burst }
+    }
+
+    /// How many of `count` requests pass at the given times.
+    fn passed(window: &Window, times: impl IntoIterator<Item = u64>) -> usize {
+        let mut paid_at = 0;
+        let pass = |now| window.take(paid_at, now).map(|next| paid_at = next).is_ok();
+        times.into_iter().map(pass).filter(|passed| *passed).count()
+    }
+
+    #[test]
+    fn exactly_the_burst_passes_at_once() {
+        for (requests, per, burst) in [(1, 1, 1), (3, 1, 3), (7, 60, 7), (100, 60, 10), (10, 1, 25)]
+        {
+            let window = window(requests, Duration::from_secs(per), burst);
+            assert_eq!(passed(&window, vec![5; 1000]), usize::try_from(burst).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_refused_passes_after_the_wait_and_not_before() {
+        let window = window(3, Duration::from_secs(1), 3);
+        let paid_at = (0..3).fold(0, |at, _| window.take(at, 9).unwrap());
+        let wait = window.take(paid_at, 9).unwrap_err();
+        assert!(window.take(paid_at, 9 + wait - 1).is_err());
+        assert!(window.take(paid_at, 9 + wait).is_ok());
+    }
+
+    #[test]
+    fn over_a_long_time_the_rate_holds() {
+        // A request a millisecond for ten seconds: the burst, and then ten a second.
+        let window = window(10, Duration::from_secs(1), 10);
+        let times = (0..10_000).map(|ms| ms * 1_000_000);
+        assert_eq!(passed(&window, times), 10 + 99);
+    }
+
+    #[test]
+    fn the_standing_tells_the_rest_and_when_it_is_whole() {
+        let window = window(4, Duration::from_secs(8), 4);
+        let paid_at = window.take(0, 0).unwrap();
+        let standing = window.standing(paid_at, 0);
+        assert_eq!(standing, Standing { remaining: 3, whole_in: 2_000_000_000 });
+        assert_eq!(window.standing(paid_at, 2_000_000_000).remaining, 4);
+    }
+
+    #[test]
+    fn the_longest_times_and_largest_numbers_do_not_overflow() {
+        let years = Duration::from_secs(10 * 365 * 24 * 3600);
+        for window in [window(1, years, 1_000_000_000), window(u32::MAX, years, u32::MAX)] {
+            let paid_at = window.take(0, 1 << 60).unwrap();
+            assert!(window.standing(paid_at, 1 << 60).remaining > 0);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Content codings of replies: taken off before the first step looks inside, put on again by the topmost.
+//!
+//! Shared by the policies that look into XML replies. Owns the bound on what a small body may become.
+
+use std::io::{Read, Write as _};
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use flate2::Compression;
+use message::{Gathered, ReplyHead};
+use policy::Exchange;
+
+/// The level of zlib where time and size still pay for one another; see `compress`.
+const LEVEL: u32 = 5;
+
+/// Brotli for what is made while somebody waits, and its window as a power of two.
+const BROTLI: (u32, u32) = (4, 18);
+
+/// What the encoder collects before it encodes.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// How a policy treats codings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Codings {
+    /// Refuses what the reference system refuses: all but gzip.
+    pub gzip_only: bool,
+    /// No policy above looks into replies, so this one puts the coding on again.
+    pub topmost: bool,
+    /// The largest body, before and after.
+    pub bytes_max: usize,
+}
+
+impl Codings {
+    /// Takes the coding off. The error is a sentence for the client, or a fault for what is too large.
+    pub(crate) fn take_off(
+        self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+        body: &mut Gathered,
+    ) -> Result<(), Refused> {
+        let Some(value) = head.headers.get("content-encoding") else { return Ok(()) };
+        let name = String::from_utf8_lossy(value).trim().to_ascii_lowercase();
+        let coding = match name.as_str() {
+            "" | "identity" => return Ok(()),
+            "gzip" | "x-gzip" => "gzip",
+            "deflate" if !self.gzip_only => "deflate",
+            "br" if !self.gzip_only => "br",
+            _ => {
+                return Err(Refused::Text(format!(
+                    "Content-encoding of type '{name}' is not supported"
+                )));
+            }
+        };
+        let plain = self.decoded(coding, &body.bytes)?;
+        body.bytes = plain.into();
+        head.headers.remove("content-encoding");
+        ex.notes().coding = Some(coding);
+        Ok(())
+    }
+
+    fn decoded(self, coding: &str, bytes: &Bytes) -> Result<Vec<u8>, Refused> {
+        let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+        let mut out = Vec::new();
+        let read = match coding {
+            "gzip" => flate2::read::MultiGzDecoder::new(&**bytes).take(limit).read_to_end(&mut out),
+            "deflate" => flate2::read::ZlibDecoder::new(&**bytes).take(limit).read_to_end(&mut out),
+            _ => {
+                brotli::Decompressor::new(&**bytes, BUFFER_BYTES).take(limit).read_to_end(&mut out)
+            }
+        };
+        if read.is_err() {
+            return Err(Refused::Text(format!(
+                "The content is not of the type '{coding}' it says"
+            )));
+        }
+        match out.len() > self.bytes_max {
+            true => {
+                let cause =
+                    format!("the reply is over {} bytes without its coding", self.bytes_max);
+                Err(Refused::Fault(Fault::new(Kind::ReplyTooLarge, cause)))
+            }
+            false => Ok(out),
+        }
+    }
+
+    /// Puts it on again, if this is the policy that does.
+    pub(crate) fn put_on(
+        self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+        body: &mut Gathered,
+    ) -> Result<(), Fault> {
+        if !self.topmost {
+            return Ok(());
+        }
+        let Some(coding) = ex.notes.as_mut().and_then(|notes| notes.coding.take()) else {
+            return Ok(());
+        };
+        let broken =
+            |error: std::io::Error| Fault::new(Kind::Internal, format!("{coding}: {error}"));
+        let level = Compression::new(LEVEL);
+        let out = Vec::with_capacity(body.bytes.len() / 2);
+        let coded = match coding {
+            "gzip" => {
+                let mut encoder = flate2::write::GzEncoder::new(out, level);
+                encoder.write_all(&body.bytes).and_then(|()| encoder.finish()).map_err(broken)?
+            }
+            "deflate" => {
+                let mut encoder = flate2::write::ZlibEncoder::new(out, level);
+                encoder.write_all(&body.bytes).and_then(|()| encoder.finish()).map_err(broken)?
+            }
+            _ => {
+                let (quality, window) = BROTLI;
+                let mut encoder = brotli::CompressorWriter::new(out, BUFFER_BYTES, quality, window);
+                encoder.write_all(&body.bytes).map_err(broken)?;
+                encoder.into_inner()
+            }
+        };
+        body.bytes = coded.into();
+        head.headers.add_known("Content-Encoding", coding.as_bytes());
+        Ok(())
+    }
+}
+
+/// Why a coding was not taken off.
+pub(crate) enum Refused {
+    /// What the client may be told.
+    Text(String),
+    Fault(Fault),
+}

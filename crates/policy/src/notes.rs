@@ -1,0 +1,82 @@
+//! What one policy leaves for another, or its request step for its response step. Named fields, no map.
+
+use std::any::Any;
+
+use bytes::Bytes;
+
+/// Notes of one exchange.
+#[derive(Default)]
+pub struct Notes {
+    /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream.
+    pub divert: Option<usize>,
+    /// The path the upstream is to see, query included, whatever the route says about paths.
+    pub target: Option<Box<[u8]>>,
+    /// What the response side of an interceptor needs of the request.
+    pub interception: Option<Box<Interception>>,
+    /// Which operation of an API document the request is: whose document, and the indices of its path and method.
+    pub operations: Vec<(usize, (usize, usize))>,
+    /// The `Origin` of a request that the route's CORS policy let pass.
+    pub origin: Option<Box<[u8]>>,
+    /// The request's `Accept-Encoding`, for whoever compresses the reply.
+    pub accept_encoding: Option<Box<[u8]>>,
+    /// The request is a HEAD: its reply has no body, whatever its head says.
+    pub asked_head: bool,
+    /// The lines a limit adds to the reply.
+    pub limit_lines: Vec<(&'static str, Box<str>)>,
+    /// What a cache's request step leaves for its response step.
+    pub cached: Option<Box<dyn Any>>,
+    /// How the client speaks, on routes with policies over XML messages.
+    pub speech: Option<Speech>,
+    /// The content coding that such a policy took off the reply, to be put on again by the topmost of them.
+    pub coding: Option<&'static str>,
+    /// What must live until the exchange has ended: places in a concurrency limit.
+    pub held: Vec<Box<dyn Any>>,
+}
+
+/// A request as an interceptor saw it, for the call that comes with the reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interception {
+    pub request_headers: Vec<(Box<str>, Box<str>)>,
+    pub request_trailers: Vec<(Box<str>, Box<str>)>,
+    pub request_body: Option<Bytes>,
+    /// `invocationContext` as it was sent.
+    pub invocation: Box<str>,
+    /// `interceptorContext` as the request call returned it: names and texts.
+    pub context: Vec<(Box<str>, Box<str>)>,
+}
+
+/// How the client of a route with policies over XML messages speaks, and so how it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speech {
+    Soap11,
+    Soap12,
+    Json,
+}
+
+impl Speech {
+    /// By a request's `Content-Type`; what is missing or unknown is SOAP 1.1.
+    pub fn of(content_type: Option<&[u8]>) -> Speech {
+        let value = content_type.unwrap_or_default();
+        let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        if media.eq_ignore_ascii_case(b"application/soap+xml") {
+            Speech::Soap12
+        } else if media.eq_ignore_ascii_case(b"application/json")
+            || media.eq_ignore_ascii_case(b"application/vnd.api+json")
+        {
+            Speech::Json
+        } else {
+            Speech::Soap11
+        }
+    }
+}
+
+impl std::fmt::Debug for Notes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notes")
+            .field("divert", &self.divert)
+            .field("target", &self.target)
+            .field("interception", &self.interception)
+            .field("held", &self.held.len())
+            .finish_non_exhaustive()
+    }
+}

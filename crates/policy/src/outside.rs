@@ -1,0 +1,28 @@
+//! What policies may reach beside the exchange: another service, and work at their own pace.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use fault::Fault;
+use kit::LocalBoxFuture;
+use message::{Reply, Request};
+
+use crate::Caller;
+
+/// A way to another service, with its pools, balancing, health and timeouts. A policy that calls out gets one when it is
+/// built, and knows nothing of what is behind it.
+pub trait Fetch: Send + Sync {
+    /// Sends a request on behalf of `caller` and gives the reply as soon as its head is there. The request needs no `Host`.
+    fn fetch<'a>(
+        &'a self,
+        caller: &Rc<Caller>,
+        request: Request,
+    ) -> LocalBoxFuture<'a, Result<Reply, Fault>>;
+}
+
+/// Work beside the requests: key sets that are fetched anew, counters that are told to others. It runs on a thread of its
+/// own, for as long as somebody holds it.
+pub trait Background: Send + Sync {
+    /// One round of work; gives the pause until the next. `caller` is who it may fetch as.
+    fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration>;
+}

@@ -1,0 +1,108 @@
+//! Tokens that were withdrawn before their time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// At most so many are remembered; each has an end, after which its token is refused for being over.
+pub const REVOKED_MAX: usize = 100_000;
+
+/// No `jti` is longer.
+pub const TOKEN_ID_BYTES_MAX: usize = 512;
+
+/// Names of tokens (`jti`) that are refused whatever they say, until they would have ended anyway. One for the process; it
+/// outlives plans.
+#[derive(Debug, Default)]
+pub struct Revoked {
+    /// With their ends, in seconds since the Unix epoch.
+    until: RwLock<HashMap<Box<str>, u64>>,
+    /// Grows with every token that is added, so that whoever believed one before looks again.
+    changes: AtomicU64,
+}
+
+/// There is no room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl Revoked {
+    /// Refuses a token until then.
+    pub fn add(&self, id: &str, until: u64, now: u64) -> Result<(), Full> {
+        let mut all = self.write();
+        if all.len() >= REVOKED_MAX && !all.contains_key(id) {
+            all.retain(|_, until| *until > now);
+            if all.len() >= REVOKED_MAX {
+                return Err(Full);
+            }
+        }
+        all.insert(id.into(), until);
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a token back. False if it was not refused.
+    pub fn remove(&self, id: &str) -> bool {
+        let removed = self.write().remove(id).is_some();
+        // Whoever remembers that it was refused has to forget it.
+        self.changes.fetch_add(1, Ordering::Release);
+        removed
+    }
+
+    /// Whether a token is refused. Asked once for a token and each change of the list.
+    pub fn contains(&self, id: &str, now: u64) -> bool {
+        self.read().get(id).is_some_and(|until| *until > now)
+    }
+
+    /// A number that changes with the list.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// All that are refused, with their ends, in the order of their names.
+    pub fn all(&self, now: u64) -> Vec<(String, u64)> {
+        let all = self.read();
+        let current = all.iter().filter(|(_, until)| **until > now);
+        let mut current: Vec<_> = current.map(|(id, until)| (id.to_string(), *until)).collect();
+        current.sort();
+        current
+    }
+
+    /// The map is whole whatever happened to a thread that held it: every change to it is one call.
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, u64>> {
+        self.until.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, u64>> {
+        self.until.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_refused_until_its_end() {
+        let revoked = Revoked::default();
+        let before = revoked.changes();
+        revoked.add("a", 100, 0).unwrap();
+        assert!(revoked.changes() > before);
+        assert!(
+            revoked.contains("a", 99) && !revoked.contains("a", 100) && !revoked.contains("b", 0)
+        );
+        assert_eq!(revoked.all(99), [("a".to_owned(), 100)]);
+        assert!(revoked.all(100).is_empty());
+        assert!(revoked.remove("a") && !revoked.remove("a") && !revoked.contains("a", 0));
+    }
+
+    #[test]
+    fn what_has_ended_makes_room() {
+        let revoked = Revoked::default();
+        for number in 0..REVOKED_MAX {
+            revoked.add(&number.to_string(), 10, 0).unwrap();
+        }
+        assert_eq!(revoked.add("one more", 10, 9), Err(Full));
+        assert_eq!(revoked.add("0", 20, 9), Ok(()), "one that is there already");
+        assert_eq!(revoked.add("one more", 20, 10), Ok(()));
+        assert_eq!(revoked.all(10).len(), 2);
+    }
+}

@@ -1,0 +1,47 @@
+//! Metrics of the keys of one issuer: whether they can be read, and since when not.
+
+use crate::count::Shared;
+
+/// Written by whoever reads the keys.
+#[derive(Debug, Default)]
+pub struct IssuerMetrics {
+    keys: Shared,
+    succeeded: Shared,
+    failed: Shared,
+    succeeded_unix_seconds: Shared,
+}
+
+/// A reading of [`IssuerMetrics`].
+#[derive(Debug, Default)]
+pub(crate) struct IssuerSum {
+    pub(crate) name: Box<str>,
+    pub(crate) keys: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) succeeded_unix_seconds: u64,
+}
+
+impl IssuerMetrics {
+    /// So many keys were read, and serve now.
+    pub fn read(&self, keys: usize) {
+        self.keys.set(u64::try_from(keys).unwrap_or(u64::MAX));
+        self.succeeded.add(1);
+        self.succeeded_unix_seconds.set(kit::clock::wall().as_secs());
+    }
+
+    /// The keys could not be read; the last good ones serve.
+    pub fn failed(&self) {
+        self.failed.add(1);
+    }
+
+    pub(crate) fn sum(&self, name: Box<str>) -> Option<IssuerSum> {
+        let sum = IssuerSum {
+            name,
+            keys: self.keys.get(),
+            succeeded: self.succeeded.get(),
+            failed: self.failed.get(),
+            succeeded_unix_seconds: self.succeeded_unix_seconds.get(),
+        };
+        (sum.succeeded + sum.failed > 0).then_some(sum)
+    }
+}

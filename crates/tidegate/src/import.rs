@@ -1,0 +1,63 @@
+//! `tidegate import`.
+
+use std::process::ExitCode;
+
+use ::import::{Documents, Made, Model, Options};
+use anyhow::{Context as _, anyhow};
+use serde_json::{Map, Value as Json, json};
+
+use crate::arguments::Import;
+use crate::log;
+
+pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
+    let Import::Openapi { file, name, base_path, upstream, validate } = what;
+    let shown = file.display().to_string();
+    let documents = Documents::read(file).map_err(|fault| anyhow!(fault)).context(shown.clone())?;
+    let model = Model::read(&documents);
+    let model = model.map_err(|faults| anyhow!(faults.join("\n"))).context(shown.clone())?;
+    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = name.clone().or_else(stem).unwrap_or_else(|| "api".to_owned());
+    let options = Options {
+        document: file.clone(),
+        base_path: base_path.clone(),
+        upstream: upstream.as_ref().map(|_| name.clone()),
+        request: *validate,
+        // A configuration that has none yet needs one: the name to fill in is said below.
+        issuers: vec!["main".to_owned()],
+        name,
+        ..Options::default()
+    };
+    let made = ::import::expand(&documents, &model, &options);
+    made.warnings.iter().for_each(|warning| log::say_error(&format!("note: {warning}")));
+    if !made.errors.is_empty() {
+        made.errors.iter().for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
+        return Ok(ExitCode::FAILURE);
+    }
+    let configuration = configuration(made, upstream.as_deref(), &options.name);
+    log::say(::import::yaml(&configuration).trim_end());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A whole configuration, which `tidegate check` finds good as soon as its `issuers` say whose tokens are meant.
+fn configuration(made: Made, upstream: Option<&str>, name: &str) -> Json {
+    let given = upstream.map(|url| (name.to_owned(), json!({ "targets": [url] })));
+    let upstreams: Map<String, Json> = made.upstreams.into_iter().chain(given).collect();
+    let asks = made.routes.iter().any(|route| asks_for_token(&route.route));
+    let routes: Map<String, Json> =
+        made.routes.into_iter().map(|made| (made.name, made.route)).collect();
+    let mut all = Map::new();
+    all.insert("listen".to_owned(), json!({ "public": { "address": "127.0.0.1:8080" } }));
+    if asks {
+        let issuer =
+            json!({ "issuer": "https://idp.example", "jwks": "https://idp.example/jwks.json" });
+        all.insert("issuers".to_owned(), json!({ "main": issuer }));
+    }
+    all.insert("upstreams".to_owned(), Json::Object(upstreams));
+    all.insert("routes".to_owned(), Json::Object(routes));
+    Json::Object(all)
+}
+
+fn asks_for_token(route: &Json) -> bool {
+    let policies = route.get("policies").and_then(Json::as_array);
+    policies.into_iter().flatten().any(|policy| policy.get("jwt").is_some())
+}

@@ -1,0 +1,231 @@
+//! Bindings of WSDL 1.1: SOAP 1.1 (section 3), SOAP 1.2 (the member submission of 2006) and HTTP (section 4).
+//!
+//! Owns which operation a binding's operation means, and what the SOAP extensions say about its messages.
+
+use crate::WSDL11;
+use crate::element::{Element, Report};
+use crate::model::{
+    Binding, BindingOperation, Body, Content, Fault, Header, Interface, Message, Name, Operation,
+    Payload, Protocol, Style, Use,
+};
+use crate::v11::words;
+
+const SOAP11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
+const SOAP12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
+const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
+const MIME: &str = "http://schemas.xmlsoap.org/wsdl/mime/";
+
+/// What the operations of a binding have in common.
+struct Common<'a> {
+    /// The namespace of the extension.
+    extension: &'a str,
+    style: Style,
+    /// Index of the interface.
+    interface: usize,
+    operations: &'a [Operation],
+    messages: &'a [Message],
+}
+
+pub(crate) fn binding(
+    name: &Name,
+    at: Element<'_>,
+    interfaces: &[Interface],
+    messages: &[Message],
+    report: &mut Report,
+) -> Binding {
+    let interface = interface(at, interfaces, report);
+    // Some tools write extensions of their own beside the one that counts.
+    let extensions = || at.children().filter(|e| e.local() == "binding" && e.namespace() != WSDL11);
+    let known = |e: &Element<'_>| matches!(e.namespace(), SOAP11 | SOAP12 | HTTP);
+    let extension = extensions().find(known).or_else(|| extensions().next());
+    let namespace = extension.map(Element::namespace).unwrap_or_default();
+    let protocol = match namespace {
+        SOAP11 => Protocol::Soap11,
+        SOAP12 => Protocol::Soap12,
+        HTTP => Protocol::Http(extension.and_then(|e| e.attribute("verb")).map(Box::from)),
+        other => Protocol::Other(other.into()),
+    };
+    let style = extension.and_then(|e| style(e, report)).unwrap_or_default();
+    let operations = match interface.and_then(|at| interfaces.get(at).map(|known| (at, known))) {
+        Some((interface, known)) => {
+            let operations = &known.operations;
+            let common = Common { extension: namespace, style, interface, operations, messages };
+            at.all(WSDL11, "operation").filter_map(|at| common.operation(at, report)).collect()
+        }
+        None => Vec::new(),
+    };
+    let transport = extension.and_then(|e| e.attribute("transport")).map(Box::from);
+    Binding { name: name.clone(), protocol, transport, interface, style, operations }
+}
+
+fn interface(at: Element<'_>, interfaces: &[Interface], report: &mut Report) -> Option<usize> {
+    let reference = at.reference("type", report)?;
+    let found = interfaces.iter().position(|interface| interface.name == reference);
+    if found.is_none() {
+        report.at(at, "wsdl-reference", format!("there is no portType {reference}"));
+    }
+    found
+}
+
+fn style(at: Element<'_>, report: &mut Report) -> Option<Style> {
+    match at.attribute("style")? {
+        "document" => Some(Style::Document),
+        "rpc" => Some(Style::Rpc),
+        other => {
+            let message = format!("the style is `document` or `rpc`, not `{other}`");
+            report.at(at, "wsdl-attribute", message);
+            None
+        }
+    }
+}
+
+fn usage(at: Element<'_>, report: &mut Report) -> Use {
+    match at.attribute("use") {
+        None | Some("literal") => Use::Literal,
+        Some("encoded") => Use::Encoded,
+        Some(other) => {
+            let message = format!("`use` is `literal` or `encoded`, not `{other}`");
+            report.at(at, "wsdl-attribute", message);
+            Use::Literal
+        }
+    }
+}
+
+impl Common<'_> {
+    fn operation(&self, at: Element<'_>, report: &mut Report) -> Option<BindingOperation> {
+        let name = at.required("name", report)?;
+        let Some(index) = self.meant(at, name) else {
+            let message = format!("the portType has no operation `{name}`");
+            report.at(at, "wsdl-reference", message);
+            return None;
+        };
+        let operation = self.operations.get(index)?;
+        let said = at.first(self.extension, "operation");
+        let style = said.and_then(|said| style(said, report)).unwrap_or(self.style);
+        let mut content = |element: &str, message: &Option<Message>| {
+            let at = at.first(WSDL11, element)?;
+            Some(self.content(at, message.as_ref()?, report))
+        };
+        let input = content("input", &operation.input);
+        let output = content("output", &operation.output);
+        let faults = at.all(WSDL11, "fault").filter_map(|at| self.fault(at, report)).collect();
+        Some(BindingOperation {
+            name: name.into(),
+            operation: (self.interface, index),
+            action: said.and_then(|said| said.attribute("soapAction")).map(Box::from),
+            action_required: said
+                .and_then(|said| said.attribute("soapActionRequired"))
+                .map(|value| matches!(value, "true" | "1")),
+            style,
+            input,
+            output,
+            faults,
+            location: said.and_then(|said| said.attribute("location")).map(Box::from),
+        })
+    }
+
+    /// The index of the operation of that name. Where the name is overloaded, the names of input and output decide.
+    fn meant(&self, at: Element<'_>, name: &str) -> Option<usize> {
+        let of_name = || self.operations.iter().enumerate().filter(|(_, o)| &*o.name == name);
+        let bound = [at.first(WSDL11, "input"), at.first(WSDL11, "output")];
+        let exact = of_name().find(|(_, operation)| {
+            let messages = [&operation.input, &operation.output];
+            bound.iter().zip(messages).all(|(at, message)| at.is_some() == message.is_some())
+        });
+        exact.or_else(|| of_name().next()).map(|(index, _)| index)
+    }
+
+    fn content(&self, at: Element<'_>, message: &Message, report: &mut Report) -> Content {
+        let headers: Vec<(Header, Option<usize>)> = self
+            .extensions(at, "header")
+            .filter_map(|at| self.header(at, message, report))
+            .collect();
+        let body = self.extensions(at, "body").next();
+        let named = body.and_then(|body| body.attribute("parts"));
+        let parts = match named {
+            Some(list) => self.parts(body, list, message, report),
+            // Without a list, all that are no headers.
+            None => (0..message.parts.len())
+                .filter(|index| !headers.iter().any(|(_, part)| *part == Some(*index)))
+                .collect(),
+        };
+        let body = Body {
+            parts,
+            usage: body.map(|body| usage(body, report)).unwrap_or_default(),
+            namespace: body.and_then(|body| body.attribute("namespace")).map(Box::from),
+            encoding: body.and_then(|body| body.attribute("encodingStyle")).map(Box::from),
+        };
+        Content { body, headers: headers.into_iter().map(|(header, _)| header).collect() }
+    }
+
+    fn parts(
+        &self,
+        at: Option<Element<'_>>,
+        list: &str,
+        message: &Message,
+        report: &mut Report,
+    ) -> Vec<usize> {
+        let mut parts = Vec::new();
+        for name in words(Some(list)) {
+            match (message.parts.iter().position(|part| part.name == name), at) {
+                (Some(index), _) => parts.push(index),
+                (None, Some(at)) => {
+                    let message = format!("the message {} has no part `{name}`", message.name);
+                    report.at(at, "wsdl-reference", message);
+                }
+                (None, None) => {}
+            }
+        }
+        parts
+    }
+
+    /// A header, and which part of the operation's own message it is.
+    fn header(
+        &self,
+        at: Element<'_>,
+        own: &Message,
+        report: &mut Report,
+    ) -> Option<(Header, Option<usize>)> {
+        let reference = at.reference("message", report)?;
+        let name = at.required("part", report)?;
+        let Some(message) = self.messages.iter().find(|message| message.name == reference) else {
+            report.at(at, "wsdl-reference", format!("there is no message {reference}"));
+            return None;
+        };
+        let Some(index) = message.parts.iter().position(|part| &*part.name == name) else {
+            report.at(
+                at,
+                "wsdl-reference",
+                format!("the message {reference} has no part `{name}`"),
+            );
+            return None;
+        };
+        let payload = message.parts.get(index).map_or(Payload::Any, |part| part.payload.clone());
+        let own = (message.name == own.name).then_some(index);
+        Some((Header { payload, usage: usage(at, report) }, own))
+    }
+
+    fn fault(&self, at: Element<'_>, report: &mut Report) -> Option<Fault> {
+        let said = at.first(self.extension, "fault");
+        let name = at.attribute("name").or_else(|| said.and_then(|said| said.attribute("name")));
+        let Some(name) = name else {
+            report.at(at, "wsdl-attribute", "<fault> needs the attribute `name`".to_owned());
+            return None;
+        };
+        let usage = said.map(|said| usage(said, report)).unwrap_or_default();
+        Some(Fault { name: name.into(), usage })
+    }
+
+    /// Elements of the binding's extension, also within the root part of a multipart message.
+    fn extensions<'d>(
+        &self,
+        at: Element<'d>,
+        local: &'static str,
+    ) -> impl Iterator<Item = Element<'d>> {
+        let extension = self.extension.to_owned();
+        let parts = at.all(MIME, "multipartRelated").flat_map(|all| all.all(MIME, "part"));
+        let places: Vec<Element<'d>> = std::iter::once(at).chain(parts).collect();
+        let all = places.into_iter().flat_map(Element::children);
+        all.filter(move |child| child.is(&extension, local))
+    }
+}

@@ -1,0 +1,155 @@
+//! Elements of WSDL documents, as the readers look at them.
+//!
+//! Owns the look at attributes and children, and where a complaint belongs. It never decides what is wrong.
+
+use std::sync::Arc;
+
+use xml::{Document, Kind, NodeId};
+use xsd::Complaint;
+
+use crate::model::Name;
+use crate::{WSDL11, WSDL20};
+
+/// A document with where it came from.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) location: Arc<str>,
+    pub(crate) document: Document,
+    /// What the names it defines belong to.
+    pub(crate) target: Box<str>,
+}
+
+/// Complaints, up to a bound.
+#[derive(Debug)]
+pub(crate) struct Report {
+    complaints: Vec<Complaint>,
+    max: usize,
+}
+
+/// One element.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Element<'d> {
+    pub(crate) file: &'d File,
+    pub(crate) node: NodeId,
+}
+
+impl File {
+    /// The outermost element. A parsed document always has one.
+    pub(crate) fn root(&self) -> Element<'_> {
+        let node = self.document.root_element().unwrap_or(Document::ROOT);
+        Element { file: self, node }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(max: usize) -> Report {
+        Report { complaints: Vec::new(), max: max.max(1) }
+    }
+
+    pub(crate) fn push(&mut self, complaint: Complaint) {
+        if self.complaints.len() < self.max {
+            self.complaints.push(complaint);
+        }
+    }
+
+    /// Complains at an element.
+    pub(crate) fn at(&mut self, element: Element<'_>, code: &'static str, message: String) {
+        let location = element.file.location.clone();
+        let at = element.file.document.position(element.node);
+        self.push(Complaint { code, location, at, message });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.complaints.is_empty()
+    }
+
+    pub(crate) fn into_complaints(self) -> Vec<Complaint> {
+        self.complaints
+    }
+}
+
+impl<'d> Element<'d> {
+    fn tree(self) -> &'d Document {
+        &self.file.document
+    }
+
+    pub(crate) fn namespace(self) -> &'d str {
+        self.tree().name(self.node).namespace.uri
+    }
+
+    pub(crate) fn local(self) -> &'d str {
+        self.tree().name(self.node).local
+    }
+
+    pub(crate) fn is(self, namespace: &str, local: &str) -> bool {
+        self.local() == local && self.namespace() == namespace
+    }
+
+    /// Child elements.
+    pub(crate) fn children(self) -> impl Iterator<Item = Element<'d>> {
+        let nodes = self.tree().children(self.node);
+        nodes
+            .filter(move |node| self.tree().kind(*node) == Kind::Element)
+            .map(move |node| Element { file: self.file, node })
+    }
+
+    /// Child elements of a name.
+    pub(crate) fn all(self, namespace: &str, local: &str) -> impl Iterator<Item = Element<'d>> {
+        self.children().filter(move |child| child.is(namespace, local))
+    }
+
+    pub(crate) fn first(self, namespace: &str, local: &str) -> Option<Element<'d>> {
+        self.all(namespace, local).next()
+    }
+
+    /// The value of an attribute without a namespace, blanks around it cut.
+    pub(crate) fn attribute(self, local: &str) -> Option<&'d str> {
+        self.qualified("", local)
+    }
+
+    /// The value of an attribute, blanks around it cut.
+    pub(crate) fn qualified(self, namespace: &str, local: &str) -> Option<&'d str> {
+        self.tree().attribute(self.node, namespace, local).map(str::trim)
+    }
+
+    /// The value of an attribute that has to be there.
+    pub(crate) fn required(self, local: &str, report: &mut Report) -> Option<&'d str> {
+        let value = self.attribute(local).filter(|value| !value.is_empty());
+        if value.is_none() {
+            let message = format!("<{}> needs the attribute `{local}`", self.local());
+            report.at(self, "wsdl-attribute", message);
+        }
+        value
+    }
+
+    /// The name of a definition, in an attribute that has to be there. Without a prefix, below WSDL's own namespace as the
+    /// default one, it can only be of the target namespace: nobody defines names in WSDL's.
+    pub(crate) fn reference(self, local: &str, report: &mut Report) -> Option<Name> {
+        let value = self.required(local, report)?;
+        let name = self.resolve(value, report)?;
+        match &*name.namespace {
+            WSDL11 | WSDL20 => Some(Name::new(&self.file.target, &name.local)),
+            _ => Some(name),
+        }
+    }
+
+    /// What a prefixed name means here.
+    pub(crate) fn resolve(self, value: &str, report: &mut Report) -> Option<Name> {
+        let (prefix, local) = value.split_once(':').unwrap_or(("", value));
+        match self.tree().lookup_prefix(self.node, prefix) {
+            Some(uri) => Some(Name::new(uri, local)),
+            None if prefix.is_empty() => Some(Name::new("", local)),
+            None => {
+                let message = format!("the prefix of `{value}` is not declared");
+                report.at(self, "wsdl-prefix", message);
+                None
+            }
+        }
+    }
+
+    /// A name this element defines: its `name` in the target namespace.
+    pub(crate) fn defines(self, report: &mut Report) -> Option<Name> {
+        let local = self.required("name", report)?;
+        Some(Name::new(&self.file.target, local))
+    }
+}

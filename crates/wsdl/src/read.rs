@@ -1,0 +1,195 @@
+//! From a location to a description.
+//!
+//! Owns the order of the steps, and the compiling of all schemas as one set.
+
+use std::sync::Arc;
+
+use xsd::{Complaint, Resolver, Schema, SchemaSet, Unresolved};
+
+use crate::documents::{self, Documents, SCHEMA};
+use crate::element::{Element, Report};
+use crate::model::{Description, Interface, Message, Name, Payload};
+use crate::{Version, WSDL11, WSDL20, encoding, v11, v20};
+
+/// Budgets of one description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// WSDL documents; schemas have their own.
+    pub documents_max: usize,
+    /// Services, ports, bindings, operations, messages and parts together.
+    pub definitions_max: usize,
+    pub complaints_max: usize,
+    /// Of each document.
+    pub xml: xml::Limits,
+    pub xsd: xsd::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            // Descriptions people write import a handful.
+            documents_max: 200,
+            // The largest public ones (NetSuite, eBay) have some thousands.
+            definitions_max: 100_000,
+            complaints_max: 100,
+            xml: xml::Limits::default(),
+            xsd: xsd::Limits::default(),
+        }
+    }
+}
+
+/// Reads the description at a location, with everything it imports, or says all that is wrong with it.
+pub fn read(
+    location: &str,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+) -> Result<Description, Vec<Complaint>> {
+    let mut report = Report::new(limits.complaints_max);
+    let Some(documents) = documents::load(location, resolver, limits, &mut report) else {
+        return Err(report.into_complaints());
+    };
+    if definitions(&documents) > limits.definitions_max {
+        let Some(first) = documents.files.first() else { return Err(report.into_complaints()) };
+        let message = format!("over {} definitions", limits.definitions_max);
+        report.at(first.root(), "limit", message);
+        return Err(report.into_complaints());
+    }
+    let schema = schema(&documents, resolver, limits, &mut report);
+    let read = match documents.version {
+        Version::V11 => v11::read(&documents, &mut report),
+        Version::V20 => v20::read(&documents, &mut report),
+    };
+    let description = assemble(documents, read, schema, &mut report);
+    match description {
+        Some(description) if report.is_empty() => Ok(description),
+        Some(_) | None => Err(report.into_complaints()),
+    }
+}
+
+/// What a reader of one version finds.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) services: Vec<crate::Service>,
+    pub(crate) bindings: Vec<crate::Binding>,
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) messages: Vec<Message>,
+}
+
+fn assemble(
+    documents: Documents,
+    read: Read,
+    schema: Option<Schema>,
+    report: &mut Report,
+) -> Option<Description> {
+    let schema = schema?;
+    let first = documents.files.first()?;
+    check_payloads(first.root(), &read, &schema, report);
+    Some(Description {
+        version: documents.version,
+        target_namespace: first.target.clone(),
+        documents: documents.files.iter().map(|file| (*file.location).into()).collect(),
+        services: read.services,
+        bindings: read.bindings,
+        interfaces: read.interfaces,
+        messages: read.messages,
+        schema: Arc::new(schema),
+    })
+}
+
+/// Elements of WSDL below the definitions of all documents: an upper bound of what will be kept.
+fn definitions(documents: &Documents) -> usize {
+    fn below(element: Element<'_>, depth: usize) -> usize {
+        let wsdl = |child: &Element<'_>| matches!(child.namespace(), WSDL11 | WSDL20);
+        let deeper = |child: Element<'_>| if depth == 0 { 0 } else { below(child, depth - 1) };
+        element.children().filter(wsdl).map(|child| 1 + deeper(child)).sum()
+    }
+    // A definition, its operations, their messages, their parts.
+    documents.files.iter().map(|file| below(file.root(), 3)).sum()
+}
+
+fn schema(
+    documents: &Documents,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+    report: &mut Report,
+) -> Option<Schema> {
+    let resolver = BuiltIn { resolver };
+    let mut set = SchemaSet::new(&resolver, limits.xsd.clone());
+    for file in &documents.files {
+        let root = file.root();
+        let types =
+            root.children().filter(|child| child.is(WSDL11, "types") || child.is(WSDL20, "types"));
+        for types in types {
+            // WSDL 2.0 lets `types` import a schema; what is imported by namespace alone is in the set already.
+            for import in types.all(SCHEMA, "import") {
+                if let Some(location) = import.attribute("schemaLocation") {
+                    add(&mut set, &xsd::join(&file.location, location), import, report);
+                }
+            }
+            for inline in types.all(SCHEMA, "schema") {
+                set.add(&file.document, inline.node, &file.location);
+            }
+        }
+    }
+    for location in &documents.schemas {
+        set.add_location(location);
+    }
+    for namespace in encoding::imported(documents) {
+        set.add_bytes(encoding::schema(namespace).as_bytes(), namespace);
+    }
+    match set.compile() {
+        Ok(schema) => Some(schema),
+        Err(complaints) => {
+            complaints.into_iter().for_each(|complaint| report.push(complaint));
+            None
+        }
+    }
+}
+
+fn add(set: &mut SchemaSet<'_>, location: &str, import: Element<'_>, report: &mut Report) {
+    if !set.add_location(location) {
+        let message = format!("there is no schema document at {location:?}");
+        report.at(import, "wsdl-import", message);
+    }
+}
+
+/// Parts name elements and types of the schema.
+fn check_payloads(at: Element<'_>, read: &Read, schema: &Schema, report: &mut Report) {
+    let of_operations = read.interfaces.iter().flat_map(|interface| &interface.operations);
+    let of_operations = of_operations.flat_map(|operation| {
+        operation.input.iter().chain(&operation.output).chain(operation.faults.iter().map(|f| &f.1))
+    });
+    let mut said: Vec<&Name> = Vec::new();
+    for part in read.messages.iter().chain(of_operations).flat_map(|message| &message.parts) {
+        let (name, what, known) = match &part.payload {
+            Payload::Element(name) => {
+                (name, "element", schema.has_element(&name.namespace, &name.local))
+            }
+            Payload::Type(name) => (name, "type", schema.has_type(&name.namespace, &name.local)),
+            Payload::Any | Payload::None | Payload::Other => continue,
+        };
+        if !known && !said.contains(&name) {
+            said.push(name);
+            let message =
+                format!("a part of a message is the {what} {name}, which no schema declares");
+            report.at(at, "wsdl-part", message);
+        }
+    }
+}
+
+/// The caller's documents, and the one that everybody names by its namespace.
+struct BuiltIn<'r> {
+    resolver: &'r dyn Resolver,
+}
+
+impl Resolver for BuiltIn<'_> {
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        match self.resolver.load(location) {
+            Err(Unresolved::Absent) => match encoding::at(location) {
+                Some(namespace) => Ok(encoding::schema(namespace).into_bytes()),
+                None => Err(Unresolved::Absent),
+            },
+            loaded => loaded,
+        }
+    }
+}

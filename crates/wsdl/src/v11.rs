@@ -1,0 +1,152 @@
+//! WSDL 1.1: messages, port types and services.
+//!
+//! Owns what the note of 2001 says in sections 2.3, 2.4, 2.6 and 2.7; bindings are in `bindings`.
+
+use std::collections::HashMap;
+
+use crate::WSDL11;
+use crate::bindings;
+use crate::documents::Documents;
+use crate::element::{Element, Report};
+use crate::model::{Interface, Message, Name, Operation, Part, Payload, Port, Service};
+use crate::read::Read;
+
+/// Reads all definitions of all documents.
+pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
+    let mut read = Read::default();
+    let roots = || documents.files.iter().map(|file| file.root());
+    let messages = defined(roots().flat_map(|root| root.all(WSDL11, "message")), report);
+    read.messages = messages.iter().map(|(name, at)| message(name, *at, report)).collect();
+    let port_types = defined(roots().flat_map(|root| root.all(WSDL11, "portType")), report);
+    let known: HashMap<&Name, &Message> =
+        read.messages.iter().map(|message| (&message.name, message)).collect();
+    read.interfaces =
+        port_types.iter().map(|(name, at)| interface(name, *at, &known, report)).collect();
+    let bindings = defined(roots().flat_map(|root| root.all(WSDL11, "binding")), report);
+    read.bindings = bindings
+        .iter()
+        .map(|(name, at)| bindings::binding(name, *at, &read.interfaces, &read.messages, report))
+        .collect();
+    let services = defined(roots().flat_map(|root| root.all(WSDL11, "service")), report);
+    let names: Vec<&Name> = read.bindings.iter().map(|binding| &binding.name).collect();
+    read.services = services.iter().map(|(name, at)| service(name, *at, &names, report)).collect();
+    read
+}
+
+/// Definitions of one kind with their names; a name that is defined twice is complained about.
+pub(crate) fn defined<'d>(
+    elements: impl Iterator<Item = Element<'d>>,
+    report: &mut Report,
+) -> Vec<(Name, Element<'d>)> {
+    let mut all: Vec<(Name, Element<'d>)> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for element in elements {
+        let Some(name) = element.defines(report) else { continue };
+        match known.insert(name.clone()) {
+            true => all.push((name, element)),
+            false => {
+                let message = format!("there are two <{}> with the name {name}", element.local());
+                report.at(element, "wsdl-duplicate", message);
+            }
+        }
+    }
+    all
+}
+
+fn message(name: &Name, at: Element<'_>, report: &mut Report) -> Message {
+    let parts = at.all(WSDL11, "part").filter_map(|at| part(at, report)).collect();
+    Message { name: name.clone(), parts }
+}
+
+fn part(at: Element<'_>, report: &mut Report) -> Option<Part> {
+    let name = at.required("name", report)?;
+    let payload = match (at.attribute("element"), at.attribute("type")) {
+        (Some(element), None) => Payload::Element(at.resolve(element, report)?),
+        (None, Some(of)) => Payload::Type(at.resolve(of, report)?),
+        (Some(_), Some(_)) => {
+            report.at(at, "wsdl-part", format!("the part `{name}` has both `element` and `type`"));
+            return None;
+        }
+        (None, None) => {
+            report.at(
+                at,
+                "wsdl-part",
+                format!("the part `{name}` has neither `element` nor `type`"),
+            );
+            return None;
+        }
+    };
+    Some(Part { name: name.into(), payload })
+}
+
+fn interface(
+    name: &Name,
+    at: Element<'_>,
+    messages: &HashMap<&Name, &Message>,
+    report: &mut Report,
+) -> Interface {
+    let operations = at.all(WSDL11, "operation");
+    let operations = operations.filter_map(|at| operation(at, messages, report)).collect();
+    Interface { name: name.clone(), operations, faults: Vec::new() }
+}
+
+fn operation(
+    at: Element<'_>,
+    messages: &HashMap<&Name, &Message>,
+    report: &mut Report,
+) -> Option<Operation> {
+    let name = at.required("name", report)?;
+    let mut carried = |at: Element<'_>| carried(at, messages, report);
+    let input = at.first(WSDL11, "input").and_then(&mut carried);
+    let output = at.first(WSDL11, "output").and_then(&mut carried);
+    let faults = at.all(WSDL11, "fault");
+    let faults = faults.filter_map(|at| Some((at, carried(at)?)));
+    let faults = faults.filter_map(|(at, message)| Some((at.attribute("name")?.into(), message)));
+    let faults = faults.collect();
+    let first = at.children().find(|child| matches!(child.local(), "input" | "output"));
+    Some(Operation {
+        name: name.into(),
+        input,
+        output,
+        faults,
+        solicits: first.is_some_and(|first| first.local() == "output"),
+        parameter_order: words(at.attribute("parameterOrder")),
+    })
+}
+
+/// The message of an `input`, `output` or `fault`.
+fn carried(
+    at: Element<'_>,
+    messages: &HashMap<&Name, &Message>,
+    report: &mut Report,
+) -> Option<Message> {
+    let name = at.reference("message", report)?;
+    let message = messages.get(&name).map(|message| (*message).clone());
+    if message.is_none() {
+        report.at(at, "wsdl-reference", format!("there is no message {name}"));
+    }
+    message
+}
+
+pub(crate) fn words(list: Option<&str>) -> Vec<Box<str>> {
+    list.unwrap_or_default().split_ascii_whitespace().map(Box::from).collect()
+}
+
+fn service(name: &Name, at: Element<'_>, bindings: &[&Name], report: &mut Report) -> Service {
+    let ports = at.all(WSDL11, "port").filter_map(|at| port(at, bindings, report)).collect();
+    Service { name: name.clone(), ports }
+}
+
+fn port(at: Element<'_>, bindings: &[&Name], report: &mut Report) -> Option<Port> {
+    let name = at.required("name", report)?;
+    let reference = at.reference("binding", report)?;
+    let Some(binding) = bindings.iter().position(|binding| **binding == reference) else {
+        report.at(at, "wsdl-reference", format!("there is no binding {reference}"));
+        return None;
+    };
+    // `soap:address`, `soap12:address` and `http:address` say it alike.
+    let address =
+        at.children().find(|child| child.local() == "address" && child.namespace() != WSDL11);
+    let address = address.and_then(|address| address.attribute("location")).map(Box::from);
+    Some(Port { name: name.into(), binding, address })
+}

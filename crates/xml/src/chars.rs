@@ -1,0 +1,259 @@
+//! Classes of characters, and scanning for the few bytes that end a run: eight bytes at a time where runs are long.
+//!
+//! Knows single characters and byte runs, never tokens.
+
+/// Space, tab, line feed, carriage return.
+const SPACE: u8 = 1;
+/// May begin a name; the colon is left to who reads qualified names.
+const NAME_START: u8 = 2;
+/// May stand in a name, but for the colon.
+const NAME: u8 = 4;
+
+const CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0u8;
+    loop {
+        let class = match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => SPACE,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => NAME_START | NAME,
+            b'0'..=b'9' | b'-' | b'.' => NAME,
+            _ => 0,
+        };
+        #[allow(
+            clippy::indexing_slicing,
+            reason = "a byte is within 256, and this runs when compiled"
+        )]
+        {
+            table[byte as usize] = class;
+        }
+        if byte == u8::MAX {
+            return table;
+        }
+        byte += 1;
+    }
+}
+
+#[inline]
+fn class(byte: u8) -> u8 {
+    #[allow(clippy::indexing_slicing, reason = "a byte is within the 256 of the table")]
+    CLASS[usize::from(byte)]
+}
+
+#[inline]
+pub(crate) fn is_space(byte: u8) -> bool {
+    class(byte) & SPACE != 0
+}
+
+/// `Char` of XML 1.0.
+pub(crate) fn is_char(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// `NameStartChar` without the colon.
+pub(crate) fn is_name_start(c: char) -> bool {
+    matches!(c,
+        'a'..='z' | 'A'..='Z' | '_' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
+        | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}'
+        | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}' | '\u{3001}'..='\u{D7FF}'
+        | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{EFFFF}')
+}
+
+/// `NameChar` without the colon.
+pub(crate) fn is_name_char(c: char) -> bool {
+    is_name_start(c)
+        || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
+}
+
+/// Past the white space at `at`.
+#[inline]
+pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// Past the ASCII part of a name that begins at `at`, colons left out; none where none begins in ASCII.
+#[inline]
+pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
+    let (first, rest) = bytes.get(at..)?.split_first()?;
+    if class(*first) & NAME_START == 0 {
+        return None;
+    }
+    let len = rest.iter().position(|byte| class(*byte) & NAME == 0).unwrap_or(rest.len());
+    Some(at + 1 + len)
+}
+
+/// Past the name at `at`, colons left out; `at` where there is none.
+#[inline]
+pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
+    match text.as_bytes().get(at) {
+        Some(byte) if class(*byte) & NAME_START != 0 => skip_name_chars(text, at + 1),
+        Some(0x80..) => match char_at(text, at) {
+            Some(c) if is_name_start(c) => skip_name_chars(text, at + c.len_utf8()),
+            _ => at,
+        },
+        _ => at,
+    }
+}
+
+/// Past the characters at `at` that may stand in a name, colons left out.
+#[inline]
+pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
+    let rest = text.as_bytes().get(at..).unwrap_or_default();
+    let len = rest.iter().position(|byte| class(*byte) & NAME == 0).unwrap_or(rest.len());
+    match rest.get(len) {
+        Some(0x80..) => skip_wide_name_chars(text, at + len),
+        _ => at + len,
+    }
+}
+
+/// The same where characters beyond ASCII stand.
+fn skip_wide_name_chars(text: &str, at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.find(|c| !is_name_char(c)).unwrap_or(rest.len())
+}
+
+/// The character at `at`.
+pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
+    text.get(at..)?.chars().next()
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// Marks the bytes of a word that are `byte`; only the lowest mark is sure, and that is the one looked at.
+#[inline]
+const fn mark(word: u64, byte: u8) -> u64 {
+    let zeros = word ^ (ONES * byte as u64);
+    zeros.wrapping_sub(ONES) & !zeros & TOPS
+}
+
+/// Marks the bytes of a word below a space; only the lowest mark is sure.
+#[inline]
+const fn mark_control(word: u64) -> u64 {
+    word.wrapping_sub(ONES * 0x20) & !word & TOPS
+}
+
+/// The first byte from `at` on that `marks` marks in its word and `stops` stops at; the length where there is none.
+#[inline]
+fn find(
+    bytes: &[u8],
+    mut at: usize,
+    marks: impl Fn(u64) -> u64,
+    stops: impl Fn(u8) -> bool,
+) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let marked = marks(u64::from_le_bytes(*chunk));
+        if marked != 0 {
+            return at + (marked.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|byte| !stops(*byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// How many bytes are looked at in words before the vector search is called, whose call costs more than a short run.
+const SHORT: usize = 48;
+
+/// Where character data has `<`, `&`, `]` or a carriage return.
+#[inline]
+pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
+    let near = bytes.get(..bytes.len().min(at + SHORT)).unwrap_or(bytes);
+    let end = find(
+        near,
+        at,
+        |word| mark(word, b'<') | mark(word, b'&') | mark(word, b']') | mark(word, b'\r'),
+        |byte| matches!(byte, b'<' | b'&' | b']' | b'\r'),
+    );
+    match end < near.len() {
+        true => end,
+        false => far_text_end(bytes, end),
+    }
+}
+
+fn far_text_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let end = memchr::memchr3(b'<', b'&', b']', rest).unwrap_or(rest.len());
+    at + memchr::memchr(b'\r', rest.get(..end).unwrap_or_default()).unwrap_or(end)
+}
+
+/// Where an attribute's value has its quote, `<`, `&`, or white space other than a blank.
+#[inline]
+pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
+    find(
+        bytes,
+        at,
+        |word| mark(word, quote) | mark(word, b'<') | mark(word, b'&') | mark_control(word),
+        |byte| byte == quote || byte == b'<' || byte == b'&' || byte < b' ',
+    )
+}
+
+/// Whether two byte strings are the same. Names are short: a call of `memcmp` costs more than the comparison.
+#[inline]
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    if let (Some((a_words, _)), Some((b_words, _))) = (words(a), words(b)) {
+        let fronts = a_words.iter().zip(b_words).all(|(a, b)| a == b);
+        return fronts && a.last_chunk::<8>() == b.last_chunk::<8>();
+    }
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+/// As words of eight and a rest; none if there is not one word.
+#[inline]
+fn words(bytes: &[u8]) -> Option<(&[[u8; 8]], &[u8])> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    (!words.is_empty()).then_some((words, rest))
+}
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 32;
+
+/// Where the first character stands that XML does not allow; the text is UTF-8.
+pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        if is_suspect(block)
+            && let Some(at) = forbidden_between(bytes, index * BLOCK, index * BLOCK + BLOCK)
+        {
+            return Some(at);
+        }
+    }
+    // The last block may be looked at twice in part, which is quicker than byte by byte.
+    match bytes.last_chunk::<BLOCK>() {
+        Some(last) if !is_suspect(last) => None,
+        _ => forbidden_between(bytes, bytes.len() - rest.len(), bytes.len()),
+    }
+}
+
+/// Written so that the compiler makes vector instructions of it.
+#[inline]
+fn is_suspect(block: &[u8; BLOCK]) -> bool {
+    let mut found = 0u8;
+    for byte in block {
+        let control = (*byte < 0x20) & (*byte != b'\n') & (*byte != b'\t') & (*byte != b'\r');
+        found |= u8::from(control | (*byte == 0xEF));
+    }
+    found != 0
+}
+
+fn forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
+    let block = bytes.get(from..to).unwrap_or_default();
+    let found = block.iter().enumerate().find(|(at, byte)| match byte {
+        b'\t' | b'\n' | b'\r' => false,
+        0..0x20 => true,
+        // U+FFFE and U+FFFF.
+        0xEF => matches!(bytes.get(from + at + 1..from + at + 3), Some([0xBF, 0xBE | 0xBF])),
+        _ => false,
+    });
+    found.map(|(at, _)| from + at)
+}

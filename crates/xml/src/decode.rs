@@ -1,0 +1,330 @@
+//! Bytes to text: which encoding a document is in, and decoding piece by piece.
+//!
+//! Owns the few bytes whose character is not complete. Text that leaves here holds only characters XML allows.
+
+use crate::ErrorKind;
+use crate::chars::{first_forbidden, is_space};
+use crate::misc::is_usual;
+use crate::place::Width;
+
+/// An XML declaration that is longer is not looked at for its encoding.
+const DECLARATION_BYTES_MAX: usize = 1024;
+
+/// The encodings that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    Ascii,
+    Latin1,
+    Utf16Le,
+    Utf16Be,
+}
+
+/// What the first bytes say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sniffed {
+    /// More bytes are needed to tell.
+    More,
+    /// The encoding, and how many bytes the byte order mark has.
+    Found(Encoding, usize),
+    /// An encoding that is not read, or one that cannot be; where it is named.
+    Unknown(ErrorKind, usize),
+}
+
+impl Encoding {
+    pub(crate) fn width(self) -> Width {
+        match self {
+            Encoding::Utf8 | Encoding::Ascii => Width::Utf8,
+            Encoding::Latin1 => Width::One,
+            Encoding::Utf16Le | Encoding::Utf16Be => Width::Utf16,
+        }
+    }
+}
+
+/// Tells the encoding by the byte order mark, the shape of the first characters, and the XML declaration.
+pub(crate) fn sniff(bytes: &[u8], last: bool) -> Sniffed {
+    let unknown = |what: &str| Sniffed::Unknown(ErrorKind::Encoding(what.into()), 0);
+    match bytes {
+        [0xEF, 0xBB, 0xBF, rest @ ..] => declared(rest, 3, last),
+        [0xFF, 0xFE, 0, 0, ..]
+        | [0, 0, 0xFE, 0xFF, ..]
+        | [b'<', 0, 0, 0, ..]
+        | [0, 0, 0, b'<', ..] => unknown("UTF-32 is not read: use UTF-8"),
+        [_, _, _, _, ..] | [] if last || !bytes.is_empty() => match bytes {
+            [0xFF, 0xFE, ..] => Sniffed::Found(Encoding::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => Sniffed::Found(Encoding::Utf16Be, 2),
+            [b'<', 0, ..] => Sniffed::Found(Encoding::Utf16Le, 0),
+            [0, b'<', ..] => Sniffed::Found(Encoding::Utf16Be, 0),
+            [0x4C, 0x6F, 0xA7, 0x94, ..] => unknown("EBCDIC is not read: use UTF-8"),
+            _ => declared(bytes, 0, last),
+        },
+        // Documents of fewer than four bytes are not well-formed, whatever they are in.
+        _ if last => match bytes {
+            [0xFF, 0xFE, ..] => Sniffed::Found(Encoding::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => Sniffed::Found(Encoding::Utf16Be, 2),
+            _ => Sniffed::Found(Encoding::Utf8, 0),
+        },
+        _ => Sniffed::More,
+    }
+}
+
+/// The encoding a declaration in ASCII names; UTF-8 without.
+fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
+    let utf8 = Sniffed::Found(Encoding::Utf8, mark);
+    let begins = bytes.get(..bytes.len().min(6)).unwrap_or_default();
+    let begun = match begins {
+        [b'<', b'?', b'x', b'm', b'l', space] => is_space(*space),
+        short => b"<?xml".starts_with(short) && !last,
+    };
+    if !begun {
+        return utf8;
+    }
+    if is_usual(bytes) {
+        return utf8;
+    }
+    let head = bytes.get(..bytes.len().min(DECLARATION_BYTES_MAX)).unwrap_or_default();
+    let Some(end) = memchr::memmem::find(head, b"?>") else {
+        return if last || head.len() == DECLARATION_BYTES_MAX { utf8 } else { Sniffed::More };
+    };
+    let Some((name, at)) = label(head.get(..end).unwrap_or_default()) else { return utf8 };
+    let upper = name.to_ascii_uppercase();
+    let encoding = match upper.as_slice() {
+        b"UTF-8" | b"UTF8" => Encoding::Utf8,
+        b"US-ASCII" | b"ASCII" | b"ISO646-US" | b"ANSI_X3.4-1968" => Encoding::Ascii,
+        b"ISO-8859-1" | b"ISO_8859-1" | b"LATIN1" | b"ISO-LATIN-1" | b"L1" => Encoding::Latin1,
+        _ => {
+            let name = String::from_utf8_lossy(name);
+            let what = match upper.starts_with(b"UTF-16") || upper.starts_with(b"UTF-32") {
+                true => format!("the document says it is in `{name}`, which it is not"),
+                false => format!("the encoding `{name}` is not read: use UTF-8"),
+            };
+            return Sniffed::Unknown(ErrorKind::Encoding(what.into()), mark + at);
+        }
+    };
+    match mark > 0 && encoding != Encoding::Utf8 {
+        true => {
+            let what = "the byte order mark is UTF-8's, and the declaration names another encoding";
+            Sniffed::Unknown(ErrorKind::Encoding(what.into()), mark + at)
+        }
+        false => Sniffed::Found(encoding, mark),
+    }
+}
+
+/// The value of `encoding` in a declaration, and where it is. Whether the declaration is right is looked at later.
+fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
+    let mut at = memchr::memmem::find(declaration, b"encoding")? + b"encoding".len();
+    let skip = |mut at: usize| {
+        while declaration.get(at).is_some_and(|byte| is_space(*byte)) {
+            at += 1;
+        }
+        at
+    };
+    at = skip(at);
+    if declaration.get(at) != Some(&b'=') {
+        return None;
+    }
+    at = skip(at + 1);
+    let quote = declaration.get(at).copied().filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let rest = declaration.get(at + 1..)?;
+    Some((rest.get(..memchr::memchr(quote, rest)?)?, at + 1))
+}
+
+/// As much of `bytes` as is right, what follows it if that is a fault, and how many bytes at the end are half a character.
+pub(crate) fn valid(bytes: &[u8], ascii: bool) -> (&str, Option<ErrorKind>, usize) {
+    let (text, fault, half) = valid_utf8(bytes);
+    if let Some((front, kind)) = forbidden(text) {
+        return (front, Some(kind), 0);
+    }
+    if !ascii {
+        return (text, fault, half);
+    }
+    match text.bytes().position(|byte| !byte.is_ascii()) {
+        None if half > 0 => (text, Some(not_ascii()), 0),
+        None => (text, fault, half),
+        Some(at) => (text.get(..at).unwrap_or_default(), Some(not_ascii()), 0),
+    }
+}
+
+fn not_ascii() -> ErrorKind {
+    ErrorKind::Encoding("this is not US-ASCII".into())
+}
+
+fn valid_utf8(bytes: &[u8]) -> (&str, Option<ErrorKind>, usize) {
+    let error = match std::str::from_utf8(bytes) {
+        Ok(text) => return (text, None, 0),
+        Err(error) => error,
+    };
+    let (front, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
+    let front = std::str::from_utf8(front).unwrap_or_default();
+    match error.error_len() {
+        None => (front, None, rest.len()),
+        Some(_) => (front, Some(ErrorKind::Encoding("this is not UTF-8".into())), 0),
+    }
+}
+
+/// The text before a character that XML does not allow.
+pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
+    let (front, rest) = text.split_at_checked(first_forbidden(text)?)?;
+    let c = u32::from(rest.chars().next().unwrap_or_default());
+    Some((
+        front,
+        ErrorKind::Syntax(format!("the character U+{c:04X} is not allowed in XML").into()),
+    ))
+}
+
+/// Decodes a document piece by piece.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    pub(crate) encoding: Option<Encoding>,
+    /// Bytes that cannot be decoded before more come.
+    held: Vec<u8>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Decoder {
+        Decoder { encoding: None, held: Vec::new() }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.encoding = None;
+        self.held.clear();
+    }
+
+    /// Tells the encoding, holding the bytes back until that is possible.
+    pub(crate) fn begin(&mut self, bytes: &[u8], last: bool) -> Sniffed {
+        self.held.extend_from_slice(bytes);
+        let sniffed = sniff(&self.held, last);
+        if let Sniffed::Found(encoding, mark) = sniffed {
+            self.encoding = Some(encoding);
+            self.held.drain(..mark.min(self.held.len()));
+        }
+        sniffed
+    }
+
+    /// Appends what `bytes` say, after those held. The fault is at the end of `out`.
+    pub(crate) fn decode(&mut self, bytes: &[u8], out: &mut String) -> Option<ErrorKind> {
+        let held = std::mem::take(&mut self.held);
+        match (held.is_empty(), self.encoding) {
+            (true, Some(encoding)) => self.decode_all(bytes, encoding, out),
+            (false, Some(encoding @ (Encoding::Utf8 | Encoding::Ascii))) if held.len() < 4 => {
+                self.complete(held, bytes, encoding, out)
+            }
+            (false, Some(encoding)) => {
+                let mut all = held;
+                all.extend_from_slice(bytes);
+                self.decode_all(&all, encoding, out)
+            }
+            (_, None) => None,
+        }
+    }
+
+    /// Completes a character of which the first bytes are held, without copying all that follows.
+    fn complete(
+        &mut self,
+        mut held: Vec<u8>,
+        bytes: &[u8],
+        encoding: Encoding,
+        out: &mut String,
+    ) -> Option<ErrorKind> {
+        let taken = bytes.len().min(4);
+        let (front, rest) = bytes.split_at_checked(taken).unwrap_or_default();
+        let before = held.len();
+        held.extend_from_slice(front);
+        // The held bytes and as many as a character may still need; what is whole among them is taken.
+        let fault = self.decode_all(&held, encoding, out);
+        if fault.is_some() {
+            return fault;
+        }
+        if self.held.is_empty() || taken < 4 {
+            return self.decode_rest(rest, encoding, out);
+        }
+        // Again half a character at the end: it lies in `front` alone, so what is behind it can be read from there.
+        let half = self.held.len();
+        debug_assert!(half <= held.len() - before, "a character has four bytes at most");
+        self.held.clear();
+        self.decode_all(bytes.get(taken - half..).unwrap_or_default(), encoding, out)
+    }
+
+    fn decode_rest(
+        &mut self,
+        rest: &[u8],
+        encoding: Encoding,
+        out: &mut String,
+    ) -> Option<ErrorKind> {
+        match rest.is_empty() {
+            true => None,
+            false => self.decode_all(rest, encoding, out),
+        }
+    }
+
+    fn decode_all(
+        &mut self,
+        bytes: &[u8],
+        encoding: Encoding,
+        out: &mut String,
+    ) -> Option<ErrorKind> {
+        match encoding {
+            Encoding::Utf8 | Encoding::Ascii => {
+                let (text, fault, half) = valid(bytes, encoding == Encoding::Ascii);
+                out.push_str(text);
+                self.held.extend_from_slice(bytes.get(bytes.len() - half..).unwrap_or_default());
+                fault
+            }
+            Encoding::Latin1 => {
+                let from = out.len();
+                out.extend(bytes.iter().map(|byte| char::from(*byte)));
+                cut_forbidden(out, from)
+            }
+            Encoding::Utf16Le => self.decode_utf16(bytes, u16::from_le_bytes, out),
+            Encoding::Utf16Be => self.decode_utf16(bytes, u16::from_be_bytes, out),
+        }
+    }
+
+    fn decode_utf16(
+        &mut self,
+        bytes: &[u8],
+        unit: fn([u8; 2]) -> u16,
+        out: &mut String,
+    ) -> Option<ErrorKind> {
+        let from = out.len();
+        let (pairs, odd) = bytes.as_chunks::<2>();
+        let mut whole = pairs;
+        // The first half of a pair of surrogates waits for the second.
+        if let Some((last, front)) = pairs.split_last()
+            && matches!(unit(*last), 0xD800..=0xDBFF)
+        {
+            whole = front;
+            self.held.extend_from_slice(last);
+        }
+        self.held.extend_from_slice(odd);
+        let mut fault = None;
+        for c in char::decode_utf16(whole.iter().map(|pair| unit(*pair))) {
+            match c {
+                Ok(c) => out.push(c),
+                Err(_) => {
+                    fault = Some(ErrorKind::Encoding(
+                        "half a pair of surrogates: this is not UTF-16".into(),
+                    ));
+                    break;
+                }
+            }
+        }
+        cut_forbidden(out, from).or(fault)
+    }
+
+    /// The input ends: what is held is half a character.
+    pub(crate) fn end(&mut self) -> Option<ErrorKind> {
+        match self.held.is_empty() {
+            true => None,
+            false => Some(ErrorKind::Encoding("the document ends within a character".into())),
+        }
+    }
+}
+
+/// Cuts `out` before the first character from `from` on that XML does not allow.
+fn cut_forbidden(out: &mut String, from: usize) -> Option<ErrorKind> {
+    let (front, kind) = forbidden(out.get(from..).unwrap_or_default())?;
+    let len = from + front.len();
+    out.truncate(len);
+    Some(kind)
+}

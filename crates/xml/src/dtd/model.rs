@@ -1,0 +1,99 @@
+//! Element declarations. Content models are checked for their form and not kept: nothing here validates.
+
+use crate::dtd::reader::Reader;
+use crate::machine::{Machine, Scan, Window, over};
+
+impl Machine {
+    /// `<!ELEMENT name content>`, from behind the keyword.
+    pub(crate) fn declare_element(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
+        let depth_max = self.options.limits.depth_max;
+        let mut reader = Reader::new(self, window, at, "an element declaration");
+        reader.need_space()?;
+        reader.qualified_name()?;
+        reader.need_space()?;
+        if !reader.keyword("EMPTY")? && !reader.keyword("ANY")? {
+            reader.expect(b'(')?;
+            reader.space()?;
+            match reader.eat(b'#')? {
+                true => mixed(&mut reader)?,
+                false => children(&mut reader, depth_max)?,
+            }
+        }
+        reader.close()
+    }
+}
+
+/// `#PCDATA` alone, or with names between bars and a star behind.
+fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
+    if !reader.keyword("PCDATA")? {
+        return Err(reader.unexpected("#PCDATA"));
+    }
+    let mut names = false;
+    loop {
+        reader.space()?;
+        match reader.eat(b'|')? {
+            true => {
+                names = true;
+                reader.space()?;
+                reader.qualified_name()?;
+            }
+            false => break,
+        }
+    }
+    reader.expect(b')')?;
+    match reader.eat(b'*')? {
+        false if names => Err(reader.unexpected("`*` after a choice with #PCDATA")),
+        _ => Ok(()),
+    }
+}
+
+/// What is due in a group of a content model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Particle,
+    Separator,
+}
+
+/// A content model behind its first bracket. Groups are on a stack of their own: each has the separator it uses.
+fn children(reader: &mut Reader<'_, '_>, depth_max: u32) -> Scan<()> {
+    let mut groups: Vec<Option<u8>> = vec![None];
+    let mut due = Due::Particle;
+    while let Some(separator) = groups.last_mut() {
+        reader.space()?;
+        match (due, reader.peek()?) {
+            (Due::Particle, b'(') => {
+                reader.at += 1;
+                groups.push(None);
+                if groups.len() > depth_max as usize {
+                    return Err(over(reader.at, "depth_max", depth_max));
+                }
+            }
+            (Due::Particle, _) => {
+                reader.qualified_name()?;
+                occurrence(reader)?;
+                due = Due::Separator;
+            }
+            (Due::Separator, b')') => {
+                reader.at += 1;
+                occurrence(reader)?;
+                groups.pop();
+            }
+            (Due::Separator, byte @ (b'|' | b',')) if separator.is_none_or(|used| used == byte) => {
+                reader.at += 1;
+                *separator = Some(byte);
+                due = Due::Particle;
+            }
+            (Due::Separator, _) => {
+                return Err(reader.unexpected("`)`, or the separator of this group,"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn occurrence(reader: &mut Reader<'_, '_>) -> Scan<()> {
+    if matches!(reader.peek()?, b'?' | b'*' | b'+') {
+        reader.at += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Reading a declaration word by word. Every step needs the byte behind it to be in the window.
+
+use crate::chars::{char_at, is_space, skip_name_chars, skip_space};
+use crate::machine::{Machine, Scan, Stop, Window, bad, over};
+
+/// A place in a declaration.
+pub(crate) struct Reader<'m, 'w> {
+    machine: &'m Machine,
+    window: Window<'w>,
+    pub(crate) at: usize,
+    what: &'static str,
+}
+
+/// What an external identifier says.
+pub(crate) struct ExternalId<'w> {
+    /// None for a public identifier alone, which notations may have.
+    pub(crate) system: Option<&'w str>,
+    pub(crate) public: Option<&'w str>,
+}
+
+impl<'m, 'w> Reader<'m, 'w> {
+    pub(crate) fn new(
+        machine: &'m Machine,
+        window: &Window<'w>,
+        at: usize,
+        what: &'static str,
+    ) -> Reader<'m, 'w> {
+        Reader { machine, window: *window, at, what }
+    }
+
+    pub(crate) fn peek(&self) -> Scan<u8> {
+        self.window.byte(self.at).ok_or(Stop::More(self.what))
+    }
+
+    pub(crate) fn next(&mut self) -> Scan<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// White space, if there is any.
+    pub(crate) fn space(&mut self) -> Scan<bool> {
+        let from = self.at;
+        self.at = skip_space(self.window.text.as_bytes(), from);
+        self.peek().map(|_| self.at > from)
+    }
+
+    pub(crate) fn need_space(&mut self) -> Scan<()> {
+        match self.space()? {
+            true => Ok(()),
+            false => Err(self.unexpected("white space")),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn unexpected(&self, due: &str) -> Stop {
+        let at = self.at;
+        bad(at, format!("{due} is due in {}, not {}", self.what, self.window.found(at)))
+    }
+
+    pub(crate) fn eat(&mut self, byte: u8) -> Scan<bool> {
+        let found = self.peek()? == byte;
+        self.at += usize::from(found);
+        Ok(found)
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8) -> Scan<()> {
+        match self.eat(byte)? {
+            true => Ok(()),
+            false => Err(self.unexpected(&format!("`{}`", char::from(byte)))),
+        }
+    }
+
+    /// `word`, if it stands here and no name goes on behind it.
+    pub(crate) fn keyword(&mut self, word: &str) -> Scan<bool> {
+        if !self.window.starts(self.at, word, self.what)? {
+            return Ok(false);
+        }
+        let end = self.at + word.len();
+        if self.window.byte(end).is_none() {
+            return Err(Stop::More(self.what));
+        }
+        let whole = skip_name_chars(self.window.text, end) == end;
+        if whole {
+            self.at = end;
+        }
+        Ok(whole)
+    }
+
+    /// A name without a colon where namespaces count: of entities, notations.
+    pub(crate) fn name(&mut self) -> Scan<&'w str> {
+        let from = self.at;
+        self.at = self.machine.name_end(&self.window, from, self.what)?;
+        Ok(self.window.get(from, self.at))
+    }
+
+    /// A name of elements and attributes, and how many bytes its prefix has.
+    pub(crate) fn qualified_name(&mut self) -> Scan<(&'w str, usize)> {
+        let name = self.machine.scan_name(&self.window, self.at, self.what)?;
+        self.at = name.to;
+        Ok((self.window.get(name.from, name.to), name.prefix_len))
+    }
+
+    /// `Nmtoken`.
+    pub(crate) fn token(&mut self) -> Scan<()> {
+        let from = self.at;
+        loop {
+            self.at = skip_name_chars(self.window.text, self.at);
+            match self.peek()? {
+                b':' => self.at += 1,
+                _ => break,
+            }
+        }
+        let max = self.machine.options.limits.name_bytes_max;
+        match self.at - from {
+            0 => Err(self.unexpected("a name token")),
+            len if len > max as usize => Err(over(from, "name_bytes_max", max)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A quote, what is up to the same quote, and where that begins.
+    pub(crate) fn quoted(&mut self) -> Scan<(&'w str, usize)> {
+        let quote = self.peek()?;
+        if quote != b'"' && quote != b'\'' {
+            return Err(self.unexpected("a quoted text"));
+        }
+        let from = self.at + 1;
+        let rest = self.window.text.as_bytes().get(from..).unwrap_or_default();
+        let len = memchr::memchr(quote, rest).ok_or(Stop::More(self.what))?;
+        self.at = from + len + 1;
+        Ok((self.window.get(from, from + len), from))
+    }
+
+    /// `SYSTEM "..."` or `PUBLIC "..." "..."`; of notations `PUBLIC "..."` too.
+    pub(crate) fn external_id(&mut self, alone: bool) -> Scan<ExternalId<'w>> {
+        if self.keyword("SYSTEM")? {
+            self.need_space()?;
+            let (system, _) = self.quoted()?;
+            return Ok(ExternalId { system: Some(system), public: None });
+        }
+        if !self.keyword("PUBLIC")? {
+            return Err(self.unexpected("SYSTEM or PUBLIC"));
+        }
+        self.need_space()?;
+        let (public, from) = self.quoted()?;
+        if let Some(at) = public.bytes().position(|byte| !is_public(byte)) {
+            let c = char_at(public, at).map(String::from).unwrap_or_default();
+            return Err(bad(from + at, format!("`{c}` is not allowed in a public identifier")));
+        }
+        let spaced = self.space()?;
+        match self.peek()? {
+            b'"' | b'\'' if spaced => {
+                let (system, _) = self.quoted()?;
+                Ok(ExternalId { system: Some(system), public: Some(public) })
+            }
+            _ if alone => Ok(ExternalId { system: None, public: Some(public) }),
+            _ => Err(self.unexpected("white space and a system identifier")),
+        }
+    }
+
+    /// White space and the end of the declaration.
+    pub(crate) fn close(&mut self) -> Scan<usize> {
+        self.space()?;
+        self.expect(b'>')?;
+        Ok(self.at)
+    }
+}
+
+/// `PubidChar`.
+fn is_public(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || is_space(byte) && byte != b'\t'
+        || b"-'()+,./:=?;!*#@$_%".contains(&byte)
+}

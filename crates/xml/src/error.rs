@@ -1,0 +1,59 @@
+//! What is wrong with a document, and where.
+
+use std::fmt;
+
+/// A place in a document, as a person finds it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// Bytes of the document as it came before this place.
+    pub offset: u64,
+}
+
+/// A document that is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub at: Position,
+}
+
+/// Why a document is refused. The helper who writes the parser extends this; one variant for each rule a person can act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes are not what the encoding allows, or the encoding is not one that is read here.
+    Encoding(Box<str>),
+    /// A rule of XML 1.0 or of Namespaces in XML is broken; the text says which and what was found.
+    Syntax(Box<str>),
+    /// A document type declaration where none is allowed.
+    DoctypeRefused,
+    /// A budget of [`crate::Limits`] is used up: its name and its value.
+    Limit { name: &'static str, max: u64 },
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.kind)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Encoding(what) | ErrorKind::Syntax(what) => f.write_str(what),
+            ErrorKind::DoctypeRefused => f.write_str("a DOCTYPE is not allowed here"),
+            ErrorKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

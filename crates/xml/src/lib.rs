@@ -1,0 +1,35 @@
+//! XML 1.0 (fifth edition) with Namespaces: bytes to events, events to a tree, a tree to bytes.
+//!
+//! Owns well-formedness, encodings, entities of an internal subset where they are asked for, and the budgets that keep a
+//! hostile document from costing more than it weighs. It never loads anything from outside and knows nothing of gateways.
+//!
+//! One mechanism: a [`Parser`] pushes events into a [`Sink`], from a document at hand ([`parse`]) or from chunks as they
+//! arrive ([`Parser::feed`]). The [`Document`] is built by a sink, and so is everything that validates without a tree.
+#![forbid(unsafe_code)]
+
+mod chars;
+mod decode;
+mod dtd;
+mod entity;
+mod error;
+mod intern;
+mod limits;
+mod machine;
+mod misc;
+mod name;
+mod parser;
+mod place;
+mod scope;
+mod serialize;
+mod sink;
+mod tag;
+mod text;
+mod tree;
+
+pub use error::{Error, ErrorKind, Position};
+pub use limits::{Doctype, Limits, Options};
+pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};
+pub use parser::{Parser, parse};
+pub use serialize::{Form, escape_attribute, escape_text};
+pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
+pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -1,0 +1,460 @@
+//! The tokenizer's state and its main loop: which phase a document is in, and which token comes next.
+//!
+//! Owns what lives longer than a token: open elements, namespaces, counted budgets. Is given windows of text that hold
+//! only allowed characters, and says how much of a window it has used. Never reads bytes and never keeps a window.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::dtd::Dtd;
+use crate::place::Tracker;
+use crate::scope::Spaces;
+use crate::sink::Raw;
+use crate::{ErrorKind, Here, Options, Sink};
+
+/// Why a token could not be read.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The window ends inside this.
+    More(&'static str),
+    /// The document is wrong at this place of the window.
+    Bad(Box<(usize, ErrorKind)>),
+}
+
+/// What ends a run.
+pub(crate) enum Halt<E> {
+    Stop(Stop),
+    /// The sink wants no more.
+    Sink(E),
+}
+
+pub(crate) type Scan<T> = Result<T, Stop>;
+pub(crate) type Run<T, E> = Result<T, Halt<E>>;
+
+impl<E> From<Stop> for Halt<E> {
+    fn from(stop: Stop) -> Halt<E> {
+        Halt::Stop(stop)
+    }
+}
+
+/// A rule is broken at `at`.
+#[cold]
+pub(crate) fn bad(at: usize, what: impl Into<Box<str>>) -> Stop {
+    Stop::Bad(Box::new((at, ErrorKind::Syntax(what.into()))))
+}
+
+/// A budget is used up at `at`.
+#[cold]
+pub(crate) fn over(at: usize, name: &'static str, max: impl Into<u64>) -> Stop {
+    Stop::Bad(Box::new((at, ErrorKind::Limit { name, max: max.into() })))
+}
+
+/// The part of a document the tokenizer is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Before the first character: an XML declaration may come.
+    Start,
+    /// Before the root element.
+    Prolog,
+    /// Between the brackets of a document type declaration.
+    Subset,
+    Content,
+    /// Within a CDATA section of the content.
+    Cdata,
+    /// Behind the root element.
+    Epilog,
+}
+
+/// An element whose end tag has not come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Open {
+    /// Its name as written: in the window, or among the kept names.
+    pub(crate) name_from: usize,
+    pub(crate) name_len: usize,
+    pub(crate) prefix_len: usize,
+    pub(crate) namespace: u32,
+    /// Declarations in scope before its own.
+    pub(crate) spaces_len: usize,
+}
+
+/// What the tokenizer reads at the moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window<'w> {
+    pub(crate) text: &'w str,
+    /// Nothing follows the text.
+    pub(crate) last: bool,
+    /// For an entity's text: the window with the reference, and where it stands there.
+    pub(crate) origin: Option<(&'w str, usize)>,
+}
+
+impl<'w> Window<'w> {
+    #[inline]
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        self.text.as_bytes().get(at).copied()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, from: usize, to: usize) -> &'w str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// Whether `expected` stands at `at`; More if the window ends in it.
+    pub(crate) fn starts(&self, at: usize, expected: &str, what: &'static str) -> Scan<bool> {
+        let rest = self.text.as_bytes().get(at..).unwrap_or_default();
+        let expected = expected.as_bytes();
+        match rest.starts_with(expected) {
+            false if expected.starts_with(rest) => Err(Stop::More(what)),
+            found => Ok(found),
+        }
+    }
+
+    /// The window up to `to`, behind which there is more.
+    #[cold]
+    fn cut(&self, to: usize) -> Window<'w> {
+        let to = self.text.floor_char_boundary(to);
+        Window { text: self.get(0, to), last: false, origin: self.origin }
+    }
+
+    /// For a message: the character at `at`.
+    #[cold]
+    pub(crate) fn found(&self, at: usize) -> String {
+        match crate::chars::char_at(self.text, at) {
+            Some(c) if c.is_control() || c == '`' => format!("U+{:04X}", u32::from(c)),
+            Some(c) => format!("`{c}`"),
+            None => "the end".to_owned(),
+        }
+    }
+}
+
+/// Where the content of a window, or of an entity, was left.
+pub(crate) enum Left {
+    /// All of the window is used.
+    Used(usize),
+    /// Another phase begins here.
+    Next(usize),
+    /// A token is not complete.
+    Within(usize, &'static str),
+}
+
+/// The tokenizer.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) options: Options,
+    pub(crate) phase: Phase,
+    pub(crate) open: Vec<Open>,
+    /// Names of the first `kept_len` open elements, whose windows are gone.
+    pub(crate) kept: String,
+    pub(crate) kept_len: usize,
+    pub(crate) spaces: Spaces,
+    /// Attributes of the tag at hand.
+    pub(crate) attributes: Vec<Raw>,
+    /// Values of the tag at hand that could not be borrowed.
+    pub(crate) written: String,
+    /// Places of a hash table for tags with many attributes.
+    pub(crate) places: Vec<u32>,
+    pub(crate) tokens: u64,
+    pub(crate) tracker: Tracker,
+    /// Against chosen names that collide.
+    pub(crate) seed: u64,
+    /// Elements that are open outside the entity at hand.
+    pub(crate) floor: usize,
+    pub(crate) dtd: Option<Box<Dtd>>,
+    /// The XML declaration says so.
+    pub(crate) standalone: bool,
+    /// Bytes that entities and defaults have added.
+    pub(crate) expanded: u64,
+    /// Entities being read.
+    pub(crate) entity_depth: u32,
+}
+
+impl Machine {
+    pub(crate) fn new(options: Options) -> Machine {
+        Machine {
+            options,
+            phase: Phase::Start,
+            open: Vec::new(),
+            kept: String::new(),
+            kept_len: 0,
+            spaces: Spaces::new(),
+            attributes: Vec::new(),
+            written: String::new(),
+            places: Vec::new(),
+            tokens: 0,
+            tracker: Tracker::new(),
+            seed: RandomState::new().hash_one(0u8),
+            floor: 0,
+            dtd: None,
+            standalone: false,
+            expanded: 0,
+            entity_depth: 0,
+        }
+    }
+
+    /// Ready for another document, with the memory of the last.
+    pub(crate) fn clear(&mut self) {
+        self.phase = Phase::Start;
+        self.open.clear();
+        self.kept.clear();
+        self.kept_len = 0;
+        self.spaces.clear();
+        self.tokens = 0;
+        self.tracker = Tracker::new();
+        self.floor = 0;
+        self.dtd = None;
+        self.standalone = false;
+        self.expanded = 0;
+        self.entity_depth = 0;
+    }
+
+    #[inline]
+    pub(crate) fn here<'a>(&'a self, window: &Window<'a>, at: usize) -> Here<'a> {
+        match window.origin {
+            None => Here { tracker: &self.tracker, window: window.text, at },
+            Some((text, at)) => Here { tracker: &self.tracker, window: text, at },
+        }
+    }
+
+    /// Counts a token.
+    #[inline]
+    pub(crate) fn token(&mut self, at: usize) -> Scan<()> {
+        self.tokens += 1;
+        match self.tokens > self.options.limits.tokens_max {
+            true => Err(over(at, "tokens_max", self.options.limits.tokens_max)),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads what can be read of a window: how much of it is used, and what it ends within.
+    pub(crate) fn run<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        sink: &mut S,
+    ) -> Run<(usize, Option<&'static str>), S::Error> {
+        let mut at = 0;
+        loop {
+            let left = match self.phase {
+                Phase::Start => self.begin(window),
+                Phase::Prolog | Phase::Subset | Phase::Epilog => self.outside(window, at, sink),
+                Phase::Content | Phase::Cdata => self.content(window, at, sink),
+            };
+            match left? {
+                Left::Next(to) => at = to,
+                Left::Used(to) => return Ok((to, self.unfinished())),
+                Left::Within(to, what) => return Ok((to, Some(what))),
+            }
+        }
+    }
+
+    fn begin<E>(&mut self, window: &Window<'_>) -> Run<Left, E> {
+        let cut = self.cut(window, 0);
+        match self.declaration(cut.as_ref().unwrap_or(window)) {
+            Err(Stop::More(what)) => Ok(self.incomplete(window, 0, what)?),
+            other => Ok(Left::Next(other?)),
+        }
+    }
+
+    /// The window up to where the token at `at` has to end, if there is more. What is behind it is out of sight, however
+    /// much of the document is at hand: so a token's budget does not depend on chunks.
+    #[inline]
+    fn cut<'w>(&self, window: &Window<'w>, at: usize) -> Option<Window<'w>> {
+        let max = self.options.limits.token_bytes_max as usize;
+        match window.text.len().saturating_sub(at) > max {
+            true => Some(window.cut(at + max)),
+            false => None,
+        }
+    }
+
+    /// A token has more bytes than its window: they may come, or the budget is used up.
+    #[cold]
+    fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<Left> {
+        let max = self.options.limits.token_bytes_max;
+        match window.text.len().saturating_sub(at) > max as usize {
+            true => Err(over(at, "token_bytes_max", max)),
+            false => Ok(Left::Within(at, what)),
+        }
+    }
+
+    /// What the document may not end within, between tokens.
+    fn unfinished(&self) -> Option<&'static str> {
+        match self.phase {
+            Phase::Start | Phase::Prolog => Some("the prolog: there is no root element"),
+            Phase::Subset => Some("the internal subset"),
+            Phase::Content => Some("an element that is not closed"),
+            Phase::Cdata => Some("a CDATA section"),
+            Phase::Epilog => None,
+        }
+    }
+
+    /// Before and behind the root element.
+    fn outside<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        sink: &mut S,
+    ) -> Run<Left, S::Error> {
+        let mut at = from;
+        loop {
+            at = crate::chars::skip_space(window.text.as_bytes(), at);
+            let cut = self.cut(window, at);
+            let piece = cut.as_ref().unwrap_or(window);
+            let read = match (window.byte(at), piece.byte(at + 1)) {
+                (None, _) => return Ok(Left::Used(at)),
+                (Some(_), _) if self.phase == Phase::Subset => self.subset_token(piece, at, sink),
+                (Some(b'<'), None) => Err(Stop::More("markup").into()),
+                (Some(b'<'), Some(b'?')) => self.instruction(piece, at, sink),
+                (Some(b'<'), Some(b'!')) => self.outside_declaration(piece, at, sink),
+                (Some(b'<'), Some(next)) if self.phase == Phase::Prolog && next != b'/' => {
+                    self.phase = Phase::Content;
+                    return Ok(Left::Next(at));
+                }
+                (Some(_), _) => return Err(self.stray(window, at).into()),
+            };
+            at = match read {
+                Err(Halt::Stop(Stop::More(what))) => {
+                    return Ok(self.incomplete(window, at, what)?);
+                }
+                other => other?,
+            };
+        }
+    }
+
+    fn outside_declaration<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        if window.starts(at, "<!--", "markup")? {
+            return self.comment(window, at, sink);
+        }
+        if self.phase == Phase::Prolog && window.starts(at, "<!DOCTYPE", "markup")? {
+            return Ok(self.doctype(window, at)?);
+        }
+        Err(self.stray(window, at).into())
+    }
+
+    fn subset_token<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let (tokens, expanded) = (self.tokens, self.expanded);
+        let declarations = self.dtd.as_ref().map_or(0, |dtd| dtd.declarations);
+        let read = self.subset(window, at);
+        if let Err(Stop::More(_)) = read {
+            // The declaration is read again when more of it has come.
+            self.tokens = tokens;
+            self.expanded = expanded;
+            if let Some(dtd) = &mut self.dtd {
+                dtd.declarations = declarations;
+            }
+        }
+        let to = read?;
+        if self.phase == Phase::Prolog {
+            self.tell_unparsed(sink).map_err(Halt::Sink)?;
+        }
+        Ok(to)
+    }
+
+    #[cold]
+    fn stray(&self, window: &Window<'_>, at: usize) -> Stop {
+        let place = match self.phase == Phase::Epilog {
+            true => "after the root element",
+            false => "before the root element",
+        };
+        bad(at, format!("{} is not allowed {place}", window.found(at)))
+    }
+
+    /// The content of the root element, or of an entity.
+    pub(crate) fn content<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        sink: &mut S,
+    ) -> Run<Left, S::Error> {
+        let mut at = from;
+        loop {
+            if self.phase == Phase::Cdata {
+                at = self.cdata(window, at, sink)?;
+                if self.phase == Phase::Cdata {
+                    return Ok(Left::Used(at));
+                }
+            }
+            let first = match window.byte(at) {
+                None => return Ok(Left::Used(at)),
+                Some(first @ (b'<' | b'&')) => first,
+                Some(_) => {
+                    at = self.text(window, at, sink)?;
+                    match window.byte(at) {
+                        Some(first @ (b'<' | b'&')) => first,
+                        // What can be told only when more has come.
+                        _ => return Ok(Left::Used(at)),
+                    }
+                }
+            };
+            let cut = self.cut(window, at);
+            let piece = cut.as_ref().unwrap_or(window);
+            let read = match (first, piece.byte(at + 1)) {
+                (b'&', _) => self.reference(piece, at, sink),
+                (_, Some(b'/')) => self.end_tag(piece, at, sink),
+                (_, Some(b'!')) => self.content_declaration(piece, at, sink),
+                (_, Some(b'?')) => self.instruction(piece, at, sink),
+                (_, Some(_)) => self.start_tag(piece, at, sink),
+                (_, None) => Err(Stop::More("markup").into()),
+            };
+            at = match read {
+                Ok(to) => to,
+                Err(Halt::Stop(Stop::More(what))) => {
+                    return Ok(self.incomplete(window, at, what)?);
+                }
+                Err(other) => return Err(other),
+            };
+            if self.open.is_empty() {
+                self.phase = Phase::Epilog;
+                return Ok(Left::Next(at));
+            }
+        }
+    }
+
+    fn content_declaration<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        if window.starts(at, "<!--", "markup")? {
+            return self.comment(window, at, sink);
+        }
+        if window.starts(at, "<![CDATA[", "markup")? {
+            self.token(at)?;
+            self.phase = Phase::Cdata;
+            return Ok(at + "<![CDATA[".len());
+        }
+        Err(bad(at, "only a comment or a CDATA section may begin with `<!` here").into())
+    }
+
+    /// The window goes: names of open elements are copied out of it.
+    pub(crate) fn keep_names(&mut self, window: &str) {
+        let kept_len = self.kept_len;
+        for open in self.open.iter_mut().skip(kept_len) {
+            let name = window.get(open.name_from..open.name_from + open.name_len);
+            open.name_from = self.kept.len();
+            self.kept.push_str(name.unwrap_or_default());
+        }
+        self.kept_len = self.open.len();
+    }
+}
+
+impl Machine {
+    /// Gives back memory beyond `bytes_max` in each part.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        for text in [&mut self.kept, &mut self.written] {
+            if text.capacity() > bytes_max {
+                *text = String::new();
+            }
+        }
+        if self.spaces.is_large() {
+            self.spaces = Spaces::new();
+        }
+    }
+}

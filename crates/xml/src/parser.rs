@@ -1,0 +1,309 @@
+//! The parser: takes bytes, whole or in chunks, and drives the tokenizer over what they decode to.
+//!
+//! Owns the text that is not used yet and the budget of bytes. Half a token stays here until the rest has come; its end is
+//! looked for once in each byte, so that a token in many chunks does not cost its square.
+
+use std::cell::Cell;
+
+use crate::decode::{Decoder, Encoding, Sniffed, sniff, valid};
+use crate::machine::{Halt, Machine, Stop, Window};
+use crate::{Error, ErrorKind, Options, Position, Sink};
+
+/// What is decoded at a time where a document at hand is not UTF-8.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Memory beyond this is given back between documents.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
+/// Reads one document after another; memory is used again.
+#[derive(Debug)]
+pub struct Parser {
+    machine: Machine,
+    decoder: Decoder,
+    /// Text that is decoded and not used.
+    text: String,
+    /// Bytes taken of this document.
+    taken: u64,
+    /// What is wrong behind `text`.
+    broken: Option<ErrorKind>,
+    waiting: Waiting,
+    /// The document is refused.
+    ended: Option<Error>,
+    /// The document was read to its end.
+    complete: bool,
+}
+
+/// What is known of the end of the token at the front of the text.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    /// Bytes of the text that were looked at.
+    seen: usize,
+    /// Within this quote.
+    quote: Option<u8>,
+    /// The length at which the token is tried again whatever it holds.
+    tried_again_at: usize,
+}
+
+/// Reads a whole document. A thread's parsers are used again, so that a document costs no allocation of its own.
+pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(), S::Error> {
+    thread_local! {
+        static SPARE: Cell<Option<Box<Parser>>> = const { Cell::new(None) };
+    }
+    let mut parser = match SPARE.take() {
+        Some(mut spare) => {
+            if spare.machine.options != *options {
+                spare.machine.options = options.clone();
+            }
+            spare
+        }
+        None => Box::new(Parser::new(options.clone())),
+    };
+    let parsed = parser.parse(bytes, sink);
+    parser.shrink();
+    SPARE.set(Some(parser));
+    parsed
+}
+
+impl Parser {
+    pub fn new(options: Options) -> Parser {
+        Parser {
+            machine: Machine::new(options),
+            decoder: Decoder::new(),
+            text: String::new(),
+            taken: 0,
+            broken: None,
+            waiting: Waiting::default(),
+            ended: None,
+            complete: false,
+        }
+    }
+
+    /// Forgets the document at hand and is ready for another one.
+    pub fn reset(&mut self) {
+        self.machine.clear();
+        self.decoder.clear();
+        self.text.clear();
+        self.taken = 0;
+        self.broken = None;
+        self.waiting = Waiting::default();
+        self.ended = None;
+        self.complete = false;
+    }
+
+    /// Reads a whole document, whatever was fed before.
+    pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
+        self.reset();
+        let max = self.machine.options.limits.bytes_max;
+        let within = bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes);
+        match sniff(within, true) {
+            Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
+                let body = within.get(mark..).unwrap_or_default();
+                let (text, broken, half) = valid(body, encoding == Encoding::Ascii);
+                self.machine.tracker.skip_mark(mark as u64);
+                self.broken =
+                    broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
+                self.end(text, sink)
+            }
+            Sniffed::Found(..) | Sniffed::Unknown(..) | Sniffed::More => {
+                for piece in bytes.chunks(PIECE_BYTES) {
+                    self.feed(piece, sink)?;
+                }
+                self.finish(sink)
+            }
+        }
+    }
+
+    fn at_the_end(&self, half: bool, over: bool) -> Option<ErrorKind> {
+        let max = self.machine.options.limits.bytes_max;
+        match (over, half) {
+            (true, _) => Some(ErrorKind::Limit { name: "bytes_max", max }),
+            (false, true) => {
+                Some(ErrorKind::Encoding("the document ends within a character".into()))
+            }
+            (false, false) => None,
+        }
+    }
+
+    /// Takes the next bytes of a document and tells what they complete. After an error there is nothing but that error.
+    pub fn feed<S: Sink>(&mut self, chunk: &[u8], sink: &mut S) -> Result<(), S::Error> {
+        self.check_open()?;
+        if self.broken.is_none() {
+            self.take(chunk, false);
+        }
+        if self.broken.is_some() {
+            let text = std::mem::take(&mut self.text);
+            return self.end(&text, sink);
+        }
+        match self.is_worth_a_try() {
+            true => self.run(sink),
+            false => Ok(()),
+        }
+    }
+
+    /// The document has no more bytes: it has to be complete.
+    pub fn finish<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        self.check_open()?;
+        self.take(&[], true);
+        if self.broken.is_none() {
+            self.broken = self.decoder.end();
+        }
+        let text = std::mem::take(&mut self.text);
+        self.end(&text, sink)
+    }
+
+    /// A document that has ended takes no more.
+    fn check_open(&self) -> Result<(), Error> {
+        match (&self.ended, self.complete) {
+            (Some(error), _) => Err(error.clone()),
+            (None, true) => {
+                let what = "the document was read to its end: reset the parser for another one";
+                Err(Error { kind: ErrorKind::Syntax(what.into()), at: Position::default() })
+            }
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// Decodes a chunk behind the text.
+    fn take(&mut self, chunk: &[u8], last: bool) {
+        let max = self.machine.options.limits.bytes_max;
+        let room = usize::try_from(max - self.taken.min(max)).unwrap_or(usize::MAX);
+        let within = chunk.get(..room).unwrap_or(chunk);
+        self.taken += within.len() as u64;
+        let fault = match self.decoder.encoding {
+            Some(_) => self.decoder.decode(within, &mut self.text),
+            None => match self.decoder.begin(within, last || within.len() < chunk.len()) {
+                Sniffed::More => None,
+                Sniffed::Unknown(kind, _) => Some(kind),
+                Sniffed::Found(encoding, mark) => {
+                    self.machine.tracker.width = encoding.width();
+                    self.machine.tracker.skip_mark(mark as u64);
+                    self.decoder.decode(&[], &mut self.text)
+                }
+            },
+        };
+        let over =
+            (within.len() < chunk.len()).then_some(ErrorKind::Limit { name: "bytes_max", max });
+        self.broken = fault.or(over);
+    }
+
+    /// Runs over the text and keeps what is not used.
+    fn run<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        let mut text = std::mem::take(&mut self.text);
+        let window = Window { text: &text, last: false, origin: None };
+        let used = match self.machine.run(&window, sink) {
+            Ok((used, _)) => used,
+            Err(halt) => return Err(self.fail(halt, &text)),
+        };
+        self.machine.keep_names(&text);
+        self.machine.tracker.advance(&text, used);
+        text.drain(..used);
+        let len = text.len();
+        self.text = text;
+        self.waiting = Waiting { tried_again_at: len * 2 + 64, ..Waiting::default() };
+        Ok(())
+    }
+
+    /// Runs over the last text.
+    fn end<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
+        let window = Window { text, last: true, origin: None };
+        let unfinished = match self.machine.run(&window, sink) {
+            Ok((_, unfinished)) => unfinished,
+            Err(halt) => return Err(self.fail(halt, text)),
+        };
+        let kind = match (self.broken.take(), unfinished) {
+            (Some(kind), _) => kind,
+            (None, Some(what)) => {
+                ErrorKind::Syntax(format!("the document ends within {what}").into())
+            }
+            (None, None) => {
+                self.complete = true;
+                return Ok(());
+            }
+        };
+        Err(self.refuse(kind, text, text.len()))
+    }
+
+    #[cold]
+    fn fail<E: From<Error>>(&mut self, halt: Halt<E>, text: &str) -> E {
+        match halt {
+            Halt::Stop(Stop::Bad(bad)) => {
+                let (at, kind) = *bad;
+                self.refuse(kind, text, at)
+            }
+            Halt::Stop(Stop::More(what)) => {
+                let kind = ErrorKind::Syntax(format!("the document ends within {what}").into());
+                self.refuse(kind, text, text.len())
+            }
+            Halt::Sink(error) => {
+                drop(self.refuse::<Error>(
+                    ErrorKind::Syntax("the parse was ended".into()),
+                    text,
+                    0,
+                ));
+                error
+            }
+        }
+    }
+
+    /// Ends the document with an error.
+    #[cold]
+    fn refuse<E: From<Error>>(&mut self, kind: ErrorKind, text: &str, at: usize) -> E {
+        let error = Error { kind, at: self.machine.tracker.position(text, at) };
+        self.ended = Some(error.clone());
+        error.into()
+    }
+
+    /// Whether the text may hold a whole token now: its end was seen, or it has doubled since the last try.
+    fn is_worth_a_try(&mut self) -> bool {
+        let bytes = self.text.as_bytes();
+        let max = self.machine.options.limits.token_bytes_max as usize;
+        let short = bytes.len() < 16;
+        if short || bytes.len() > max || bytes.len() >= self.waiting.tried_again_at {
+            return true;
+        }
+        match bytes {
+            [b'<', b'!', b'-', ..] => self.waiting.find(bytes, b"--"),
+            [b'<', b'?', ..] => self.waiting.find(bytes, b"?>"),
+            [b'<', ..] => self.waiting.find_unquoted(bytes),
+            [b'&' | b'%', ..] => self.waiting.find(bytes, b";"),
+            _ => true,
+        }
+    }
+
+    /// Gives back memory that an ordinary document does not need.
+    fn shrink(&mut self) {
+        self.machine.shrink(KEPT_BYTES_MAX);
+        if self.text.capacity() > KEPT_BYTES_MAX {
+            self.text = String::new();
+        }
+    }
+}
+
+impl Waiting {
+    fn find(&mut self, bytes: &[u8], end: &[u8]) -> bool {
+        // The token's first four bytes are not its end; one byte more is needed behind `--`.
+        let from = self.seen.saturating_sub(end.len()).max(4);
+        self.seen = bytes.len();
+        memchr::memmem::find(bytes.get(from..).unwrap_or_default(), end).is_some()
+    }
+
+    /// Looks for `>` and `[` outside quotes.
+    fn find_unquoted(&mut self, bytes: &[u8]) -> bool {
+        let mut at = self.seen;
+        self.seen = bytes.len();
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let found = match self.quote {
+                Some(quote) => memchr::memchr(quote, rest),
+                None => rest.iter().position(|byte| matches!(byte, b'"' | b'\'' | b'>' | b'[')),
+            };
+            let Some(found) = found else { return false };
+            self.quote = match (self.quote, rest.get(found)) {
+                (None, Some(b'>' | b'[')) => return true,
+                (None, quote) => quote.copied(),
+                (Some(_), _) => None,
+            };
+            at += found + 1;
+        }
+        false
+    }
+}

@@ -1,0 +1,121 @@
+//! From an offset to line and column.
+//!
+//! Owns the count of lines up to the last place that was asked for. Nothing is counted for places nobody asks for.
+
+use std::cell::Cell;
+
+use crate::Position;
+
+/// How many bytes of the source a character takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    Utf8,
+    Utf16,
+    One,
+}
+
+/// A counted place of the window at hand.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// In the window.
+    at: usize,
+    position: Position,
+    /// A carriage return was counted just before: a line feed now is of the same line end.
+    after_return: bool,
+}
+
+/// Counts lines and columns when asked.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    /// Where the window begins.
+    base: Mark,
+    /// The last place asked for: the next one is mostly behind it.
+    last: Cell<Mark>,
+    pub(crate) width: Width,
+}
+
+impl Tracker {
+    pub(crate) fn new() -> Tracker {
+        let position = Position { line: 1, column: 1, offset: 0 };
+        let base = Mark { at: 0, position, after_return: false };
+        Tracker { base, last: Cell::new(base), width: Width::Utf8 }
+    }
+
+    /// The source has bytes before its first character: a byte order mark.
+    pub(crate) fn skip_mark(&mut self, bytes: u64) {
+        self.base.position.offset += bytes;
+        self.last.set(self.base);
+    }
+
+    /// The first `len` bytes of the window leave it.
+    pub(crate) fn advance(&mut self, window: &str, len: usize) {
+        let mark = self.mark(window, len);
+        self.base = Mark { at: 0, ..mark };
+        self.last.set(self.base);
+    }
+
+    /// Where `at` is.
+    pub(crate) fn position(&self, window: &str, at: usize) -> Position {
+        self.mark(window, at).position
+    }
+
+    /// Bytes of the source before `at`.
+    pub(crate) fn offset(&self, window: &str, at: usize) -> u64 {
+        match self.width {
+            Width::Utf8 => self.base.position.offset + at as u64,
+            Width::Utf16 | Width::One => self.position(window, at).offset,
+        }
+    }
+
+    fn mark(&self, window: &str, at: usize) -> Mark {
+        let last = self.last.get();
+        let from = if last.at <= at { last } else { self.base };
+        let mark = from.move_to(window, at, self.width);
+        self.last.set(mark);
+        mark
+    }
+}
+
+impl Mark {
+    fn move_to(self, window: &str, at: usize, width: Width) -> Mark {
+        let passed = window.get(self.at..at).unwrap_or_default();
+        let bytes = passed.as_bytes();
+        let characters = |bytes: &[u8]| bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        let (mut lines, mut line_start) = (0u64, None);
+        let mut after_return = self.after_return;
+        let mut next = 0;
+        while let Some(found) =
+            bytes.get(next..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest))
+        {
+            let end = next + found;
+            let line_feed = bytes.get(end) == Some(&b'\n');
+            let same_end = line_feed && found == 0 && after_return;
+            lines += u64::from(!same_end);
+            after_return = !line_feed;
+            next = end + 1;
+            line_start = Some(next);
+        }
+        after_return = after_return && next == bytes.len();
+        let columns = characters(bytes.get(line_start.unwrap_or(0)..).unwrap_or_default());
+        let column = match line_start {
+            Some(_) => 1,
+            None => self.position.column,
+        };
+        let source_bytes = match width {
+            Width::Utf8 => bytes.len(),
+            Width::Utf16 => passed.encode_utf16().count() * 2,
+            Width::One => characters(bytes),
+        };
+        let add =
+            |count: u32, more: u64| count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        Mark {
+            at,
+            position: Position {
+                line: add(self.position.line, lines),
+                column: add(column, columns as u64),
+                offset: self.position.offset + source_bytes as u64,
+            },
+            after_return,
+        }
+    }
+}

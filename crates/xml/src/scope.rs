@@ -1,0 +1,157 @@
+//! Namespaces in scope: prefixes, what they mean now, and what they meant before.
+//!
+//! Owns the numbers of namespace names and prefixes within one parse.
+
+use crate::intern::{Interner, NONE};
+use crate::{Namespace, XML_NAMESPACE};
+
+/// The number of no namespace.
+pub(crate) const NO_NAMESPACE: u32 = 0;
+
+/// All declarations in scope.
+#[derive(Debug)]
+pub(crate) struct Spaces {
+    uris: Interner,
+    prefixes: Interner,
+    bindings: Vec<Binding>,
+    /// For each prefix the binding that counts.
+    top: Vec<u32>,
+}
+
+/// One declaration.
+#[derive(Debug, Clone, Copy)]
+struct Binding {
+    prefix: u32,
+    uri: u32,
+    /// The binding of the same prefix that it hides.
+    hidden: u32,
+}
+
+/// What became of a declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Declared {
+    New,
+    /// The same element declares the prefix already.
+    Twice,
+    /// There are more than numbers.
+    TooMany,
+}
+
+impl Spaces {
+    pub(crate) fn new() -> Spaces {
+        let mut spaces = Spaces {
+            uris: Interner::new(),
+            prefixes: Interner::new(),
+            bindings: Vec::new(),
+            top: Vec::new(),
+        };
+        for uri in ["", XML_NAMESPACE] {
+            spaces.uris.number(uri);
+        }
+        for prefix in ["", "xml"] {
+            spaces.prefixes.number(prefix);
+        }
+        spaces.top.push(NONE);
+        spaces.top.push(0);
+        spaces.bindings.push(Binding { prefix: 1, uri: 1, hidden: NONE });
+        spaces
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.uris.truncate(2);
+        self.prefixes.truncate(2);
+        self.bindings.truncate(1);
+        self.top.truncate(2);
+        if let Some(default) = self.top.first_mut() {
+            *default = NONE;
+        }
+    }
+
+    /// More was declared than ordinary documents do.
+    pub(crate) fn is_large(&self) -> bool {
+        self.names_len() > 256 || self.bindings.capacity() > 4096
+    }
+
+    /// Distinct names and prefixes so far.
+    pub(crate) fn names_len(&self) -> usize {
+        self.uris.len().max(self.prefixes.len())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bindings.len()
+    }
+
+    /// Adds a declaration to those from `from` on.
+    #[must_use]
+    pub(crate) fn declare(&mut self, from: usize, prefix: &str, uri: &str) -> Declared {
+        let (Some(prefix), Some(uri)) = (self.prefixes.number(prefix), self.uris.number(uri))
+        else {
+            return Declared::TooMany;
+        };
+        let Ok(number) = u32::try_from(self.bindings.len()) else { return Declared::TooMany };
+        if self.top.len() <= prefix as usize {
+            self.top.resize(prefix as usize + 1, NONE);
+        }
+        let Some(top) = self.top.get_mut(prefix as usize) else { return Declared::TooMany };
+        if *top != NONE && *top as usize >= from {
+            return Declared::Twice;
+        }
+        self.bindings.push(Binding { prefix, uri, hidden: *top });
+        *top = number;
+        Declared::New
+    }
+
+    /// Whether the declarations from `from` on have the prefix.
+    pub(crate) fn declares(&self, from: usize, prefix: &str) -> bool {
+        let wanted = self.prefixes.find(prefix);
+        self.bindings.get(from..).unwrap_or_default().iter().any(|b| Some(b.prefix) == wanted)
+    }
+
+    /// Takes back all declarations but the first `len`.
+    #[inline]
+    pub(crate) fn truncate(&mut self, len: usize) {
+        while self.bindings.len() > len {
+            let Some(binding) = self.bindings.pop() else { return };
+            if let Some(top) = self.top.get_mut(binding.prefix as usize) {
+                *top = binding.hidden;
+            }
+        }
+    }
+
+    /// The number of what a prefix means; for the empty one no namespace if nothing was declared.
+    #[inline]
+    pub(crate) fn resolve(&self, prefix: &str) -> Option<u32> {
+        let number = match prefix.is_empty() {
+            true => 0,
+            false => self.prefixes.find(prefix)?,
+        };
+        let top = self.top.get(number as usize).copied().unwrap_or(NONE);
+        match self.bindings.get(top as usize) {
+            Some(binding) => Some(binding.uri),
+            None => prefix.is_empty().then_some(NO_NAMESPACE),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn namespace(&self, id: u32) -> Namespace<'_> {
+        match id {
+            NO_NAMESPACE => Namespace { id, uri: "" },
+            id => Namespace { id, uri: self.uris.get(id) },
+        }
+    }
+
+    /// Declarations from `from` on, in the order written.
+    pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = (&str, &str)> {
+        let bindings = self.bindings.get(from..).unwrap_or_default();
+        bindings.iter().map(|b| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
+    }
+
+    /// What counts now, in the order declared.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Namespace<'_>)> {
+        let counting = self.bindings.iter().enumerate().filter(|(at, b)| {
+            self.top.get(b.prefix as usize).is_some_and(|top| *top as usize == *at)
+        });
+        let named = counting.filter(|(_, b)| b.uri != NO_NAMESPACE);
+        named.map(|(_, b)| (self.prefixes.get(b.prefix), self.namespace(b.uri)))
+    }
+}

@@ -1,0 +1,111 @@
+//! Which namespaces an element has to declare in what is written, and under which prefixes.
+
+use std::borrow::Cow;
+
+use crate::scope::{Declared, Spaces};
+use crate::serialize::Form;
+use crate::{Document, NodeId, QName, XML_NAMESPACE};
+
+/// What is declared in the output.
+pub(crate) struct Rendered {
+    spaces: Spaces,
+}
+
+impl Rendered {
+    pub(crate) fn new() -> Rendered {
+        Rendered { spaces: Spaces::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.spaces.len()
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.spaces.truncate(len);
+    }
+
+    pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = (&str, &str)> {
+        self.spaces.since(from)
+    }
+
+    /// What a prefix means in the output; empty for nothing.
+    fn meaning(&self, prefix: &str) -> &str {
+        self.spaces.resolve(prefix).map_or("", |id| self.spaces.namespace(id).uri)
+    }
+
+    /// Adds what an element has to declare, and gives its attributes' prefixes, in the tree's order. Those differ from the
+    /// tree's only where a tree was built with prefixes that mean something else.
+    pub(crate) fn declare<'d>(
+        &mut self,
+        document: &'d Document,
+        element: NodeId,
+        apex: NodeId,
+        form: &Form<'_>,
+    ) -> Vec<Cow<'d, str>> {
+        let from = self.len();
+        let candidates: Vec<(&str, &str)> = match element == apex {
+            true => document.namespaces(element),
+            false => document.declared(element).collect(),
+        };
+        for (prefix, uri) in candidates {
+            let wanted = match form {
+                Form::Plain | Form::Pretty { .. } => true,
+                Form::Canonical { .. } => self.meaning(prefix) != uri,
+                Form::Exclusive { inclusive, .. } => {
+                    inclusive.contains(&prefix) && self.meaning(prefix) != uri
+                }
+            };
+            if wanted && prefix != "xml" {
+                self.add(prefix, uri);
+            }
+        }
+        let name = document.name(element);
+        if self.meaning(name.prefix) != name.namespace.uri {
+            self.replace(from, name.prefix, name.namespace.uri);
+        }
+        let attributes = document.attributes(element);
+        attributes.map(|attribute| self.prefix(from, document.name(attribute))).collect()
+    }
+
+    fn add(&mut self, prefix: &str, uri: &str) {
+        let added = self.spaces.declare(self.spaces.len(), prefix, uri);
+        debug_assert_eq!(added, Declared::New, "a document has no more names than numbers");
+    }
+
+    /// Declares a prefix on this element, in place of what was declared for it here.
+    fn replace(&mut self, from: usize, prefix: &str, uri: &str) {
+        let own: Vec<(String, String)> =
+            self.since(from).map(|(p, u)| (p.to_owned(), u.to_owned())).collect();
+        self.truncate(from);
+        for (own_prefix, own_uri) in own.iter().filter(|(own_prefix, _)| own_prefix != prefix) {
+            self.add(own_prefix, own_uri);
+        }
+        self.add(prefix, uri);
+    }
+
+    /// The prefix of an attribute: its own where that means its namespace or is free, another one otherwise.
+    fn prefix<'d>(&mut self, from: usize, name: QName<'d>) -> Cow<'d, str> {
+        let uri = name.namespace.uri;
+        match (name.prefix, uri) {
+            (_, "") => return Cow::Borrowed(""),
+            (_, XML_NAMESPACE) => return Cow::Borrowed("xml"),
+            (prefix, uri) if !prefix.is_empty() && self.meaning(prefix) == uri => {
+                return Cow::Borrowed(prefix);
+            }
+            _ => {}
+        }
+        if !name.prefix.is_empty() && !self.spaces.declares(from, name.prefix) {
+            self.add(name.prefix, uri);
+            return Cow::Borrowed(name.prefix);
+        }
+        let mut known = self.spaces.all().filter(|(prefix, _)| !prefix.is_empty());
+        if let Some((prefix, _)) = known.find(|(_, known)| known.uri == uri) {
+            return Cow::Owned(prefix.to_owned());
+        }
+        drop(known);
+        let made = (0u32..).map(|n| format!("ns{n}")).find(|made| self.meaning(made).is_empty());
+        let made = made.unwrap_or_default();
+        self.add(&made, uri);
+        Cow::Owned(made)
+    }
+}

@@ -1,0 +1,221 @@
+//! What a parser tells: events in document order, borrowed from the input where no reference had to be replaced.
+
+use std::fmt;
+
+use crate::place::Tracker;
+use crate::scope::Spaces;
+use crate::{Error, Namespace, Position, QName};
+
+/// Receives the events of one document. Its error ends the parse.
+pub trait Sink {
+    type Error: From<Error>;
+
+    /// A start tag, or an empty-element tag, which is followed by its [`Sink::end`].
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Self::Error>;
+
+    /// Character data, references replaced, line ends normalised. One run of text may come in several pieces; no piece is
+    /// empty. `cdata` says that the piece came from a CDATA section.
+    fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), Self::Error>;
+
+    /// An end tag.
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Self::Error>;
+
+    fn comment(&mut self, _text: &str, _here: Here<'_>) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn instruction(
+        &mut self,
+        _target: &str,
+        _data: &str,
+        _here: Here<'_>,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// An entity of the internal subset that is not parsed (`NDATA`), for `unparsed-entity-uri()` and ENTITY types.
+    fn unparsed_entity(
+        &mut self,
+        _name: &str,
+        _system: &str,
+        _public: Option<&str>,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// A start tag.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    pub name: QName<'a>,
+    /// Attributes in the order written, without namespace declarations; defaults of an internal subset at the end.
+    pub attributes: Attributes<'a>,
+    /// The namespaces in scope, those declared here included.
+    pub scope: Scope<'a>,
+    /// The tag was `<a/>`.
+    pub empty: bool,
+}
+
+/// One attribute, its value normalised (XML 1.0, 3.3.3).
+#[derive(Debug, Clone, Copy)]
+pub struct Attribute<'a> {
+    pub name: QName<'a>,
+    pub value: &'a str,
+    /// It was not in the tag: a default of the internal subset.
+    pub defaulted: bool,
+    /// The internal subset declares it an ID.
+    pub id: bool,
+}
+
+/// The attributes of a start tag.
+#[derive(Clone, Copy)]
+pub struct Attributes<'a> {
+    pub(crate) raw: &'a [Raw],
+    /// What the tag was read from.
+    pub(crate) window: &'a str,
+    /// What had to be written anew.
+    pub(crate) written: &'a str,
+    pub(crate) spaces: &'a Spaces,
+}
+
+/// An attribute by the places of its parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raw {
+    pub(crate) name: Piece,
+    /// Bytes of the name up to the colon; 0: there is none.
+    pub(crate) prefix_len: usize,
+    pub(crate) value: Piece,
+    pub(crate) namespace: u32,
+    pub(crate) defaulted: bool,
+    pub(crate) id: bool,
+}
+
+/// A piece of text, in the window or among what was written anew.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) written: bool,
+}
+
+impl Piece {
+    #[inline]
+    pub(crate) fn of<'a>(self, window: &'a str, written: &'a str) -> &'a str {
+        let text = if self.written { written } else { window };
+        text.get(self.from..self.to).unwrap_or_default()
+    }
+}
+
+impl<'a> Attributes<'a> {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// In the order written.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+        let all = *self;
+        self.raw.iter().map(move |raw| all.attribute(raw))
+    }
+
+    /// The attribute of that name, if there is one.
+    pub fn get(&self, uri: &str, local: &str) -> Option<Attribute<'a>> {
+        self.iter().find(|a| a.name.local == local && a.name.namespace.uri == uri)
+    }
+
+    #[inline]
+    fn attribute(&self, raw: &Raw) -> Attribute<'a> {
+        let name = raw.name.of(self.window, self.written);
+        Attribute {
+            name: qname(name, raw.prefix_len, self.spaces.namespace(raw.namespace)),
+            value: raw.value.of(self.window, self.written),
+            defaulted: raw.defaulted,
+            id: raw.id,
+        }
+    }
+}
+
+/// A name told apart at its colon.
+#[inline]
+pub(crate) fn qname<'a>(name: &'a str, prefix_len: usize, namespace: Namespace<'a>) -> QName<'a> {
+    match prefix_len {
+        0 => QName { prefix: "", local: name, namespace },
+        len => QName {
+            prefix: name.get(..len).unwrap_or_default(),
+            local: name.get(len + 1..).unwrap_or_default(),
+            namespace,
+        },
+    }
+}
+
+impl fmt::Debug for Attributes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The namespaces in scope at an element.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    pub(crate) spaces: &'a Spaces,
+    /// The first declaration of this element.
+    pub(crate) from: usize,
+}
+
+impl<'a> Scope<'a> {
+    /// What a prefix means; for the empty one the default namespace, or none of id 0. None: nobody declared it.
+    #[inline]
+    pub fn lookup(&self, prefix: &str) -> Option<Namespace<'a>> {
+        self.spaces.resolve(prefix).map(|id| self.spaces.namespace(id))
+    }
+
+    /// The declarations of this element: prefix and namespace, both empty where the default is taken back.
+    pub fn declared(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.spaces.since(self.from)
+    }
+
+    /// Every prefix in scope and what it means, `xml` included.
+    pub fn all(&self) -> impl Iterator<Item = (&'a str, Namespace<'a>)> + use<'a> {
+        self.spaces.all()
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.all().map(|(prefix, namespace)| (prefix, namespace.uri)))
+            .finish()
+    }
+}
+
+/// Where an event is. Lines are counted only when asked for.
+#[derive(Clone, Copy)]
+pub struct Here<'a> {
+    pub(crate) tracker: &'a Tracker,
+    pub(crate) window: &'a str,
+    pub(crate) at: usize,
+}
+
+impl Here<'_> {
+    /// Line and column of the event's first character; within an entity, of the reference to it.
+    pub fn position(&self) -> Position {
+        self.tracker.position(self.window, self.at)
+    }
+
+    /// Bytes of the document before the event.
+    pub fn offset(&self) -> u64 {
+        self.tracker.offset(self.window, self.at)
+    }
+}
+
+impl fmt::Debug for Here<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.position(), f)
+    }
+}

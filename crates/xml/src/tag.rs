@@ -1,0 +1,533 @@
+//! Start tags and end tags: names, attributes, namespace declarations.
+
+use crate::chars::{
+    is_space, same, skip_ascii_name, skip_name_chars, skip_ncname, skip_space, value_end,
+};
+use crate::intern::hash;
+use crate::machine::{Halt, Machine, Open, Run, Scan, Stop, Window, bad, over};
+use crate::scope::{Declared, NO_NAMESPACE};
+use crate::sink::{Attributes, Piece, Raw, Scope, qname};
+use crate::{Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
+
+/// From here on attributes are compared by hash.
+const MANY: usize = 12;
+
+const START: &str = "a start tag";
+const END: &str = "an end tag";
+
+/// A name as written.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Bytes up to the colon; 0: none.
+    pub(crate) prefix_len: usize,
+}
+
+/// A name in ASCII with a colon at most, and a byte behind it that ends it.
+#[inline]
+fn usual_name(bytes: &[u8], from: usize) -> Option<Written> {
+    let to = skip_ascii_name(bytes, from)?;
+    match bytes.get(to)? {
+        b':' => {
+            let end = skip_ascii_name(bytes, to + 1)?;
+            let ends = bytes.get(end).is_some_and(|byte| byte.is_ascii() && *byte != b':');
+            ends.then_some(Written { from, to: end, prefix_len: to - from })
+        }
+        byte => byte.is_ascii().then_some(Written { from, to, prefix_len: 0 }),
+    }
+}
+
+impl Machine {
+    pub(crate) fn start_tag<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let (spaces_len, tokens, expanded) = (self.spaces.len(), self.tokens, self.expanded);
+        let scanned = self.scan_start(window, at, spaces_len);
+        let (name, empty, to) = match scanned {
+            Ok(scanned) => scanned,
+            Err(stop) => {
+                // The tag may be read again when more of it has come.
+                self.spaces.truncate(spaces_len);
+                self.tokens = tokens;
+                self.expanded = expanded;
+                return Err(stop.into());
+            }
+        };
+        let namespace = self.resolve_tag(window, at, name)?;
+        let name_text = window.get(name.from, name.to);
+        let start = Start {
+            name: qname(name_text, name.prefix_len, self.spaces.namespace(namespace)),
+            attributes: Attributes {
+                raw: &self.attributes,
+                window: window.text,
+                written: &self.written,
+                spaces: &self.spaces,
+            },
+            scope: Scope { spaces: &self.spaces, from: spaces_len },
+            empty,
+        };
+        sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
+        match empty {
+            true => {
+                sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
+                self.spaces.truncate(spaces_len);
+            }
+            false => self.open.push(Open {
+                name_from: name.from,
+                name_len: name.to - name.from,
+                prefix_len: name.prefix_len,
+                namespace,
+                spaces_len,
+            }),
+        }
+        Ok(to)
+    }
+
+    /// Reads the tag up to its end: name, whether it is an empty-element tag, and where it ends. What it declares is in
+    /// scope then.
+    fn scan_start(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        spaces_len: usize,
+    ) -> Scan<(Written, bool, usize)> {
+        let bytes = window.text.as_bytes();
+        self.attributes.clear();
+        self.written.clear();
+        let name = self.scan_name(window, at + 1, START)?;
+        let mut next = name.to;
+        let (empty, to) = loop {
+            let from = skip_space(bytes, next);
+            match bytes.get(from) {
+                Some(b'>') => break (false, from + 1),
+                Some(b'/') => match bytes.get(from + 1) {
+                    Some(b'>') => break (true, from + 2),
+                    Some(_) => {
+                        return Err(bad(from, "`/` has to be followed by `>` at the end of a tag"));
+                    }
+                    None => return Err(Stop::More(START)),
+                },
+                None => return Err(Stop::More(START)),
+                Some(_) if from == next => {
+                    let what = format!(
+                        "{} is not allowed here: white space or the end of the tag is due",
+                        window.found(from)
+                    );
+                    return Err(bad(from, what));
+                }
+                Some(_) => next = self.scan_attribute(window, from, spaces_len)?,
+            }
+        };
+        self.token(at)?;
+        let depth_max = self.options.limits.depth_max;
+        if self.open.len() >= depth_max as usize {
+            return Err(over(at, "depth_max", depth_max));
+        }
+        if self.dtd.is_some() {
+            self.apply_definitions(window, at, name, spaces_len)?;
+        }
+        Ok((name, empty, to))
+    }
+
+    /// A qualified name, by the rules of Namespaces in XML if they are asked for. One byte behind it is in the window.
+    #[inline]
+    pub(crate) fn scan_name(
+        &self,
+        window: &Window<'_>,
+        from: usize,
+        what: &'static str,
+    ) -> Scan<Written> {
+        if self.options.namespaces
+            && let Some(name) = usual_name(window.text.as_bytes(), from)
+            && name.to - from <= self.options.limits.name_bytes_max as usize
+        {
+            return Ok(name);
+        }
+        self.scan_odd_name(window, from, what)
+    }
+
+    /// A name that is not as most are, or none.
+    fn scan_odd_name(&self, window: &Window<'_>, from: usize, what: &'static str) -> Scan<Written> {
+        if !self.options.namespaces {
+            let to = self.name_end(window, from, what)?;
+            return Ok(Written { from, to, prefix_len: 0 });
+        }
+        let mut to = skip_ncname(window.text, from);
+        let mut prefix_len = 0;
+        if window.byte(to) == Some(b':') && to > from {
+            prefix_len = to - from;
+            to = skip_ncname(window.text, to + 1);
+        }
+        let ends_at_colon = prefix_len > 0 && to == from + prefix_len + 1;
+        match window.byte(to) {
+            None => Err(Stop::More(what)),
+            Some(b':') => {
+                Err(bad(to, "a name has one colon at most, between two names (Namespaces in XML)"))
+            }
+            Some(_) if to == from || ends_at_colon || to == from + prefix_len => Err(bad(
+                to,
+                format!("{what} needs a name, which cannot begin with {}", window.found(to)),
+            )),
+            Some(_) if to - from > self.options.limits.name_bytes_max as usize => {
+                Err(over(from, "name_bytes_max", self.options.limits.name_bytes_max))
+            }
+            Some(_) => Ok(Written { from, to, prefix_len }),
+        }
+    }
+
+    /// `name="value"`, kept as an attribute or as a namespace declaration; where it ends.
+    fn scan_attribute(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        spaces_len: usize,
+    ) -> Scan<usize> {
+        let bytes = window.text.as_bytes();
+        let name = self.scan_name(window, from, START)?;
+        let mut at = name.to;
+        if bytes.get(at) != Some(&b'=') {
+            at = skip_space(bytes, at);
+        }
+        match bytes.get(at) {
+            Some(b'=') => at += 1,
+            None => return Err(Stop::More(START)),
+            Some(_) => {
+                let what =
+                    format!("the attribute `{}` needs `=` and a value", window.get(from, name.to));
+                return Err(bad(at, what));
+            }
+        }
+        let at = skip_space(bytes, at);
+        let quote = match bytes.get(at) {
+            Some(quote @ (b'"' | b'\'')) => *quote,
+            None => return Err(Stop::More(START)),
+            Some(_) => {
+                let what =
+                    format!("the value of `{}` has to stand in quotes", window.get(from, name.to));
+                return Err(bad(at, what));
+            }
+        };
+        let end = value_end(bytes, at + 1, quote);
+        let (value, to) = match bytes.get(end) {
+            None => return Err(Stop::More(START)),
+            Some(byte) if *byte == quote => {
+                (Piece { from: at + 1, to: end, written: false }, end + 1)
+            }
+            Some(_) => self.write_value(window, at + 1, end, quote)?,
+        };
+        if value.to - value.from > self.options.limits.attribute_bytes_max as usize {
+            return Err(over(at, "attribute_bytes_max", self.options.limits.attribute_bytes_max));
+        }
+        self.add_attribute(window, name, value, spaces_len)?;
+        Ok(to)
+    }
+
+    #[inline]
+    fn add_attribute(
+        &mut self,
+        window: &Window<'_>,
+        name: Written,
+        value: Piece,
+        spaces_len: usize,
+    ) -> Scan<()> {
+        let max = self.options.limits.attributes_max;
+        if self.attributes.len() + (self.spaces.len() - spaces_len) >= max as usize {
+            return Err(over(name.from, "attributes_max", max));
+        }
+        let text = window.get(name.from, name.to);
+        if self.options.namespaces && text.as_bytes().first_chunk() == Some(b"xmlns") {
+            let prefix = match name.prefix_len {
+                0 if name.to - name.from == 5 => Some(""),
+                5 => Some(window.get(name.from + 6, name.to)),
+                _ => None,
+            };
+            if let Some(prefix) = prefix {
+                return self.declare(window, name.from, prefix, value, spaces_len);
+            }
+        }
+        self.attributes.push(Raw {
+            name: Piece { from: name.from, to: name.to, written: false },
+            prefix_len: name.prefix_len,
+            value,
+            namespace: NO_NAMESPACE,
+            defaulted: false,
+            id: false,
+        });
+        Ok(())
+    }
+
+    /// A namespace declaration, checked by the constraints of Namespaces in XML.
+    pub(crate) fn declare(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        prefix: &str,
+        value: Piece,
+        spaces_len: usize,
+    ) -> Scan<()> {
+        let uri = value.of(window.text, &self.written);
+        // Compared by length first: most namespaces have another one.
+        let is_xml = same(uri.as_bytes(), XML_NAMESPACE.as_bytes());
+        let wrong = match prefix {
+            "xmlns" => Some("the prefix `xmlns` cannot be declared"),
+            "xml" if is_xml => None,
+            "xml" => Some("the prefix `xml` cannot be bound to another namespace"),
+            _ if is_xml => Some("only the prefix `xml` can be bound to the namespace of `xml`"),
+            _ if same(uri.as_bytes(), XMLNS_NAMESPACE.as_bytes()) => {
+                Some("nothing can be bound to the namespace of `xmlns`")
+            }
+            prefix if uri.is_empty() && !prefix.is_empty() => {
+                Some("a prefix cannot be undeclared in Namespaces 1.0")
+            }
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(bad(at, wrong));
+        }
+        let max = self.options.limits.namespaces_max;
+        match self.spaces.declare(spaces_len, prefix, uri) {
+            Declared::Twice => {
+                Err(bad(at, format!("the prefix `{prefix}` is declared twice in one tag")))
+            }
+            Declared::New if self.spaces.names_len().max(self.spaces.len()) <= max as usize => {
+                Ok(())
+            }
+            Declared::New | Declared::TooMany => Err(over(at, "namespaces_max", max)),
+        }
+    }
+
+    /// A value that cannot be borrowed: references are replaced and white space becomes blanks, from `at` on.
+    pub(crate) fn write_value(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        at: usize,
+        quote: u8,
+    ) -> Scan<(Piece, usize)> {
+        let bytes = window.text.as_bytes();
+        let start = self.written.len();
+        let max = self.options.limits.attribute_bytes_max;
+        let (mut from, mut at) = (from, at);
+        loop {
+            self.written.push_str(window.get(from, at));
+            if self.written.len() - start > max as usize {
+                return Err(over(from, "attribute_bytes_max", max));
+            }
+            match bytes.get(at) {
+                None => return Err(Stop::More(START)),
+                Some(byte) if *byte == quote => break,
+                Some(b'<') => {
+                    return Err(bad(
+                        at,
+                        "`<` is not allowed in an attribute's value: write `&lt;`",
+                    ));
+                }
+                Some(b'&') => {
+                    let (reference, to) = self.scan_reference(window, at)?;
+                    self.write_reference(at, reference)?;
+                    from = to;
+                }
+                Some(b'\r') => {
+                    match bytes.get(at + 1) {
+                        None => return Err(Stop::More(START)),
+                        Some(b'\n') => {}
+                        Some(_) => self.written.push(' '),
+                    }
+                    from = at + 1;
+                }
+                Some(_) => {
+                    self.written.push(' ');
+                    from = at + 1;
+                }
+            }
+            at = value_end(bytes, from, quote);
+        }
+        Ok((Piece { from: start, to: self.written.len(), written: true }, at + 1))
+    }
+
+    /// Gives the tag's names their namespaces; the element's is returned. No attribute may come twice.
+    #[inline]
+    fn resolve_tag(&mut self, window: &Window<'_>, at: usize, name: Written) -> Scan<u32> {
+        if !self.options.namespaces {
+            self.check_twice(window, at)?;
+            return Ok(NO_NAMESPACE);
+        }
+        let namespace =
+            self.resolve(window.get(name.from, name.from + name.prefix_len), name.from)?;
+        if !self.attributes.is_empty() {
+            self.resolve_attributes(window, at)?;
+        }
+        Ok(namespace)
+    }
+
+    #[inline]
+    fn resolve(&self, prefix: &str, at: usize) -> Scan<u32> {
+        match self.spaces.resolve(prefix) {
+            Some(namespace) => Ok(namespace),
+            None => Err(bad(at, format!("the prefix `{prefix}` is not declared"))),
+        }
+    }
+
+    fn resolve_attributes(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
+        let mut attributes = std::mem::take(&mut self.attributes);
+        let mut resolved = Ok(());
+        for raw in attributes.iter_mut().filter(|raw| raw.prefix_len > 0) {
+            let name = raw.name.of(window.text, &self.written);
+            let place = if raw.name.written { at } else { raw.name.from };
+            match self.resolve(name.get(..raw.prefix_len).unwrap_or_default(), place) {
+                Ok(namespace) => raw.namespace = namespace,
+                Err(stop) => {
+                    resolved = Err(stop);
+                    break;
+                }
+            }
+        }
+        self.attributes = attributes;
+        resolved?;
+        self.check_twice(window, at)
+    }
+
+    fn check_twice(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
+        let twice = match self.attributes.len() {
+            0 | 1 => None,
+            2..MANY => self.twice_among_few(window),
+            _ => self.twice_by_hash(window),
+        };
+        match twice {
+            None => Ok(()),
+            Some(raw) => {
+                let place = if raw.name.written { at } else { raw.name.from };
+                let name = raw.name.of(window.text, &self.written);
+                Err(bad(place, format!("the attribute `{name}` comes twice in one tag")))
+            }
+        }
+    }
+
+    fn twice_among_few(&self, window: &Window<'_>) -> Option<Raw> {
+        let mut rest = self.attributes.as_slice();
+        while let Some((last, before)) = rest.split_last() {
+            let local = self.local(window, last);
+            let equal = |raw: &&Raw| {
+                raw.namespace == last.namespace
+                    && same(self.local(window, raw).as_bytes(), local.as_bytes())
+            };
+            if before.iter().any(|raw| equal(&raw)) {
+                return Some(*last);
+            }
+            rest = before;
+        }
+        None
+    }
+
+    /// Attributes of one tag are entered one by one into a table of twice their number.
+    fn twice_by_hash(&mut self, window: &Window<'_>) -> Option<Raw> {
+        let len = (self.attributes.len() * 2).next_power_of_two();
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        places.resize(len, u32::MAX);
+        let mut twice = None;
+        for (index, raw) in self.attributes.iter().enumerate() {
+            let local = self.local(window, raw);
+            let hashed = hash(local.as_bytes(), self.seed ^ u64::from(raw.namespace));
+            let mut place = usize::try_from(hashed & (len as u64 - 1)).unwrap_or(0);
+            loop {
+                let taken =
+                    places.get(place).and_then(|taken| self.attributes.get(*taken as usize));
+                match taken {
+                    None => break,
+                    Some(other)
+                        if other.namespace == raw.namespace
+                            && self.local(window, other) == local =>
+                    {
+                        twice = twice.or(Some(*raw));
+                        break;
+                    }
+                    Some(_) => place = (place + 1) & (len - 1),
+                }
+            }
+            if let (Some(free), Ok(index)) = (places.get_mut(place), u32::try_from(index)) {
+                *free = index;
+            }
+        }
+        self.places = places;
+        twice
+    }
+
+    #[inline]
+    fn local<'a>(&'a self, window: &Window<'a>, raw: &Raw) -> &'a str {
+        let skipped = if raw.prefix_len == 0 { 0 } else { raw.prefix_len + 1 };
+        let name = Piece { from: raw.name.from + skipped, ..raw.name };
+        name.of(window.text, &self.written)
+    }
+
+    pub(crate) fn end_tag<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let open = match self.open.last() {
+            Some(open) if self.open.len() > self.floor => *open,
+            _ => return Err(bad(at, "an end tag closes an element of another entity").into()),
+        };
+        let (open, to) = self.scan_end(window, at, open)?;
+        let name = window.get(at + 2, at + 2 + open.name_len);
+        let name = qname(name, open.prefix_len, self.spaces.namespace(open.namespace));
+        sink.end(name, self.here(window, at)).map_err(Halt::Sink)?;
+        self.spaces.truncate(open.spaces_len);
+        self.open.pop();
+        if self.kept_len > self.open.len() {
+            self.kept_len = self.open.len();
+            self.kept.truncate(open.name_from);
+        }
+        Ok(to)
+    }
+
+    /// The tag has to be `</`, the bytes of the start tag's name, and `>`.
+    #[inline]
+    fn scan_end(&mut self, window: &Window<'_>, at: usize, open: Open) -> Scan<(Open, usize)> {
+        let bytes = window.text.as_bytes();
+        let names = match self.open.len() > self.kept_len {
+            true => bytes,
+            false => self.kept.as_bytes(),
+        };
+        let expected =
+            names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default();
+        let end = at + 2 + open.name_len;
+        let mut to = end;
+        if bytes.get(at + 2..end).is_some_and(|name| same(name, expected)) {
+            if bytes.get(to) != Some(&b'>') {
+                to = skip_space(bytes, to);
+            }
+            if bytes.get(to) == Some(&b'>') {
+                self.token(at)?;
+                return Ok((open, to + 1));
+            }
+        }
+        let expected = String::from_utf8_lossy(expected).into_owned();
+        Err(self.wrong_end(window, at, &expected))
+    }
+
+    /// What is wrong with an end tag that is not the one expected, or not complete.
+    #[cold]
+    fn wrong_end(&self, window: &Window<'_>, at: usize, expected: &str) -> Stop {
+        let name = match self.scan_name(window, at + 2, END) {
+            Ok(name) => name,
+            Err(stop) => return stop,
+        };
+        let found = window.get(name.from, name.to);
+        if found != expected {
+            return bad(at, format!("`</{found}>` stands where `</{expected}>` is due"));
+        }
+        let to = skip_space(window.text.as_bytes(), skip_name_chars(window.text, name.to));
+        match window.byte(to) {
+            None => Stop::More(END),
+            Some(byte) if is_space(byte) => Stop::More(END),
+            Some(_) => bad(to, format!("{} is not allowed in an end tag", window.found(to))),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Character data, CDATA sections and references in content.
+
+use crate::Sink;
+use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
+use crate::machine::{Machine, Phase, Run, Scan, Stop, Window, bad, over};
+
+/// The widest character reference that is worth reading: leading zeros are allowed, but not without end.
+const DIGITS_MAX: usize = 64;
+
+/// What a reference stands for.
+pub(crate) enum Reference<'w> {
+    Character(char),
+    Entity(&'w str),
+}
+
+impl Machine {
+    /// Character data up to `<` or `&`, or to what can be told at the end of the window.
+    #[inline]
+    pub(crate) fn text<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let bytes = window.text.as_bytes();
+        let end = text_end(bytes, from);
+        match bytes.get(end) {
+            Some(b'<' | b'&') | None => {
+                self.emit(window, from, end, false, sink)?;
+                Ok(end)
+            }
+            Some(_) => self.odd_text(window, from, end, sink),
+        }
+    }
+
+    /// Character data with line ends to normalise or brackets to look at; `at` is the first of them.
+    fn odd_text<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        mut from: usize,
+        mut at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let bytes = window.text.as_bytes();
+        loop {
+            match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
+                // An entity's line ends were normalised when it was declared: this one was written as a reference.
+                (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
+                (Some(b'\r'), None, _) if !window.last => break,
+                (Some(b'\r'), next, _) => {
+                    self.emit(window, from, at, false, sink)?;
+                    if next != Some(&b'\n') {
+                        self.emit_break(window, at, false, sink)?;
+                    }
+                    from = at + 1;
+                    at += 1;
+                }
+                (Some(b']'), Some(b']'), Some(b'>')) => {
+                    self.emit(window, from, at, false, sink)?;
+                    return Err(bad(at, "`]]>` is not allowed in text: write `]]&gt;`").into());
+                }
+                (Some(b']'), None, _) | (Some(b']'), Some(b']'), None) if !window.last => break,
+                (Some(b']'), ..) => at += 1,
+                _ => break,
+            }
+            at = text_end(bytes, at);
+        }
+        self.emit(window, from, at, false, sink)?;
+        Ok(at)
+    }
+
+    #[inline]
+    fn emit<S: Sink>(
+        &self,
+        window: &Window<'_>,
+        from: usize,
+        to: usize,
+        cdata: bool,
+        sink: &mut S,
+    ) -> Run<(), S::Error> {
+        match from < to {
+            true => self.emit_text(window, from, window.get(from, to), cdata, sink),
+            false => Ok(()),
+        }
+    }
+
+    fn emit_break<S: Sink>(
+        &self,
+        window: &Window<'_>,
+        at: usize,
+        cdata: bool,
+        sink: &mut S,
+    ) -> Run<(), S::Error> {
+        self.emit_text(window, at, "\n", cdata, sink)
+    }
+
+    #[inline]
+    fn emit_text<S: Sink>(
+        &self,
+        window: &Window<'_>,
+        at: usize,
+        text: &str,
+        cdata: bool,
+        sink: &mut S,
+    ) -> Run<(), S::Error> {
+        sink.text(text, cdata, self.here(window, at)).map_err(crate::machine::Halt::Sink)
+    }
+
+    /// The inside of a CDATA section, as far as the window has it.
+    pub(crate) fn cdata<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let bytes = window.text.as_bytes();
+        let (mut from, mut at) = (from, from);
+        loop {
+            let rest = bytes.get(at..).unwrap_or_default();
+            at += memchr::memchr2(b']', b'\r', rest).unwrap_or(rest.len());
+            match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
+                // An entity's line ends were normalised when it was declared: this one was written as a reference.
+                (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
+                (Some(b'\r'), None, _) if !window.last => break,
+                (Some(b'\r'), next, _) => {
+                    self.emit(window, from, at, true, sink)?;
+                    if next != Some(&b'\n') {
+                        self.emit_break(window, at, true, sink)?;
+                    }
+                    from = at + 1;
+                    at += 1;
+                }
+                (Some(b']'), Some(b']'), Some(b'>')) => {
+                    self.emit(window, from, at, true, sink)?;
+                    self.phase = Phase::Content;
+                    return Ok(at + 3);
+                }
+                (Some(b']'), None, _) | (Some(b']'), Some(b']'), None) if !window.last => break,
+                (Some(b']'), ..) => at += 1,
+                _ => break,
+            }
+        }
+        self.emit(window, from, at, true, sink)?;
+        Ok(at)
+    }
+
+    /// A reference in content.
+    pub(crate) fn reference<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        let (reference, to) = self.scan_reference(window, at)?;
+        self.token(at)?;
+        match reference {
+            Reference::Character(c) => {
+                self.emit_text(window, at, c.encode_utf8(&mut [0; 4]), false, sink)?
+            }
+            Reference::Entity(name) => match predefined(name) {
+                Some(text) => self.emit_text(window, at, text, false, sink)?,
+                None => self.include(window, at, name, sink)?,
+            },
+        }
+        Ok(to)
+    }
+
+    /// `&#60;`, `&#x3C;` or `&name;`, and where it ends.
+    pub(crate) fn scan_reference<'w>(
+        &self,
+        window: &Window<'w>,
+        at: usize,
+    ) -> Scan<(Reference<'w>, usize)> {
+        const WHAT: &str = "a reference";
+        match (window.byte(at + 1), window.byte(at + 2)) {
+            (None, _) | (Some(b'#'), None) => Err(Stop::More(WHAT)),
+            (Some(b'#'), Some(b'x')) => character(window, at, at + 3, 16),
+            (Some(b'#'), Some(_)) => character(window, at, at + 2, 10),
+            (Some(_), _) => {
+                let from = at + 1;
+                let to = self.name_end(window, from, WHAT)?;
+                match window.byte(to) {
+                    None => Err(Stop::More(WHAT)),
+                    Some(b';') => Ok((Reference::Entity(window.get(from, to)), to + 1)),
+                    Some(_) => Err(bad(
+                        at,
+                        "a reference has to end with `;`; write `&amp;` for the character `&`",
+                    )),
+                }
+            }
+        }
+    }
+
+    /// The end of a name that is not read as a qualified one; one has to be there.
+    pub(crate) fn name_end(
+        &self,
+        window: &Window<'_>,
+        from: usize,
+        what: &'static str,
+    ) -> Scan<usize> {
+        let mut to = match window.byte(from) {
+            Some(b':') if !self.options.namespaces => from + 1,
+            _ => skip_ncname(window.text, from),
+        };
+        while window.byte(to) == Some(b':') && !self.options.namespaces {
+            to = skip_name_chars(window.text, to + 1);
+        }
+        if to > from && !self.options.namespaces {
+            to = skip_name_chars(window.text, to);
+        }
+        let max = self.options.limits.name_bytes_max;
+        if to - from > max as usize {
+            return Err(over(from, "name_bytes_max", max));
+        }
+        match window.byte(to) {
+            None => Err(Stop::More(what)),
+            Some(_) if to == from => Err(bad(
+                from,
+                format!("{what} needs a name, which cannot begin with {}", window.found(from)),
+            )),
+            Some(_) => Ok(to),
+        }
+    }
+}
+
+/// A character reference whose digits begin at `from`.
+fn character<'w>(
+    window: &Window<'w>,
+    at: usize,
+    from: usize,
+    radix: u32,
+) -> Scan<(Reference<'w>, usize)> {
+    let (mut value, mut to) = (0u32, from);
+    loop {
+        let Some(byte) = window.byte(to) else { return Err(Stop::More("a reference")) };
+        match char::from(byte).to_digit(radix) {
+            Some(digit) if to - from < DIGITS_MAX => {
+                value = value.saturating_mul(radix).saturating_add(digit);
+                to += 1;
+            }
+            _ if byte == b';' && to > from => break,
+            _ => {
+                let c = char_at(window.text, to).map(String::from).unwrap_or_default();
+                return Err(bad(to, format!("`{c}` is not allowed in a character reference")));
+            }
+        }
+    }
+    match char::from_u32(value).filter(|c| is_char(*c)) {
+        Some(c) => Ok((Reference::Character(c), to + 1)),
+        None => {
+            Err(bad(at, format!("the reference is to U+{value:04X}, which XML does not allow")))
+        }
+    }
+}
+
+/// The text of an entity that every document has.
+pub(crate) fn predefined(name: &str) -> Option<&'static str> {
+    match name {
+        "lt" => Some("<"),
+        "gt" => Some(">"),
+        "amp" => Some("&"),
+        "apos" => Some("'"),
+        "quot" => Some("\""),
+        _ => None,
+    }
+}

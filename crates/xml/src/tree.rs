@@ -1,0 +1,293 @@
+//! A document as an arena: nodes in document order, so that an id's order is the node's place, and a subtree is a range.
+//!
+//! An element is followed by its attributes, then by its children. Names are interned; text lies in one string.
+
+mod build;
+mod from_bytes;
+mod names;
+mod positions;
+mod without;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+pub use build::{BuildError, Builder};
+
+use crate::{Error, Options, Position, QName, XML_NAMESPACE};
+use names::Names;
+use positions::Positions;
+
+/// A node of one document. Ids grow in document order: document, element, its attributes, its children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A name of one document: prefix, local part and namespace together. Dense from 0, which is the empty name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Document,
+    Element,
+    Attribute,
+    Text,
+    Comment,
+    /// Its name's local part is the target.
+    Instruction,
+}
+
+/// What the arena keeps of a node.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    kind: Kind,
+    /// Of elements, attributes and instructions; the empty name otherwise.
+    name: NameId,
+    /// The document's own is itself.
+    parent: u32,
+    /// One past the last node of the subtree.
+    end: u32,
+    /// The sibling before, or itself. For an attribute: the attribute before.
+    previous: u32,
+    /// Where its text lies in the document's string.
+    value_start: u32,
+    value_end: u32,
+    /// Bytes of the source before it, as far as 32 bits reach.
+    offset: u32,
+}
+
+/// One document, immutable once built.
+#[derive(Debug)]
+pub struct Document {
+    nodes: Vec<Node>,
+    text: String,
+    names: Names,
+    /// Namespace declarations, sorted by element.
+    declarations: Vec<Declaration>,
+    /// Attributes whose type is ID (by a DTD), value to element.
+    ids: HashMap<Box<str>, NodeId>,
+    unparsed: HashMap<Box<str>, Box<str>>,
+    positions: Positions,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Declaration {
+    element: u32,
+    /// Numbers of `Names`.
+    prefix: u32,
+    uri: u32,
+}
+
+impl Document {
+    /// The document node.
+    pub const ROOT: NodeId = NodeId(0);
+
+    /// Reads a document into a tree.
+    pub fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
+        from_bytes::parse(bytes, options)
+    }
+
+    /// How many nodes there are; ids are below. A document has one at least: [`Document::ROOT`].
+    #[allow(clippy::len_without_is_empty, reason = "a document is never empty")]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0 as usize)
+    }
+
+    /// An id of another document may be none of this one; it is taken for an empty text then.
+    #[inline]
+    pub fn kind(&self, id: NodeId) -> Kind {
+        self.node(id).map_or(Kind::Text, |node| node.kind)
+    }
+
+    /// The name of an element, an attribute or an instruction; empty for others.
+    pub fn name(&self, id: NodeId) -> QName<'_> {
+        self.name_of(self.name_id(id))
+    }
+
+    #[inline]
+    pub fn name_id(&self, id: NodeId) -> NameId {
+        self.node(id).map_or(NameId(0), |node| node.name)
+    }
+
+    pub fn name_of(&self, name: NameId) -> QName<'_> {
+        self.names.get(name)
+    }
+
+    /// [`NameId`] is dense: 0 to this.
+    pub fn names_len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The text of a text, an attribute, a comment, or an instruction's data; empty for others.
+    #[inline]
+    pub fn value(&self, id: NodeId) -> &str {
+        let value =
+            self.node(id).and_then(|n| self.text.get(n.value_start as usize..n.value_end as usize));
+        value.unwrap_or_default()
+    }
+
+    /// The string value as XPath 1.0 has it: for documents and elements the text of all texts within.
+    pub fn string_value(&self, id: NodeId) -> Cow<'_, str> {
+        match self.kind(id) {
+            Kind::Document | Kind::Element => {
+                let mut texts = self.descendants(id).filter(|n| self.kind(*n) == Kind::Text);
+                let Some(first) = texts.next() else { return Cow::Borrowed("") };
+                let Some(second) = texts.next() else { return Cow::Borrowed(self.value(first)) };
+                let mut all = format!("{}{}", self.value(first), self.value(second));
+                all.extend(texts.map(|text| self.value(text)));
+                Cow::Owned(all)
+            }
+            Kind::Attribute | Kind::Text | Kind::Comment | Kind::Instruction => {
+                Cow::Borrowed(self.value(id))
+            }
+        }
+    }
+
+    /// The parent; for an attribute the element that has it.
+    #[inline]
+    pub fn parent(&self, id: NodeId) -> Option<NodeId> {
+        match id {
+            Document::ROOT => None,
+            _ => self.node(id).map(|node| NodeId(node.parent)),
+        }
+    }
+
+    /// One past the last node of the subtree.
+    #[inline]
+    pub fn end(&self, id: NodeId) -> NodeId {
+        self.node(id).map_or(id, |node| NodeId(node.end))
+    }
+
+    /// One past an element's attributes.
+    #[inline]
+    fn attributes_end(&self, id: NodeId) -> u32 {
+        let mut at = id.0 + 1;
+        if self.kind(id) == Kind::Element {
+            while self.node(NodeId(at)).is_some_and(|node| node.kind == Kind::Attribute) {
+                at += 1;
+            }
+        }
+        at
+    }
+
+    #[inline]
+    pub fn first_child(&self, id: NodeId) -> Option<NodeId> {
+        let first = self.attributes_end(id);
+        (first < self.end(id).0).then_some(NodeId(first))
+    }
+
+    pub fn last_child(&self, id: NodeId) -> Option<NodeId> {
+        let first = self.first_child(id)?;
+        let mut at = NodeId(self.end(id).0 - 1);
+        // The last node of the subtree lies in the last child.
+        while at > first && self.parent(at) != Some(id) {
+            at = self.parent(at)?;
+        }
+        Some(at)
+    }
+
+    #[inline]
+    pub fn next_sibling(&self, id: NodeId) -> Option<NodeId> {
+        let node =
+            self.node(id).filter(|node| node.kind != Kind::Attribute && id != Document::ROOT)?;
+        (node.end < self.end(NodeId(node.parent)).0).then_some(NodeId(node.end))
+    }
+
+    #[inline]
+    pub fn previous_sibling(&self, id: NodeId) -> Option<NodeId> {
+        let node = self.node(id).filter(|node| node.kind != Kind::Attribute)?;
+        (node.previous != id.0).then_some(NodeId(node.previous))
+    }
+
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        std::iter::successors(self.first_child(id), |child| self.next_sibling(*child))
+    }
+
+    /// An element's attributes in the order written, namespace declarations left out.
+    pub fn attributes(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<> {
+        (id.0 + 1..self.attributes_end(id)).map(NodeId)
+    }
+
+    /// The value of an attribute, if the element has it.
+    pub fn attribute(&self, id: NodeId, uri: &str, local: &str) -> Option<&str> {
+        let found = self.attributes(id).find(|attribute| {
+            let name = self.name(*attribute);
+            name.local == local && name.namespace.uri == uri
+        });
+        found.map(|attribute| self.value(attribute))
+    }
+
+    /// All below, without attributes, in document order.
+    pub fn descendants(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        let below = (self.attributes_end(id)..self.end(id).0).map(NodeId);
+        below.filter(|node| self.kind(*node) != Kind::Attribute)
+    }
+
+    pub fn root_element(&self) -> Option<NodeId> {
+        self.children(Document::ROOT).find(|child| self.kind(*child) == Kind::Element)
+    }
+
+    /// The namespace declarations of this element: prefix and URI.
+    pub fn declared(&self, id: NodeId) -> impl Iterator<Item = (&str, &str)> {
+        self.declarations_of(id)
+            .iter()
+            .map(|d| (self.names.string(d.prefix), self.names.uri(d.uri)))
+    }
+
+    fn declarations_of(&self, id: NodeId) -> &[Declaration] {
+        let from = self.declarations.partition_point(|d| d.element < id.0);
+        let rest = self.declarations.get(from..).unwrap_or_default();
+        let len = rest.partition_point(|d| d.element == id.0);
+        rest.get(..len).unwrap_or_default()
+    }
+
+    /// Every prefix in scope with its URI, nearest element first, `xml` at the end. A default namespace that is taken back
+    /// is left out.
+    pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
+        let mut seen: Vec<(&str, &str)> = Vec::new();
+        for element in self.with_ancestors(id) {
+            for (prefix, uri) in self.declared(element) {
+                if seen.iter().all(|(known, _)| *known != prefix) {
+                    seen.push((prefix, uri));
+                }
+            }
+        }
+        seen.retain(|(prefix, uri)| !uri.is_empty() && *prefix != "xml");
+        seen.push(("xml", XML_NAMESPACE));
+        seen
+    }
+
+    fn with_ancestors(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        std::iter::successors(Some(id), |node| self.parent(*node))
+    }
+
+    /// What a prefix means at a node; for the empty one the default namespace. None: it is not declared.
+    pub fn lookup_prefix(&self, id: NodeId, prefix: &str) -> Option<&str> {
+        if prefix == "xml" {
+            return Some(XML_NAMESPACE);
+        }
+        let declared = |element| self.declared(element).find(|(known, _)| *known == prefix);
+        let found = self.with_ancestors(id).find_map(declared);
+        found.map(|(_, uri)| uri).filter(|uri| !uri.is_empty())
+    }
+
+    /// The element with an attribute of type ID and this value.
+    pub fn element_by_id(&self, id: &str) -> Option<NodeId> {
+        self.ids.get(id).copied()
+    }
+
+    /// The system identifier of an unparsed entity.
+    pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
+        self.unparsed.get(name).map(|system| &**system)
+    }
+
+    /// Where a node begins in the source; the default position for a tree that was built.
+    pub fn position(&self, id: NodeId) -> Position {
+        let offset = self.node(id).map_or(0, |node| node.offset);
+        self.positions.get(id, offset)
+    }
+}

@@ -1,0 +1,160 @@
+//! A document in chunks tells what it tells in one piece.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use xml::{Error, Here, Options, Parser, QName, Sink, Start};
+
+use crate::record::{chunked, internal, whole};
+
+/// Pieces that make documents good and bad: whatever they are, chunks must not matter.
+const PIECES: &[&str] = &[
+    "<a>",
+    "</a>",
+    "<b c='d'>",
+    "</b>",
+    "<e/>",
+    "text",
+    "]]",
+    "]",
+    ">",
+    "\r",
+    "\n",
+    "\r\n",
+    "&lt;",
+    "&#x41;",
+    "&",
+    ";",
+    "<!--",
+    "-->",
+    "--",
+    "<![CDATA[",
+    "]]>",
+    "<?p q?>",
+    "?>",
+    "é",
+    "😀",
+    "\u{1}",
+    "\"",
+    "'",
+    "=",
+    " ",
+    "<p:f xmlns:p='u' p:g='h&amp;'>",
+    "</p:f>",
+    "&x;",
+    "&y;",
+    "xmlns='v'",
+    "<",
+    "</",
+    "<b ",
+    " c=\"",
+    "<!DOCTYPE a>",
+];
+
+const SUBSETS: &[&str] = &[
+    "",
+    "<!DOCTYPE a [<!ENTITY x '1<b>2</b>'><!ENTITY y '&x;&x;'><!ATTLIST b z CDATA 'é'>]>",
+    "<?xml version='1.0'?>\n<!DOCTYPE a [<!ENTITY % p '<!ENTITY x \"3\">'>\r\n%p;<!-- c -->]>\r\n",
+    "\u{FEFF}<!DOCTYPE a [<!ENTITY x 'unclosed<b>'",
+];
+
+fn documents() -> impl Strategy<Value = String> {
+    let pieces = vec(prop::sample::select(PIECES), 0..30);
+    (prop::sample::select(SUBSETS), pieces, any::<bool>()).prop_map(|(subset, pieces, wrapped)| {
+        let inside = pieces.concat();
+        match wrapped {
+            true => format!("{subset}<a>{inside}</a>"),
+            false => format!("{subset}{inside}"),
+        }
+    })
+}
+
+fn cut<'b>(mut bytes: &'b [u8], lens: &[usize]) -> Vec<&'b [u8]> {
+    let mut chunks = Vec::new();
+    for len in lens.iter().cycle() {
+        if bytes.is_empty() || lens.iter().all(|len| *len == 0) {
+            break;
+        }
+        let (chunk, rest) = bytes.split_at((*len).min(bytes.len()));
+        chunks.push(chunk);
+        bytes = rest;
+    }
+    chunks.push(bytes);
+    chunks
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn chunks_do_not_matter(document in documents(), lens in vec(0usize..20, 1..5), cut_at in any::<prop::sample::Index>()) {
+        let bytes = document.as_bytes();
+        let whole_told = whole(bytes, &internal());
+        prop_assert_eq!(&chunked(cut(bytes, &lens).into_iter(), &internal()), &whole_told);
+        prop_assert_eq!(&chunked(bytes.chunks(1), &internal()), &whole_told);
+        let part = &bytes[..cut_at.index(bytes.len() + 1)];
+        prop_assert_eq!(chunked(part.chunks(3), &internal()), whole(part, &internal()));
+    }
+
+    #[test]
+    fn budgets_do_not_depend_on_chunks(document in documents(), which in 0usize..10, max in 0u32..40, len in 1usize..9) {
+        let mut options = internal();
+        let limits = &mut options.limits;
+        match which {
+            0 => limits.bytes_max = u64::from(max),
+            1 => limits.depth_max = max,
+            2 => limits.attributes_max = max,
+            3 => limits.name_bytes_max = max,
+            4 => limits.attribute_bytes_max = max,
+            5 => limits.token_bytes_max = max,
+            6 => limits.tokens_max = u64::from(max),
+            7 => limits.namespaces_max = max,
+            8 => limits.expansion_bytes_max = u64::from(max),
+            _ => limits.declarations_max = max,
+        }
+        let bytes = document.as_bytes();
+        prop_assert_eq!(chunked(bytes.chunks(len), &options), whole(bytes, &options));
+    }
+
+    #[test]
+    fn any_bytes_end_the_same(bytes in vec(prop::sample::select(&b"<>/a=' \"&;#x![]-?\xFF\xC3\xA4\0%"[..]), 0..60), len in 1usize..9) {
+        prop_assert_eq!(chunked(bytes.chunks(len), &internal()), whole(&bytes, &internal()));
+    }
+}
+
+/// Counts, and keeps nothing.
+#[derive(Default)]
+struct Count {
+    events: u64,
+}
+
+impl Sink for Count {
+    type Error = Error;
+
+    fn start(&mut self, _: &Start<'_>, _: Here<'_>) -> Result<(), Error> {
+        self.events += 1;
+        Ok(())
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn after_the_end_there_is_no_more() {
+    let mut parser = Parser::new(Options::default());
+    let mut count = Count::default();
+    parser.feed(b"<a/>", &mut count).unwrap();
+    parser.finish(&mut count).unwrap();
+    assert!(parser.feed(b"<a/>", &mut count).is_err());
+    parser.reset();
+    parser.feed(b"<a>", &mut count).unwrap();
+    let error = parser.feed(b"</b>", &mut count).unwrap_err();
+    assert_eq!(parser.finish(&mut count).unwrap_err(), error);
+    parser.parse(b"<a/>", &mut count).unwrap();
+    assert_eq!(count.events, 3);
+}

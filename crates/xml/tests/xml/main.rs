@@ -1,0 +1,19 @@
+//! The crate from outside: events, faults and their places, budgets, trees, what is written.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::disallowed_methods,
+    reason = "a test ends where it is surprised, and measures"
+)]
+
+mod bad;
+mod chunks;
+mod entities;
+mod events;
+mod good;
+mod hostile;
+mod record;
+mod tree;
+mod written;

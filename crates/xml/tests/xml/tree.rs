@@ -1,0 +1,147 @@
+//! The tree, parsed and built.
+
+use expect_test::expect;
+use xml::{BuildError, Builder, Document, Form, Kind, NodeId, Options};
+
+use crate::record::internal;
+
+const DOCUMENT: &str = "<?p q?><a x='1' p:y='2' xmlns:p='urn:p'>one<b/><!--c-->two<p:d xmlns='urn:d'><e z='3'>three</e></p:d></a>";
+
+fn parse(text: &str) -> Document {
+    Document::parse(text.as_bytes(), &internal()).unwrap()
+}
+
+fn element(document: &Document, local: &str) -> NodeId {
+    let mut all = document.descendants(Document::ROOT);
+    all.find(|node| document.kind(*node) == Kind::Element && document.name(*node).local == local)
+        .unwrap()
+}
+
+/// Every node with what its neighbours are.
+fn dump(document: &Document) -> String {
+    let node = |node: Option<NodeId>| node.map_or("-".to_owned(), |node| node.0.to_string());
+    let lines = (0..document.len()).map(NodeId).map(|id| {
+        format!(
+            "{} {:?} {} {:?} parent {} first {} last {} next {} previous {} end {} at {}\n",
+            id.0,
+            document.kind(id),
+            document.name(id).local,
+            document.value(id),
+            node(document.parent(id)),
+            node(document.first_child(id)),
+            node(document.last_child(id)),
+            node(document.next_sibling(id)),
+            node(document.previous_sibling(id)),
+            document.end(id).0,
+            document.position(id)
+        )
+    });
+    lines.collect()
+}
+
+#[test]
+fn nodes_know_their_neighbours() {
+    expect![[r#"
+        0 Document  "" parent - first 1 last 2 next - previous - end 13 at 1:1
+        1 Instruction p "q" parent 0 first - last - next 2 previous - end 2 at 1:1
+        2 Element a "" parent 0 first 5 last 9 next - previous 1 end 13 at 1:8
+        3 Attribute x "1" parent 2 first - last - next - previous - end 4 at 1:8
+        4 Attribute y "2" parent 2 first - last - next - previous - end 5 at 1:8
+        5 Text  "one" parent 2 first - last - next 6 previous - end 6 at 1:41
+        6 Element b "" parent 2 first - last - next 7 previous 5 end 7 at 1:44
+        7 Comment  "c" parent 2 first - last - next 8 previous 6 end 8 at 1:48
+        8 Text  "two" parent 2 first - last - next 9 previous 7 end 9 at 1:56
+        9 Element d "" parent 2 first 10 last 10 next - previous 8 end 13 at 1:59
+        10 Element e "" parent 9 first 12 last 12 next - previous - end 13 at 1:78
+        11 Attribute z "3" parent 10 first - last - next - previous - end 12 at 1:78
+        12 Text  "three" parent 10 first - last - next - previous - end 13 at 1:87
+    "#]]
+    .assert_eq(&dump(&parse(DOCUMENT)));
+}
+
+#[test]
+fn values_and_namespaces() {
+    let document = parse(DOCUMENT);
+    let (a, e) = (element(&document, "a"), element(&document, "e"));
+    assert_eq!(document.root_element(), Some(a));
+    assert_eq!(document.string_value(a), "onetwothree");
+    assert_eq!(document.string_value(e), "three");
+    assert_eq!(document.attribute(a, "urn:p", "y"), Some("2"));
+    assert_eq!(document.attribute(a, "", "y"), None);
+    assert_eq!(document.attributes(a).count(), 2);
+    assert_eq!(document.declared(a).collect::<Vec<_>>(), [("p", "urn:p")]);
+    assert_eq!(document.declared(e).count(), 0);
+    let xml = ("xml", xml::XML_NAMESPACE);
+    assert_eq!(document.namespaces(e), [("", "urn:d"), ("p", "urn:p"), xml]);
+    assert_eq!(document.lookup_prefix(e, ""), Some("urn:d"));
+    assert_eq!(document.lookup_prefix(a, ""), None);
+    assert_eq!(document.name(e).namespace.uri, "urn:d");
+    assert_eq!(document.children(Document::ROOT).count(), 2);
+    assert!(document.names_len() > 6);
+}
+
+#[test]
+fn positions_count_characters_and_all_line_ends() {
+    let document = parse("<a>\r\n ü<b/>\r<c/></a>");
+    let at = |local| document.position(element(&document, local));
+    assert_eq!((at("b").line, at("b").column, at("b").offset), (2, 3, 8));
+    assert_eq!((at("c").line, at("c").column), (3, 1));
+    let document = parse("<a>\n <b/>\n</a>");
+    assert_eq!(document.position(element(&document, "b")).to_string(), "2:2");
+}
+
+#[test]
+fn ids_and_unparsed_entities() {
+    let document = parse(
+        "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED><!ENTITY u SYSTEM 'v' NDATA n>]><a><b i='x'/><b i='y'/></a>",
+    );
+    let second = document.children(document.root_element().unwrap()).nth(1);
+    assert_eq!(document.element_by_id("y"), second);
+    assert_eq!(document.element_by_id("z"), None);
+    assert_eq!(document.unparsed_entity("u"), Some("v"));
+}
+
+#[test]
+fn a_tree_is_built() {
+    let mut builder = Builder::new();
+    builder.start("", "a", "").unwrap();
+    builder.declare("p", "urn:p").unwrap();
+    builder.attribute("", "x", "", "1").unwrap();
+    builder.attribute("", "x", "", "2").unwrap();
+    builder.text("").unwrap();
+    builder.attribute("q", "y", "urn:q", "3").unwrap();
+    builder.text("one").unwrap();
+    builder.text("two").unwrap();
+    assert_eq!(builder.attribute("", "z", "", ""), Err(BuildError::Late));
+    assert_eq!(builder.declare("r", "urn:r"), Err(BuildError::Late));
+    builder.start("", "b", "urn:b").unwrap();
+    builder.attribute("", "y", "urn:c", "4").unwrap();
+    builder.end().unwrap();
+    builder.comment("c").unwrap();
+    builder.end().unwrap();
+    assert_eq!(builder.end(), Err(BuildError::NotOpen));
+    builder.text("after").unwrap();
+    assert_eq!(builder.depth(), 0);
+    let document = builder.finish();
+    expect![[r#"<a xmlns:p="urn:p" xmlns:q="urn:q" x="2" q:y="3">onetwo<b xmlns="urn:b" xmlns:ns0="urn:c" ns0:y="4"/><!--c--></a>after"#]].assert_eq(&document.to_text(Document::ROOT, &Form::Plain));
+    assert_eq!(document.position(NodeId(1)), xml::Position::default());
+}
+
+#[test]
+fn builders_have_budgets() {
+    let mut builder = Builder::with_limits(3, 4);
+    builder.start("", "a", "").unwrap();
+    assert_eq!(builder.text("12345"), Err(BuildError::TooLarge));
+    builder.text("1234").unwrap();
+    assert_eq!(builder.text("5"), Err(BuildError::TooLarge));
+    assert_eq!(builder.start("", "b", ""), Err(BuildError::TooLarge));
+    assert_eq!(builder.attribute("", "b", "", ""), Err(BuildError::Late));
+}
+
+#[test]
+fn documents_go_between_threads() {
+    fn check<T: Send + Sync>(_: &T) {}
+    check(&parse("<a/>"));
+    fn check_send<T: Send>(_: &T) {}
+    check_send(&xml::Parser::new(Options::default()));
+}

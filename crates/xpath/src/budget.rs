@@ -1,0 +1,109 @@
+//! Budgets of evaluation. One budget may serve many evaluations, as those of one transformation.
+
+use crate::{Error, ErrorKind};
+
+/// What evaluations may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes looked at, functions called and eight bytes of text made count one each, over all evaluations together.
+    pub steps_max: u64,
+    /// Nodes of one node-set.
+    pub nodes_max: u32,
+    /// Bytes of one string that a function makes.
+    pub text_bytes_max: u32,
+    /// Evaluations within evaluations, as a function of the caller's starts them.
+    pub depth_max: u32,
+}
+
+/// What is left of [`Limits`].
+#[derive(Debug, Clone)]
+pub struct Budget {
+    limits: Limits,
+    steps: u64,
+    depth: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            // About a second of work, a thousand times what messages of services ask for.
+            steps_max: 200_000_000,
+            nodes_max: 10_000_000,
+            text_bytes_max: 64 << 20,
+            // Each level costs a few kilobytes of a worker's stack of 2 MiB.
+            depth_max: 100,
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new(Limits::default())
+    }
+}
+
+impl Budget {
+    /// A whole budget.
+    pub fn new(limits: Limits) -> Budget {
+        Budget { steps: limits.steps_max, depth: 0, limits }
+    }
+
+    /// The limits it started with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Steps used so far.
+    pub fn used(&self) -> u64 {
+        self.limits.steps_max.saturating_sub(self.steps)
+    }
+
+    /// Takes steps off; an error when none are left.
+    #[inline]
+    pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
+        match self.steps.checked_sub(steps) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => {
+                self.steps = 0;
+                Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max })
+            }
+        }
+    }
+
+    /// Accounts for a string of this many bytes before or after it is made.
+    pub fn text(&mut self, bytes: usize) -> Result<(), ErrorKind> {
+        let max = u64::from(self.limits.text_bytes_max);
+        let bytes = bytes as u64;
+        match bytes > max {
+            true => Err(ErrorKind::Limit { name: "text_bytes_max", max }),
+            false => self.charge(1 + bytes / 8),
+        }
+    }
+
+    /// Checks a node-set's size.
+    #[inline]
+    pub fn nodes(&self, len: usize) -> Result<(), ErrorKind> {
+        let max = u64::from(self.limits.nodes_max);
+        match len as u64 > max {
+            true => Err(ErrorKind::Limit { name: "nodes_max", max }),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes one evaluation deeper; [`Budget::leave`] comes back.
+    pub(crate) fn enter(&mut self) -> Result<(), Error> {
+        let max = self.limits.depth_max;
+        if self.depth >= max {
+            return Err(ErrorKind::Limit { name: "depth_max", max: u64::from(max) }.at(0));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+}

@@ -1,0 +1,153 @@
+//! A step from a whole set of nodes, without looking at any node twice where the axes of several nodes overlap.
+
+use super::walk::{Matcher, Walk};
+use crate::syntax::{Axis, Step};
+use crate::value::sort;
+use crate::{Error, Evaluation, Node, World};
+
+impl Evaluation<'_> {
+    /// The nodes of one step from a set in document order, in document order.
+    pub(super) fn step_set(&mut self, step: &Step, from: &[Node]) -> Result<Vec<Node>, Error> {
+        let mut found = Vec::new();
+        if step.plain {
+            if matches!(step.axis, Axis::Ancestor | Axis::AncestorOrSelf) {
+                self.up_set(step, from, &mut found)?;
+            } else {
+                for &node in distinct(self.world, step.axis, from).iter() {
+                    self.step_into(step, node, &mut found)?;
+                }
+            }
+        } else {
+            for &node in from {
+                found.extend(self.step_from(step, node)?);
+                self.budget.nodes(found.len()).map_err(|kind| kind.at(0))?;
+            }
+        }
+        sort(&mut found);
+        Ok(found)
+    }
+
+    fn step_into(&mut self, step: &Step, node: Node, found: &mut Vec<Node>) -> Result<(), Error> {
+        let mut matcher = Matcher::new(step.axis, &step.test);
+        let mut walk = Walk::new(self.world, step.axis, node);
+        while let Some(next) = walk.seek(&mut matcher) {
+            self.charge(walk.spent())?;
+            if self.passes(&step.predicates, next)? {
+                found.push(next);
+                self.budget.nodes(found.len()).map_err(|kind| kind.at(0))?;
+            }
+        }
+        self.charge(walk.spent())
+    }
+
+    /// Upwards from each node as far as the node before it has not been.
+    fn up_set(&mut self, step: &Step, from: &[Node], found: &mut Vec<Node>) -> Result<(), Error> {
+        let world = self.world;
+        let mut before: Option<Node> = None;
+        for &node in from {
+            let mut matcher = Matcher::new(step.axis, &step.test);
+            for next in Walk::new(world, step.axis, node) {
+                self.charge(1)?;
+                if before.is_some_and(|before| is_above(world, next, before)) {
+                    break;
+                }
+                if matcher.accepts(world.of(next), next) && self.passes(&step.predicates, next)? {
+                    found.push(next);
+                }
+            }
+            self.budget.nodes(found.len()).map_err(|kind| kind.at(0))?;
+            before = Some(node);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a node is an ancestor of another.
+fn is_above(world: &World, above: Node, node: Node) -> bool {
+    if above.doc != node.doc || above.is_namespace() {
+        return false;
+    }
+    match node.is_namespace() {
+        true => above.id <= node.id && node.id < world.of(above).end(above.id),
+        false => above.id < node.id && node.id < world.of(above).end(above.id),
+    }
+}
+
+/// The nodes of a set whose axes together have all that the whole set's have.
+fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
+    let kept: Vec<Node> = match axis {
+        // What is inside another's subtree adds nothing.
+        Axis::Descendant | Axis::DescendantOrSelf => {
+            let mut last: Option<Node> = None;
+            from.iter()
+                .copied()
+                .filter(|&node| {
+                    let new = is_attribute(world, node)
+                        || !last.is_some_and(|last| is_above(world, last, node));
+                    if new && !is_attribute(world, node) {
+                        last = Some(node);
+                    }
+                    new
+                })
+                .collect()
+        }
+        // The siblings after the first of several cover those after the others.
+        Axis::FollowingSibling => {
+            let mut parent = None;
+            from.iter()
+                .copied()
+                .filter(|&node| {
+                    let above = world.parent(node).filter(|_| !is_attribute(world, node));
+                    let new = above.is_none() || above != parent;
+                    parent = above;
+                    new
+                })
+                .collect()
+        }
+        Axis::PrecedingSibling => {
+            let mut parent = None;
+            let mut kept: Vec<Node> = from
+                .iter()
+                .rev()
+                .copied()
+                .filter(|&node| {
+                    let above = world.parent(node).filter(|_| !is_attribute(world, node));
+                    let new = above.is_none() || above != parent;
+                    parent = above;
+                    new
+                })
+                .collect();
+            kept.reverse();
+            kept
+        }
+        // All that follows the node that ends first, and all that precedes the last one, in each document.
+        Axis::Following => from
+            .chunk_by(|a, b| a.doc == b.doc)
+            .filter_map(|of_one| {
+                of_one.iter().copied().min_by_key(|&node| following_from(world, node))
+            })
+            .collect(),
+        Axis::Preceding => from
+            .chunk_by(|a, b| a.doc == b.doc)
+            .filter_map(|of_one| of_one.last().copied())
+            .collect(),
+        Axis::Attribute | Axis::Child | Axis::Namespace | Axis::Parent | Axis::Itself => {
+            return from.into();
+        }
+        // These climb no further than new ground by themselves.
+        Axis::Ancestor | Axis::AncestorOrSelf => return from.into(),
+    };
+    kept.into()
+}
+
+fn is_attribute(world: &World, node: Node) -> bool {
+    matches!(world.kind(node), crate::NodeKind::Attribute | crate::NodeKind::Namespace)
+}
+
+/// The first id that can follow a node.
+fn following_from(world: &World, node: Node) -> u32 {
+    match node.is_namespace() {
+        true => node.id.0 + 1,
+        false => world.of(node).end(node.id).0,
+    }
+}

@@ -1,0 +1,62 @@
+//! An expression: compiled once, evaluated for any number of nodes.
+
+use crate::eval::Val;
+use crate::syntax::{Op, compile_expr};
+use crate::{Error, Evaluation, Node, Statics, Value};
+
+/// A compiled expression. Immutable, to be shared between threads.
+#[derive(Debug, Clone)]
+pub struct Expr {
+    op: Op,
+}
+
+impl Expr {
+    /// Compiles an expression.
+    pub fn compile(text: &str, statics: &dyn Statics) -> Result<Expr, Error> {
+        Ok(Expr { op: compile_expr(text, statics)? })
+    }
+
+    /// The text of a literal string; none for any other expression.
+    pub fn literal(&self) -> Option<&str> {
+        self.op.literal()
+    }
+
+    /// Evaluates to whatever type the expression has.
+    pub fn value(&self, evaluation: &mut Evaluation<'_>) -> Result<Value, Error> {
+        evaluation.nested(|evaluation| evaluation.value(&self.op).map(Val::into_value))
+    }
+
+    /// Evaluates as `boolean()` of it; stops at the first node found.
+    pub fn boolean(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
+        evaluation.nested(|evaluation| evaluation.boolean(&self.op))
+    }
+
+    /// Evaluates as `number()` of it.
+    pub fn number(&self, evaluation: &mut Evaluation<'_>) -> Result<f64, Error> {
+        evaluation.nested(|evaluation| evaluation.number(&self.op))
+    }
+
+    /// Evaluates as `string()` of it and appends that; stops at the first node found.
+    pub fn write(&self, evaluation: &mut Evaluation<'_>, out: &mut String) -> Result<(), Error> {
+        evaluation.nested(|evaluation| {
+            let text = evaluation.text(&self.op)?;
+            out.push_str(text.as_str());
+            Ok(())
+        })
+    }
+
+    /// Evaluates as `string()` of it.
+    pub fn text(&self, evaluation: &mut Evaluation<'_>) -> Result<String, Error> {
+        evaluation.nested(|evaluation| Ok(evaluation.text(&self.op)?.into_string()))
+    }
+
+    /// Evaluates to nodes in document order, each once; an error of kind `Type` if the expression has another type.
+    pub fn nodes(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<Node>, Error> {
+        evaluation.nested(|evaluation| evaluation.nodes(&self.op))
+    }
+
+    /// The first of [`Expr::nodes`]; stops there.
+    pub fn first(&self, evaluation: &mut Evaluation<'_>) -> Result<Option<Node>, Error> {
+        evaluation.nested(|evaluation| evaluation.first(&self.op))
+    }
+}

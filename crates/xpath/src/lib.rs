@@ -1,0 +1,43 @@
+//! XPath 1.0, compiled: text to an [`Expr`] once, an `Expr` to a [`Value`] for each node it is asked of.
+//!
+//! Owns the grammar, the four types with their conversions, the core functions, match patterns of XSLT 1.0, and the budgets
+//! that keep an expression from costing more than it is worth. Documents belong to the caller, who puts them into a
+//! [`World`]; variables and further functions are the caller's too, through [`Statics`] when an expression is compiled and
+//! through [`Host`] when it runs. It never loads a document, never reads a clock, and knows nothing of stylesheets.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use xpath::{Budget, Evaluation, Expr, NoHost, Plain, World};
+//!
+//! let document = xml::Document::parse(b"<a><b>1</b><b>2</b></a>", &xml::Options::default())?;
+//! let world = World::new(Arc::new(document));
+//! let expr = Expr::compile("sum(/a/b) > 2", &Plain::default())?;
+//! let (mut host, mut budget) = (NoHost, Budget::default());
+//! let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+//! assert!(expr.boolean(&mut evaluation)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod budget;
+mod error;
+mod eval;
+mod expr;
+mod host;
+mod number;
+mod pattern;
+mod regex;
+mod statics;
+mod syntax;
+mod value;
+mod world;
+
+pub use budget::{Budget, Limits};
+pub use error::{Error, ErrorKind};
+pub use expr::Expr;
+pub use host::{Call, Evaluation, Focus, Host, NoHost};
+pub use number::{number_text, text_number};
+pub use pattern::{Alternative, Pattern, Shape};
+pub use statics::{Lookup, Name, NameTest, Options, Plain, Statics, Unknown};
+pub use value::Value;
+pub use world::{DocId, Node, NodeKind, World};

@@ -1,0 +1,61 @@
+//! Numbers as XPath writes and reads them (XPath 1.0, 4.2 and 4.4).
+
+use std::borrow::Cow;
+
+/// A number as `string()` writes it: no exponent, no trailing zeros, as many digits as tell it from its neighbours.
+pub fn number_text(value: f64) -> Cow<'static, str> {
+    if value.is_nan() {
+        return Cow::Borrowed("NaN");
+    }
+    if value.is_infinite() {
+        return Cow::Borrowed(match value > 0.0 {
+            true => "Infinity",
+            false => "-Infinity",
+        });
+    }
+    match value == 0.0 {
+        true => Cow::Borrowed("0"),
+        // The standard library writes the shortest digits that read back the same, and never an exponent.
+        false => Cow::Owned(value.to_string()),
+    }
+}
+
+/// A string as `number()` reads it: white space, a minus, digits with at most one point; anything else is NaN.
+pub fn text_number(text: &str) -> f64 {
+    let text = text.trim_matches(is_space);
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let mut points = 0;
+    let mut any = false;
+    for byte in digits.bytes() {
+        match byte {
+            b'0'..=b'9' => any = true,
+            b'.' => points += 1,
+            _ => return f64::NAN,
+        }
+    }
+    match any && points <= 1 {
+        true => text.parse().unwrap_or(f64::NAN),
+        false => f64::NAN,
+    }
+}
+
+/// White space of XML.
+pub(crate) fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// The nearest whole number, halves up, as `round()` has it: -0.5 and what is nearer to 0 is -0.
+pub(crate) fn round(value: f64) -> f64 {
+    if !value.is_finite() || value == 0.0 {
+        return value;
+    }
+    if (-0.5..0.0).contains(&value) {
+        return -0.0;
+    }
+    // Adding a half first would round 0.49999999999999994 up.
+    let floor = value.floor();
+    match value - floor >= 0.5 {
+        true => floor + 1.0,
+        false => floor,
+    }
+}

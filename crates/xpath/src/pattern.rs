@@ -1,0 +1,239 @@
+//! Match patterns of XSLT 1.0 (5.2), tested from the node upwards.
+
+use crate::syntax::{Axis, PatternStart, PatternStep, Predicate, Test, compile_pattern};
+use crate::{Error, Evaluation, NameTest, Node, NodeKind, Statics};
+
+/// A compiled pattern: one alternative or several joined by `|`.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// Each to be treated as a rule of its own (XSLT 1.0, 5.5).
+    pub alternatives: Box<[Alternative]>,
+}
+
+/// One alternative of a pattern.
+#[derive(Debug, Clone)]
+pub struct Alternative {
+    /// The default priority (XSLT 1.0, 5.5).
+    pub priority: f64,
+    /// What the last step can match, for dispatch.
+    pub shape: Shape,
+    /// The shape says it all: a node that fits it matches.
+    pub settled: bool,
+    pub(crate) start: PatternStart,
+    /// From the last step to the first.
+    pub(crate) steps: Box<[PatternStep]>,
+}
+
+/// The nodes a pattern's last step can match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// `/`
+    Root,
+    /// An element by name.
+    Element(NameTest),
+    /// An attribute by name; `@node()` is `@*`.
+    Attribute(NameTest),
+    /// `text()`
+    Text,
+    /// `comment()`
+    Comment,
+    /// `processing-instruction()`, with its target if one is asked for.
+    Instruction(Option<Box<str>>),
+    /// `node()`: elements, text, comments and instructions.
+    Child,
+    /// `id(..)` or `key(..)`: any kind of node.
+    Any,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    pub fn compile(text: &str, statics: &dyn Statics) -> Result<Pattern, Error> {
+        Ok(Pattern { alternatives: compile_pattern(text, statics)? })
+    }
+
+    /// Whether the evaluation's node matches.
+    pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
+        for alternative in &self.alternatives {
+            if alternative.matches(evaluation)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Alternative {
+    /// Whether the evaluation's node matches.
+    pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
+        evaluation.nested(|evaluation| self.found(evaluation))
+    }
+
+    /// Runs of steps joined by `/` are laid over the node's ancestors, each at the lowest place where it fits: what stands
+    /// before a `//` then has the most ancestors left, so that no other place need be tried.
+    fn found(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
+        let node = evaluation.focus.node;
+        if self.steps.is_empty() {
+            return self.starts_at(evaluation, node);
+        }
+        let mut run = match self.run(evaluation, 0, node)? {
+            Run::Fits => return Ok(true),
+            Run::Not => return Ok(false),
+            Run::Above { step, node } => Some((step, node)),
+        };
+        while let Some((step, node)) = run {
+            let mut above = evaluation.world.parent(node);
+            run = None;
+            while let Some(candidate) = above {
+                evaluation.charge(1)?;
+                if step >= self.steps.len() {
+                    if self.starts_at(evaluation, candidate)? {
+                        return Ok(true);
+                    }
+                } else {
+                    match self.run(evaluation, step, candidate)? {
+                        Run::Fits => return Ok(true),
+                        Run::Not => {}
+                        Run::Above { step, node } => {
+                            run = Some((step, node));
+                            break;
+                        }
+                    }
+                }
+                above = evaluation.world.parent(candidate);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lays the run that starts with a step, counted from the last, over a node and its ancestors.
+    fn run(&self, evaluation: &mut Evaluation<'_>, first: usize, node: Node) -> Result<Run, Error> {
+        let mut node = node;
+        for (place, step) in self.steps.iter().enumerate().skip(first) {
+            evaluation.charge(1)?;
+            if !matches_step(evaluation, &step.step, node)? {
+                return Ok(Run::Not);
+            }
+            if step.anywhere {
+                return Ok(Run::Above { step: place + 1, node });
+            }
+            match (place + 1 == self.steps.len(), &self.start, evaluation.world.parent(node)) {
+                (true, PatternStart::Anywhere, _) => return Ok(Run::Fits),
+                (_, _, None) => return Ok(Run::Not),
+                (true, _, Some(parent)) => {
+                    return Ok(match self.starts_at(evaluation, parent)? {
+                        true => Run::Fits,
+                        false => Run::Not,
+                    });
+                }
+                (false, _, Some(parent)) => node = parent,
+            }
+        }
+        Ok(Run::Not)
+    }
+
+    fn starts_at(&self, evaluation: &mut Evaluation<'_>, node: Node) -> Result<bool, Error> {
+        match &self.start {
+            PatternStart::Anywhere => Ok(true),
+            PatternStart::Root => Ok(evaluation.world.kind(node) == NodeKind::Root),
+            PatternStart::Id(text) => Ok(evaluation.elements_by_id(node, text).contains(&node)),
+            PatternStart::Key { number, value } => {
+                Ok(evaluation.key(*number, value, node.doc)?.binary_search(&node).is_ok())
+            }
+        }
+    }
+}
+
+/// How a run of steps fits.
+enum Run {
+    /// And nothing is left to ask.
+    Fits,
+    Not,
+    /// What is left, from this step on, has to fit somewhere above the node.
+    Above {
+        step: usize,
+        node: Node,
+    },
+}
+
+fn matches_step(
+    evaluation: &mut Evaluation<'_>,
+    step: &crate::syntax::Step,
+    node: Node,
+) -> Result<bool, Error> {
+    let kind = evaluation.world.kind(node);
+    let here = match step.axis == Axis::Attribute {
+        true => kind == NodeKind::Attribute,
+        false => !matches!(kind, NodeKind::Attribute | NodeKind::Namespace | NodeKind::Root),
+    };
+    if !here || !fits(evaluation, &step.test, node, kind) {
+        return Ok(false);
+    }
+    let before = evaluation.focus;
+    evaluation.focus.node = node;
+    let passed = passes(evaluation, step, node);
+    evaluation.focus = before;
+    passed
+}
+
+fn fits(evaluation: &Evaluation<'_>, test: &Test, node: Node, kind: NodeKind) -> bool {
+    match test {
+        Test::Node => true,
+        Test::Text => kind == NodeKind::Text,
+        Test::Comment => kind == NodeKind::Comment,
+        Test::Instruction(None) => kind == NodeKind::Instruction,
+        Test::Instruction(Some(target)) => {
+            kind == NodeKind::Instruction && evaluation.world.name(node).local == &**target
+        }
+        Test::Name(test) => {
+            matches!(kind, NodeKind::Element | NodeKind::Attribute)
+                && test.accepts(evaluation.world.name(node))
+        }
+    }
+}
+
+/// Predicates that count do so among all the nodes the step finds from the parent.
+fn passes(
+    evaluation: &mut Evaluation<'_>,
+    step: &crate::syntax::Step,
+    node: Node,
+) -> Result<bool, Error> {
+    if step.plain {
+        for predicate in &step.predicates {
+            if let Predicate::Test(op) = predicate
+                && !evaluation.boolean(op)?
+            {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    let Some(parent) = evaluation.world.parent(node) else { return Ok(false) };
+    if let ([Predicate::Position(wanted)], Axis::Child) = (&*step.predicates, step.axis) {
+        return is_at(evaluation, &step.test, node, *wanted);
+    }
+    Ok(evaluation.step_from(step, parent)?.contains(&node))
+}
+
+/// Whether a node is the one of this position among the siblings that fit.
+fn is_at(
+    evaluation: &mut Evaluation<'_>,
+    test: &Test,
+    node: Node,
+    wanted: u32,
+) -> Result<bool, Error> {
+    let document = evaluation.world.of(node);
+    let mut position = 1;
+    let mut before = document.previous_sibling(node.id);
+    while let Some(id) = before {
+        evaluation.charge(1)?;
+        let sibling = node.with(id);
+        if fits(evaluation, test, sibling, evaluation.world.kind(sibling)) {
+            position += 1;
+            if position > wanted {
+                return Ok(false);
+            }
+        }
+        before = document.previous_sibling(id);
+    }
+    Ok(position == wanted)
+}

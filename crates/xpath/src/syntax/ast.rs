@@ -1,0 +1,206 @@
+//! Compiled expressions.
+
+use std::sync::Arc;
+
+use super::Core;
+use crate::NameTest;
+use crate::regex::Regex;
+
+/// An expression. Chains of one operator are lists, so that depth comes from parentheses, predicates and calls only.
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Number(f64),
+    Text(Box<str>),
+    Boolean(bool),
+    Variable {
+        number: u32,
+        offset: u32,
+    },
+    /// `or`
+    Any(Box<[Op]>),
+    /// `and`
+    All(Box<[Op]>),
+    Compare(Comparison, Box<[Op; 2]>),
+    Arithmetic(Box<Op>, Box<[(Arithmetic, Op)]>),
+    Negate(Box<Op>),
+    Union(Box<[Op]>, u32),
+    Path(Box<Path>),
+    Core {
+        function: Core,
+        arguments: Box<[Op]>,
+        offset: u32,
+    },
+    Host {
+        number: u32,
+        arguments: Box<[Op]>,
+        offset: u32,
+    },
+    /// A call of a function nobody has, allowed as long as it is not reached.
+    Unknown {
+        name: Box<str>,
+        offset: u32,
+    },
+    /// `if (..) then .. else ..` of XPath 2.0.
+    If(Box<[Op; 3]>),
+    Current,
+    /// A literal regular expression where a function takes one.
+    Pattern(Arc<Regex>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+/// Where to start, and the steps from there.
+#[derive(Debug, Clone)]
+pub(crate) struct Path {
+    pub(crate) start: Start,
+    pub(crate) steps: Box<[Step]>,
+    /// Walking the steps depth first from one node gives document order without repetition.
+    pub(crate) ordered: bool,
+    pub(crate) offset: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Start {
+    Root,
+    Focus,
+    /// Any expression that gives nodes, and predicates of the whole set.
+    Op(Op, Box<[Predicate]>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) axis: Axis,
+    pub(crate) test: Test,
+    pub(crate) predicates: Box<[Predicate]>,
+    /// No predicate looks at position or size.
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Ancestor,
+    AncestorOrSelf,
+    Attribute,
+    Child,
+    Descendant,
+    DescendantOrSelf,
+    Following,
+    FollowingSibling,
+    Namespace,
+    Parent,
+    Preceding,
+    PrecedingSibling,
+    Itself,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Test {
+    /// `node()`
+    Node,
+    Text,
+    Comment,
+    Instruction(Option<Box<str>>),
+    /// A name of the axis's principal kind of node.
+    Name(NameTest),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Predicate {
+    /// A whole number from 1.
+    Position(u32),
+    /// `last()`
+    Last,
+    /// Never a number, and looks at neither position nor size.
+    Test(Op),
+    /// May be a number, or looks at position or size.
+    Place(Op),
+}
+
+/// How a pattern starts.
+#[derive(Debug, Clone)]
+pub(crate) enum PatternStart {
+    /// Wherever the steps fit.
+    Anywhere,
+    /// At a document's root: the last step up has it above itself.
+    Root,
+    Id(Box<str>),
+    Key {
+        number: u32,
+        value: Box<str>,
+    },
+}
+
+/// A step of a pattern, and how it hangs below what stands before it.
+#[derive(Debug, Clone)]
+pub(crate) struct PatternStep {
+    pub(crate) step: Step,
+    /// Joined by `//` to what stands before: any ancestor will do, not only the parent.
+    pub(crate) anywhere: bool,
+}
+
+impl Op {
+    /// The text of a literal string.
+    pub(crate) fn literal(&self) -> Option<&str> {
+        if let Op::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+impl Axis {
+    pub(crate) fn of(name: &str) -> Option<Axis> {
+        Some(match name {
+            "ancestor" => Axis::Ancestor,
+            "ancestor-or-self" => Axis::AncestorOrSelf,
+            "attribute" => Axis::Attribute,
+            "child" => Axis::Child,
+            "descendant" => Axis::Descendant,
+            "descendant-or-self" => Axis::DescendantOrSelf,
+            "following" => Axis::Following,
+            "following-sibling" => Axis::FollowingSibling,
+            "namespace" => Axis::Namespace,
+            "parent" => Axis::Parent,
+            "preceding" => Axis::Preceding,
+            "preceding-sibling" => Axis::PrecedingSibling,
+            "self" => Axis::Itself,
+            _ => return None,
+        })
+    }
+
+    /// The axis that `//` before this one comes to.
+    pub(crate) fn widened(self) -> Option<Axis> {
+        match self {
+            Axis::Child | Axis::Descendant => Some(Axis::Descendant),
+            Axis::Itself | Axis::DescendantOrSelf => Some(Axis::DescendantOrSelf),
+            Axis::Ancestor
+            | Axis::AncestorOrSelf
+            | Axis::Attribute
+            | Axis::Following
+            | Axis::FollowingSibling => None,
+            Axis::Namespace | Axis::Parent | Axis::Preceding | Axis::PrecedingSibling => None,
+        }
+    }
+
+    /// Positions count against document order.
+    pub(crate) fn is_reverse(self) -> bool {
+        matches!(
+            self,
+            Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding | Axis::PrecedingSibling
+        )
+    }
+}

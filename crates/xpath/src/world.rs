@@ -1,0 +1,239 @@
+//! The documents an evaluation can reach, and handles of their nodes.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+use xml::{Document, Kind, NodeId, QName};
+
+use crate::ErrorKind;
+
+/// A document of a [`World`]. Ids grow in the order documents were added, which is their document order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocId(pub u32);
+
+/// A node of a document of a [`World`], or a namespace node of one of its elements. The order of handles is document order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    /// Its document.
+    pub doc: DocId,
+    /// The node; of a namespace node the element it belongs to.
+    pub id: NodeId,
+    /// 0, or one more than a namespace node's place among the element's namespaces.
+    namespace: u32,
+}
+
+/// The seven kinds of XPath's data model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// The root of a document or of a result tree fragment.
+    Root,
+    /// An element.
+    Element,
+    /// An attribute, never a namespace declaration.
+    Attribute,
+    /// Text.
+    Text,
+    /// A comment.
+    Comment,
+    /// A processing instruction.
+    Instruction,
+    /// A namespace in scope of an element.
+    Namespace,
+}
+
+/// The documents an evaluation can reach. Documents are added while evaluations run, and none goes before its world is
+/// cut back with [`World::truncate`] or dropped.
+#[derive(Debug)]
+pub struct World {
+    first: Arc<Document>,
+    /// Pages of 8, 16, 32.. documents: what is in does not move, so that a reference to a document outlives additions.
+    pages: [OnceCell<Page>; PAGES],
+    len: Cell<u32>,
+}
+
+type Page = Box<[OnceCell<Arc<Document>>]>;
+
+/// Room for 8 * (2^24 - 1) documents: memory ends first.
+const PAGES: usize = 24;
+const PAGE_FIRST: u32 = 8;
+
+impl Node {
+    /// The handle of a node that is not a namespace node.
+    #[inline]
+    pub fn new(doc: DocId, id: NodeId) -> Node {
+        Node { doc, id, namespace: 0 }
+    }
+
+    /// The handle of the namespace node at a place among those of `xml::Document::namespaces`.
+    pub(crate) fn namespace(doc: DocId, element: NodeId, place: u32) -> Node {
+        Node { doc, id: element, namespace: place.saturating_add(1) }
+    }
+
+    /// A namespace node's place among its element's namespaces.
+    pub(crate) fn place(self) -> Option<usize> {
+        usize::try_from(self.namespace.checked_sub(1)?).ok()
+    }
+
+    /// It is a namespace node.
+    #[inline]
+    pub fn is_namespace(self) -> bool {
+        self.namespace != 0
+    }
+
+    /// Another node of the same document.
+    #[inline]
+    pub fn with(self, id: NodeId) -> Node {
+        Node { doc: self.doc, id, namespace: 0 }
+    }
+
+    /// The root of its document.
+    #[inline]
+    pub fn root(self) -> Node {
+        self.with(Document::ROOT)
+    }
+}
+
+impl World {
+    /// A world of one document.
+    pub fn new(first: Arc<Document>) -> World {
+        World { first, pages: [const { OnceCell::new() }; PAGES], len: Cell::new(1) }
+    }
+
+    /// The root of the first document.
+    pub fn root(&self) -> Node {
+        Node::new(DocId(0), Document::ROOT)
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> u32 {
+        self.len.get()
+    }
+
+    /// Never: a world starts with a document.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Adds a document, last in document order.
+    pub fn add(&self, document: Arc<Document>) -> Result<DocId, ErrorKind> {
+        let id = DocId(self.len.get());
+        let full = ErrorKind::Limit { name: "documents", max: u64::from(id.0) };
+        let (page, place) = place(id);
+        let Some(cell) = self.pages.get(page) else { return Err(full) };
+        let cells = cell.get_or_init(|| {
+            let size = PAGE_FIRST << page;
+            (0..size).map(|_| OnceCell::new()).collect()
+        });
+        let Some(free) = cells.get(place) else { return Err(full) };
+        if free.set(document).is_err() {
+            return Err(full);
+        }
+        self.len.set(id.0.saturating_add(1));
+        Ok(id)
+    }
+
+    /// Drops the documents added after the first `len`. Handles of theirs that are still about mean nothing any more.
+    pub fn truncate(&mut self, len: u32) {
+        for id in len.max(1)..self.len.get() {
+            let (page, place) = place(DocId(id));
+            let cell = self
+                .pages
+                .get_mut(page)
+                .and_then(OnceCell::get_mut)
+                .and_then(|cells| cells.get_mut(place));
+            if let Some(cell) = cell {
+                cell.take();
+            }
+        }
+        self.len.set(self.len.get().min(len.max(1)));
+    }
+
+    /// A document. An id of another world gives a document of this one.
+    #[inline]
+    pub fn document(&self, id: DocId) -> &Document {
+        self.shared(id)
+    }
+
+    /// A document, to be kept beyond this world.
+    #[inline]
+    pub fn shared(&self, id: DocId) -> &Arc<Document> {
+        if id.0 == 0 {
+            return &self.first;
+        }
+        let (page, place) = place(id);
+        let found = self
+            .pages
+            .get(page)
+            .and_then(OnceCell::get)
+            .and_then(|cells| cells.get(place))
+            .and_then(OnceCell::get);
+        debug_assert!(found.is_some(), "a document id of another world");
+        found.unwrap_or(&self.first)
+    }
+
+    /// The document of a node.
+    #[inline]
+    pub fn of(&self, node: Node) -> &Document {
+        self.document(node.doc)
+    }
+
+    /// A node's kind.
+    #[inline]
+    pub fn kind(&self, node: Node) -> NodeKind {
+        if node.is_namespace() {
+            return NodeKind::Namespace;
+        }
+        match self.of(node).kind(node.id) {
+            Kind::Document => NodeKind::Root,
+            Kind::Element => NodeKind::Element,
+            Kind::Attribute => NodeKind::Attribute,
+            Kind::Text => NodeKind::Text,
+            Kind::Comment => NodeKind::Comment,
+            Kind::Instruction => NodeKind::Instruction,
+        }
+    }
+
+    /// A node's name; a namespace node's is its prefix, without a namespace of its own. Empty for nodes without names.
+    pub fn name(&self, node: Node) -> QName<'_> {
+        match self.namespace(node) {
+            Some((prefix, _)) => {
+                QName { prefix: "", local: prefix, namespace: xml::Namespace { id: 0, uri: "" } }
+            }
+            None => self.of(node).name(node.id),
+        }
+    }
+
+    /// A node's string-value.
+    pub fn string_value(&self, node: Node) -> Cow<'_, str> {
+        match self.namespace(node) {
+            Some((_, uri)) => Cow::Borrowed(uri),
+            None => self.of(node).string_value(node.id),
+        }
+    }
+
+    /// The node above; of an attribute or namespace node its element.
+    #[inline]
+    pub fn parent(&self, node: Node) -> Option<Node> {
+        match node.is_namespace() {
+            true => Some(node.with(node.id)),
+            false => self.of(node).parent(node.id).map(|id| node.with(id)),
+        }
+    }
+
+    /// Prefix and URI of a namespace node.
+    #[inline]
+    pub fn namespace(&self, node: Node) -> Option<(&str, &str)> {
+        // Asked first: the list of namespaces is made anew each time.
+        let place = node.place()?;
+        self.of(node).namespaces(node.id).get(place).copied()
+    }
+}
+
+/// Which page a document other than the first is on, and where on it.
+#[inline]
+fn place(id: DocId) -> (usize, usize) {
+    // Counted from one page's length on, an id's highest bit says the page.
+    let counted = id.0.saturating_sub(1).saturating_add(PAGE_FIRST);
+    let page = counted.ilog2() - PAGE_FIRST.ilog2();
+    (page as usize, (counted - (PAGE_FIRST << page)) as usize)
+}

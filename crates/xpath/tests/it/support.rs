@@ -1,0 +1,91 @@
+//! Evaluates one expression for one document and shows the value.
+
+use std::sync::Arc;
+
+use xml::{Doctype, Document};
+use xpath::{
+    Budget, Error, Evaluation, Expr, NoHost, Node, NodeKind, Options, Plain, Value, World,
+};
+
+pub(crate) const PREFIXES: &[(&str, &str)] = &[("p", "urn:p"), ("q", "urn:q")];
+
+/// A world of one document.
+pub(crate) fn world(text: &str) -> World {
+    let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
+    World::new(Arc::new(
+        Document::parse(text.as_bytes(), &options)
+            .unwrap_or_else(|error| panic!("{text}: {error}")),
+    ))
+}
+
+/// The value of an expression at the root, shown.
+pub(crate) fn shown(world: &World, text: &str, options: Options) -> Result<String, Error> {
+    let expr = Expr::compile(text, &Plain { prefixes: PREFIXES, options })?;
+    let (mut host, mut budget) = (NoHost, Budget::default());
+    let mut evaluation = Evaluation::of(world, world.root(), &mut host, &mut budget);
+    let value = expr.value(&mut evaluation)?;
+    consistent(&expr, &value, &mut evaluation);
+    Ok(show(world, &value))
+}
+
+/// The other ways to ask must come to the same as the value.
+fn consistent(expr: &Expr, value: &Value, evaluation: &mut Evaluation<'_>) {
+    let world = evaluation.world;
+    assert_eq!(expr.boolean(evaluation).unwrap(), value.to_boolean());
+    assert_eq!(expr.number(evaluation).unwrap().to_bits(), value.to_number(world).to_bits());
+    // Tokens are made anew each time, so that nodes would differ.
+    assert_eq!(expr.text(evaluation).unwrap(), value.to_text(world));
+    if let Some(nodes) = value.as_nodes()
+        && nodes.iter().all(|node| node.doc == world.root().doc)
+    {
+        assert_eq!(expr.nodes(evaluation).unwrap(), nodes);
+        assert_eq!(expr.first(evaluation).unwrap(), nodes.first().copied());
+        assert!(nodes.is_sorted_by(|a, b| a < b));
+    }
+}
+
+pub(crate) fn show(world: &World, value: &Value) -> String {
+    match value {
+        Value::Nodes(nodes) => {
+            nodes.iter().map(|&node| show_node(world, node)).collect::<Vec<_>>().join(" ")
+        }
+        Value::Boolean(value) => value.to_string(),
+        Value::Number(_) => value.to_text(world).into_owned(),
+        Value::Text(text) => format!("{text:?}"),
+        Value::Tree(root) => format!("tree {}", show_node(world, *root)),
+    }
+}
+
+pub(crate) fn show_node(world: &World, node: Node) -> String {
+    let name = world.name(node);
+    let name = match name.prefix {
+        "" => name.local.to_owned(),
+        prefix => format!("{prefix}:{}", name.local),
+    };
+    let value = world.string_value(node);
+    match world.kind(node) {
+        NodeKind::Root => "/".into(),
+        NodeKind::Element => match world.of(node).attribute(node.id, "", "id") {
+            Some(id) => format!("{name}#{id}"),
+            None => name,
+        },
+        NodeKind::Attribute => format!("@{name}={value}"),
+        NodeKind::Text => format!("{value:?}"),
+        NodeKind::Comment => format!("<!--{value}-->"),
+        NodeKind::Instruction => format!("<?{name} {value}?>"),
+        NodeKind::Namespace => format!("xmlns:{name}={value}"),
+    }
+}
+
+/// Checks a table of expressions on one document.
+pub(crate) fn check(document: &str, options: Options, cases: &[(&str, &str)]) {
+    let world = world(document);
+    let mut wrong = Vec::new();
+    for (text, expected) in cases {
+        let found = shown(&world, text, options).unwrap_or_else(|error| format!("error: {error}"));
+        if found != *expected {
+            wrong.push(format!("{text}\n  expected {expected}\n  found    {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

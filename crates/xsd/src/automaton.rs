@@ -1,0 +1,293 @@
+//! Content models as automata: which child may come next, and whether the content may end.
+//!
+//! Owns the compiled tables and the step through them. Large occurrence bounds are counted, not written out; all-groups
+//! are bit sets. The making is in [`build`] (particles to positions) and [`tables`] (positions to states).
+
+mod build;
+mod tables;
+
+use crate::arena::Id;
+use crate::model::{Element, Namespaces, Wildcard};
+use crate::names::{NsId, Sym};
+pub(crate) use tables::compile_all;
+
+/// A compiled content model.
+#[derive(Debug)]
+pub(crate) enum Automaton {
+    /// No child at all.
+    Nothing,
+    States(States),
+    All(All),
+}
+
+/// States and what leads from one to the next.
+#[derive(Debug)]
+pub(crate) struct States {
+    states: Box<[State]>,
+    edges: Box<[Edge]>,
+    wild: Box<[Wild]>,
+    ops: Box<[Op]>,
+    /// How many counters there are.
+    pub(crate) counters: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    edges: Span,
+    wild: Span,
+    accept: Accept,
+}
+
+/// A part of one of the tables.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Accept {
+    Never,
+    Always,
+    /// If the counters allow these.
+    If(Span),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    sym: Sym,
+    next: u32,
+    element: Id<Element>,
+    ops: Span,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wild {
+    wildcard: Id<Wildcard>,
+    next: u32,
+    ops: Span,
+}
+
+/// What a step does to the counter of a particle that may occur many times, and when it may be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Op {
+    /// The first time.
+    Enter { counter: u32 },
+    /// Once more, if it has not been `max` times; counting stops at `stop`, beyond which nothing changes.
+    Again { counter: u32, max: u64, stop: u64 },
+    /// No more, if it has been `min` times.
+    Leave { counter: u32, min: u64 },
+}
+
+/// An all-group.
+#[derive(Debug)]
+pub(crate) struct All {
+    /// Sorted by name: substitutes stand beside their heads, with the same member.
+    names: Box<[(Sym, u32, Id<Element>)]>,
+    required: Box<[u64]>,
+    /// The group as a whole may be left out.
+    optional: bool,
+}
+
+/// What a child was taken by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matched {
+    Element(Id<Element>),
+    Wildcard(Id<Wildcard>),
+}
+
+/// A list that is short enough to be searched from the start.
+const SCANNED_MAX: usize = 8;
+
+impl Automaton {
+    /// How many words of memory a run needs beside its state.
+    pub(crate) fn words(&self) -> usize {
+        match self {
+            Automaton::Nothing => 0,
+            Automaton::States(states) => usize::try_from(states.counters).unwrap_or(usize::MAX),
+            Automaton::All(all) => all.required.len(),
+        }
+    }
+
+    /// Takes a child: the state it leads to and what took it, or nothing where it may not come.
+    #[inline]
+    pub(crate) fn step(
+        &self,
+        state: u32,
+        words: &mut [u64],
+        sym: Sym,
+        namespace: NsId,
+        wildcards: &crate::arena::Arena<Wildcard>,
+    ) -> Option<(u32, Matched)> {
+        match self {
+            Automaton::Nothing => None,
+            Automaton::States(states) => states.step(state, words, sym, namespace, wildcards),
+            Automaton::All(all) => all.step(words, sym),
+        }
+    }
+
+    /// Whether the content may end here.
+    #[inline]
+    pub(crate) fn accepts(&self, state: u32, words: &[u64]) -> bool {
+        match self {
+            Automaton::Nothing => true,
+            Automaton::States(states) => states.accepts(state, words),
+            Automaton::All(all) => all.accepts(words),
+        }
+    }
+
+    /// The names that may come next, for a message; wildcards are left out.
+    pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Sym> {
+        match self {
+            Automaton::Nothing => Vec::new(),
+            Automaton::States(states) => {
+                let edges = states.state(state).map_or(&[][..], |s| s.edges.of(&states.edges));
+                edges.iter().map(|edge| edge.sym).collect()
+            }
+            Automaton::All(all) => {
+                let free = all.names.iter().filter(|(_, member, _)| !has_bit(words, *member));
+                free.map(|&(sym, _, _)| sym).collect()
+            }
+        }
+    }
+
+    /// Whether something but named elements may come next.
+    pub(crate) fn expects_others(&self, state: u32) -> bool {
+        match self {
+            Automaton::Nothing | Automaton::All(_) => false,
+            Automaton::States(states) => {
+                states.state(state).is_some_and(|state| state.wild.start < state.wild.end)
+            }
+        }
+    }
+}
+
+impl Span {
+    const EMPTY: Span = Span { start: 0, end: 0 };
+
+    /// Tables are bounded far below what 32 bits count.
+    fn of_range(start: usize, end: usize) -> Span {
+        let number = |place| u32::try_from(place).unwrap_or(u32::MAX);
+        Span { start: number(start), end: number(end) }
+    }
+
+    #[inline]
+    fn of<T>(self, table: &[T]) -> &[T] {
+        table.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+impl States {
+    #[inline]
+    fn state(&self, state: u32) -> Option<&State> {
+        self.states.get(state as usize)
+    }
+
+    #[inline]
+    fn step(
+        &self,
+        state: u32,
+        words: &mut [u64],
+        sym: Sym,
+        namespace: NsId,
+        wildcards: &crate::arena::Arena<Wildcard>,
+    ) -> Option<(u32, Matched)> {
+        let state = self.state(state)?;
+        let edges = state.edges.of(&self.edges);
+        let from = match edges.len() > SCANNED_MAX {
+            true => edges.partition_point(|edge| edge.sym < sym),
+            false => edges.iter().position(|edge| edge.sym == sym).unwrap_or(edges.len()),
+        };
+        let candidates = edges.get(from..).unwrap_or_default();
+        for edge in candidates.iter().take_while(|edge| edge.sym == sym) {
+            if self.take(edge.ops, words) {
+                return Some((edge.next, Matched::Element(edge.element)));
+            }
+        }
+        for wild in state.wild.of(&self.wild) {
+            if takes(&wildcards[wild.wildcard].namespaces, namespace) && self.take(wild.ops, words)
+            {
+                return Some((wild.next, Matched::Wildcard(wild.wildcard)));
+            }
+        }
+        None
+    }
+
+    /// Does the operations, if all of them may be done.
+    #[inline]
+    fn take(&self, ops: Span, words: &mut [u64]) -> bool {
+        if ops.start == ops.end {
+            return true;
+        }
+        let ops = ops.of(&self.ops);
+        if !may(ops, words) {
+            return false;
+        }
+        for &op in ops {
+            match op {
+                Op::Enter { counter } => set(words, counter, 1),
+                Op::Again { counter, stop, .. } => {
+                    set(words, counter, (get(words, counter) + 1).min(stop));
+                }
+                Op::Leave { .. } => {}
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn accepts(&self, state: u32, words: &[u64]) -> bool {
+        match self.state(state).map(|state| state.accept) {
+            Some(Accept::Always) => true,
+            Some(Accept::If(ops)) => may(ops.of(&self.ops), words),
+            Some(Accept::Never) | None => false,
+        }
+    }
+}
+
+/// Every operation's condition holds. A counter entered by one of them is not asked about by a later one.
+fn may(ops: &[Op], words: &[u64]) -> bool {
+    ops.iter().all(|&op| match op {
+        Op::Enter { .. } => true,
+        Op::Again { counter, max, .. } => get(words, counter) < max,
+        Op::Leave { counter, min } => get(words, counter) >= min,
+    })
+}
+
+fn get(words: &[u64], counter: u32) -> u64 {
+    words.get(counter as usize).copied().unwrap_or(0)
+}
+
+fn set(words: &mut [u64], counter: u32, value: u64) {
+    if let Some(word) = words.get_mut(counter as usize) {
+        *word = value;
+    }
+}
+
+fn takes(namespaces: &Namespaces, namespace: NsId) -> bool {
+    namespaces.allows(namespace)
+}
+
+fn has_bit(words: &[u64], bit: u32) -> bool {
+    words.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+}
+
+impl All {
+    fn step(&self, words: &mut [u64], sym: Sym) -> Option<(u32, Matched)> {
+        let at = self.names.binary_search_by_key(&sym, |&(name, _, _)| name).ok()?;
+        let &(_, member, element) = self.names.get(at)?;
+        let word = words.get_mut((member / 64) as usize)?;
+        let bit = 1 << (member % 64);
+        if *word & bit != 0 {
+            return None;
+        }
+        *word |= bit;
+        Some((0, Matched::Element(element)))
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        let nothing = words.iter().all(|&word| word == 0);
+        let complete = words.iter().zip(&self.required).all(|(have, need)| have & need == *need);
+        complete || self.optional && nothing
+    }
+}

@@ -1,0 +1,53 @@
+//! What is wrong with a schema.
+//!
+//! Owns the list of complaints and its bound. It never decides what is wrong.
+
+use std::fmt;
+use std::sync::Arc;
+
+use xml::Position;
+
+/// One thing wrong with a schema, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The rule of XML Schema Part 1 or 2 that is broken (`src-resolve`, `cos-nonambig`), or `limit`.
+    pub code: &'static str,
+    /// The document, as its location was given or resolved.
+    pub location: Arc<str>,
+    pub at: Position,
+    pub message: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.location, self.at, self.code, self.message)
+    }
+}
+
+/// Complaints as they are found, up to a bound.
+#[derive(Debug)]
+pub(crate) struct Report {
+    complaints: Vec<Complaint>,
+    max: usize,
+}
+
+impl Report {
+    pub(crate) fn new(max: usize) -> Report {
+        Report { complaints: Vec::new(), max: max.max(1) }
+    }
+
+    /// Keeps a complaint unless the list is full: a thousandth tells nobody more.
+    pub(crate) fn push(&mut self, complaint: Complaint) {
+        if self.complaints.len() < self.max {
+            self.complaints.push(complaint);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.complaints.is_empty()
+    }
+
+    pub(crate) fn into_complaints(self) -> Vec<Complaint> {
+        self.complaints
+    }
+}

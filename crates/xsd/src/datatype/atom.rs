@@ -1,0 +1,96 @@
+//! The lexical mapping: from a text whose white space is settled to the value it stands for.
+
+use std::str::FromStr;
+
+use super::decimal::DecimalRef;
+use super::duration::Duration;
+use super::fail::Fail;
+use super::moment::{Moment, MomentKind};
+use super::names::Names;
+use super::value::Atom;
+use super::{Builtin, text};
+
+/// Reads a text as a value of an atomic built-in type. Bounds of the integer types are facets and not looked at here.
+pub(crate) fn read<'a>(
+    builtin: Builtin,
+    text: &'a str,
+    names: &'a dyn Names,
+) -> Result<Atom<'a>, Fail> {
+    let wrong = Fail::Lexical(builtin);
+    let when = |sound: bool| match sound {
+        true => Ok(Atom::Text { primitive: Builtin::String, text }),
+        false => Err(wrong),
+    };
+    let moment = |kind| Moment::parse(kind, text).map(Atom::Moment).ok_or(wrong);
+    match builtin {
+        Builtin::AnySimpleType => Ok(Atom::Text { primitive: builtin, text }),
+        Builtin::String | Builtin::NormalizedString | Builtin::Token => when(true),
+        Builtin::Language => when(text::is_language(text)),
+        Builtin::Name => when(text::is_name(text)),
+        Builtin::NmToken | Builtin::NmTokens => when(text::is_nmtoken(text)),
+        Builtin::NcName | Builtin::Id | Builtin::IdRef | Builtin::IdRefs => {
+            when(text::is_ncname(text))
+        }
+        Builtin::Entity | Builtin::Entities => match text::is_ncname(text) {
+            true if !names.entity(text) => Err(Fail::Entity),
+            sound => when(sound),
+        },
+        Builtin::AnyUri => match text::is_any_uri(text) {
+            true => Ok(Atom::Text { primitive: builtin, text }),
+            false => Err(wrong),
+        },
+        Builtin::Boolean => match text {
+            "true" | "1" => Ok(Atom::Boolean(true)),
+            "false" | "0" => Ok(Atom::Boolean(false)),
+            _ => Err(wrong),
+        },
+        Builtin::Decimal => DecimalRef::parse(text).map(Atom::Decimal).ok_or(wrong),
+        Builtin::Integer
+        | Builtin::NonPositiveInteger
+        | Builtin::NegativeInteger
+        | Builtin::Long
+        | Builtin::Int
+        | Builtin::Short
+        | Builtin::Byte
+        | Builtin::NonNegativeInteger
+        | Builtin::UnsignedLong
+        | Builtin::UnsignedInt
+        | Builtin::UnsignedShort
+        | Builtin::UnsignedByte
+        | Builtin::PositiveInteger => {
+            DecimalRef::parse_integer(text).map(Atom::Decimal).ok_or(wrong)
+        }
+        Builtin::Float => float(text).map(Atom::Float).ok_or(wrong),
+        Builtin::Double => float(text).map(Atom::Double).ok_or(wrong),
+        Builtin::Duration => Duration::parse(text).map(Atom::Duration).ok_or(wrong),
+        Builtin::DateTime => moment(MomentKind::DateTime),
+        Builtin::Time => moment(MomentKind::Time),
+        Builtin::Date => moment(MomentKind::Date),
+        Builtin::GYearMonth => moment(MomentKind::GYearMonth),
+        Builtin::GYear => moment(MomentKind::GYear),
+        Builtin::GMonthDay => moment(MomentKind::GMonthDay),
+        Builtin::GDay => moment(MomentKind::GDay),
+        Builtin::GMonth => moment(MomentKind::GMonth),
+        Builtin::HexBinary => match text::is_hex(text) {
+            true => Ok(Atom::Hex(text)),
+            false => Err(wrong),
+        },
+        Builtin::Base64Binary => {
+            text::base64_len(text).map(|len| Atom::Base64 { text, len }).ok_or(wrong)
+        }
+        Builtin::QName | Builtin::Notation => name(builtin, text, names),
+    }
+}
+
+fn float<F: FromStr>(text: &str) -> Option<F> {
+    text::is_float(text).then(|| text.parse().ok())?
+}
+
+fn name<'a>(builtin: Builtin, text: &'a str, names: &'a dyn Names) -> Result<Atom<'a>, Fail> {
+    let (prefix, local) = text::split_qname(text).ok_or(Fail::Lexical(builtin))?;
+    let uri = names.resolve(prefix).ok_or(Fail::Prefix)?;
+    if builtin == Builtin::Notation && !names.notation(uri, local) {
+        return Err(Fail::Notation);
+    }
+    Ok(Atom::Name { primitive: builtin, uri, local })
+}

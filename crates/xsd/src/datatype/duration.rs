@@ -1,0 +1,106 @@
+//! Durations: months and seconds, which compare only where every start gives the same answer.
+
+use std::cmp::Ordering;
+
+use super::moment::days_to_month;
+use super::scan::Scan;
+
+/// Numbers of a duration beyond this many digits are refused.
+const DIGITS_MAX: usize = 15;
+/// The starts of Part 2, 3.2.6.2: year, and month counted from 0.
+const STARTS: [(i64, i64); 4] = [(1696, 8), (1697, 1), (1903, 2), (1903, 6)];
+
+/// A value of `duration`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Duration {
+    months: i64,
+    seconds: i128,
+    /// 10^-18 seconds, of the same sign.
+    atto: i64,
+}
+
+impl Duration {
+    /// Reads `-?PnYnMnDTnHnMnS`; parts may be missing, but not all, nor all behind a `T`.
+    pub(crate) fn parse(text: &str) -> Option<Duration> {
+        let mut scan = Scan::new(text);
+        let sign = match scan.take(b'-') {
+            Some(()) => -1,
+            None => 1,
+        };
+        scan.take(b'P')?;
+        let mut duration = Duration { months: 0, seconds: 0, atto: 0 };
+        let date = duration.parts(&mut scan, b"YMD", false)?;
+        let mut any = date;
+        if scan.take(b'T').is_some() {
+            any = duration.parts(&mut scan, b"HMS", true)?;
+            if !any {
+                return None;
+            }
+        }
+        scan.done()?;
+        any.then(|| Duration {
+            months: duration.months * sign,
+            seconds: duration.seconds * i128::from(sign),
+            atto: duration.atto * sign,
+        })
+    }
+
+    /// Reads numbers with these letters in this order. Says whether there was one.
+    fn parts(&mut self, scan: &mut Scan<'_>, letters: &[u8; 3], time: bool) -> Option<bool> {
+        let mut left = letters.as_slice();
+        let mut any = false;
+        while scan.peek().is_some_and(|b| b.is_ascii_digit()) {
+            let digits = scan.digits();
+            let number = number(digits)?;
+            let atto = match scan.take(b'.') {
+                Some(()) => Some(scan.fraction()?),
+                None => None,
+            };
+            let unit = scan.peek()?;
+            let at = left.iter().position(|letter| *letter == unit)?;
+            scan.take(unit)?;
+            left = left.get(at + 1..).unwrap_or_default();
+            if atto.is_some() && unit != b'S' {
+                return None;
+            }
+            self.add(unit, time, number);
+            self.atto += i64::try_from(atto.unwrap_or(0)).ok()?;
+            any = true;
+        }
+        Some(any)
+    }
+
+    fn add(&mut self, unit: u8, time: bool, number: i64) {
+        let wide = i128::from(number);
+        match (unit, time) {
+            (b'Y', _) => self.months += number * 12,
+            (b'M', false) => self.months += number,
+            (b'D', _) => self.seconds += wide * 86_400,
+            (b'H', _) => self.seconds += wide * 3600,
+            (b'M', true) => self.seconds += wide * 60,
+            _ => self.seconds += wide,
+        }
+    }
+
+    /// The order of Part 2, 3.2.6.2.
+    pub(crate) fn order(&self, other: &Duration) -> Option<Ordering> {
+        let mut orders = STARTS.iter().map(|&start| self.from(start).cmp(&other.from(start)));
+        let first = orders.next()?;
+        orders.all(|order| order == first).then_some(first)
+    }
+
+    /// Where it ends when it begins there, in seconds since 1970.
+    fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
+        let days = days_to_month(year, month.saturating_add(self.months));
+        // The parts of one duration have one sign, but days may point the other way: carry what is below a second.
+        let carry = self.atto.div_euclid(ATTO);
+        (i128::from(days) * 86_400 + self.seconds + i128::from(carry), self.atto.rem_euclid(ATTO))
+    }
+}
+
+const ATTO: i64 = 1_000_000_000_000_000_000;
+
+fn number(digits: &[u8]) -> Option<i64> {
+    let sound = !digits.is_empty() && digits.len() <= DIGITS_MAX;
+    sound.then(|| digits.iter().fold(0i64, |sum, b| sum * 10 + i64::from(b - b'0')))
+}

@@ -1,0 +1,217 @@
+//! The facets of a type, compiled, and what they say about a value.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::fail::Fail;
+use super::kind::FacetKind;
+use super::value::{Atom, Value};
+use crate::regex::Regex;
+
+/// The facets in force: those of the last derivation step and those it took over.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facets {
+    pub(crate) length: Option<u64>,
+    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) total_digits: Option<u64>,
+    pub(crate) fraction_digits: Option<u64>,
+    pub(crate) min: Option<Bound>,
+    pub(crate) max: Option<Bound>,
+    /// One for each derivation step that has patterns: all have to match.
+    pub(crate) patterns: Vec<Arc<Pattern>>,
+    pub(crate) enumeration: Option<Arc<Enumeration>>,
+    /// A bit for each kind that may not change any more.
+    pub(crate) fixed: u16,
+}
+
+/// The patterns of one derivation step: one has to match.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    pub(crate) regex: Regex,
+    /// As written, parted by ` | `.
+    pub(crate) source: String,
+}
+
+/// A bound of an ordered type.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound {
+    pub(crate) value: Value,
+    pub(crate) inclusive: bool,
+    /// The value, where it is an integer that a machine holds.
+    pub(crate) small: Option<i64>,
+    /// As written.
+    pub(crate) literal: Box<str>,
+}
+
+/// The values an enumeration allows.
+#[derive(Debug, Default)]
+pub(crate) struct Enumeration {
+    values: HashSet<Value>,
+    /// The same, where they are strings: looked up without making a value.
+    texts: HashSet<Box<str>>,
+}
+
+impl Facets {
+    /// Checks an atomic value. `text` is its literal with white space settled.
+    pub(crate) fn check(&self, atom: &Atom<'_>, text: &str) -> Result<(), Fail> {
+        self.check_patterns(text)?;
+        if self.length.is_some() || self.min_length.is_some() || self.max_length.is_some() {
+            atom.len().map_or(Ok(()), |len| self.check_length(len))?;
+        }
+        if let Atom::Decimal(decimal) = atom {
+            if self.total_digits.is_some_and(|max| decimal.total_digits() > max) {
+                return Err(Fail::Facet(FacetKind::TotalDigits));
+            }
+            if self.fraction_digits.is_some_and(|max| decimal.fraction_digits() > max) {
+                return Err(Fail::Facet(FacetKind::FractionDigits));
+            }
+        }
+        if self.min.is_some() || self.max.is_some() {
+            self.check_bounds(atom)?;
+        }
+        match &self.enumeration {
+            Some(enumeration) if !enumeration.has_atom(atom) => {
+                Err(Fail::Facet(FacetKind::Enumeration))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_patterns(&self, text: &str) -> Result<(), Fail> {
+        for pattern in &self.patterns {
+            match pattern.regex.matches(text) {
+                Ok(true) => {}
+                Ok(false) => return Err(Fail::Facet(FacetKind::Pattern)),
+                Err(_) => return Err(Fail::TooCostly),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_length(&self, len: u64) -> Result<(), Fail> {
+        if self.length.is_some_and(|wanted| len != wanted) {
+            return Err(Fail::Facet(FacetKind::Length));
+        }
+        if self.min_length.is_some_and(|min| len < min) {
+            return Err(Fail::Facet(FacetKind::MinLength));
+        }
+        if self.max_length.is_some_and(|max| len > max) {
+            return Err(Fail::Facet(FacetKind::MaxLength));
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self, atom: &Atom<'_>) -> Result<(), Fail> {
+        let small = match atom {
+            Atom::Decimal(decimal) => decimal.small(),
+            Atom::Text { .. }
+            | Atom::Boolean(_)
+            | Atom::Float(_)
+            | Atom::Double(_)
+            | Atom::Duration(_)
+            | Atom::Moment(_)
+            | Atom::Hex(_)
+            | Atom::Base64 { .. }
+            | Atom::Name { .. } => None,
+        };
+        if let Some(min) = &self.min
+            && !min.allows(atom, small, Ordering::Greater)
+        {
+            return Err(Fail::Facet(min.min_kind()));
+        }
+        if let Some(max) = &self.max
+            && !max.allows(atom, small, Ordering::Less)
+        {
+            return Err(Fail::Facet(max.max_kind()));
+        }
+        Ok(())
+    }
+}
+
+impl Bound {
+    pub(crate) fn new(value: Value, inclusive: bool, literal: &str) -> Bound {
+        let small = match &value {
+            Value::Decimal(decimal) => decimal.borrow().small(),
+            Value::Text { .. }
+            | Value::Boolean(_)
+            | Value::Float(_)
+            | Value::Double(_)
+            | Value::Duration(_)
+            | Value::Moment(_)
+            | Value::Bytes { .. }
+            | Value::Name { .. }
+            | Value::List(_) => None,
+        };
+        Bound { value, inclusive, small, literal: literal.into() }
+    }
+
+    pub(crate) fn is_negative(&self) -> bool {
+        self.literal.starts_with('-')
+    }
+
+    pub(crate) fn min_kind(&self) -> FacetKind {
+        match self.inclusive {
+            true => FacetKind::MinInclusive,
+            false => FacetKind::MinExclusive,
+        }
+    }
+
+    pub(crate) fn max_kind(&self) -> FacetKind {
+        match self.inclusive {
+            true => FacetKind::MaxInclusive,
+            false => FacetKind::MaxExclusive,
+        }
+    }
+
+    /// Whether a value lies on this side. What does not compare does not lie there.
+    fn allows(&self, atom: &Atom<'_>, small: Option<i64>, side: Ordering) -> bool {
+        let order = match (small, self.small) {
+            (Some(value), Some(bound)) => Some(value.cmp(&bound)),
+            _ => atom.order(&self.value),
+        };
+        order == Some(side) || self.inclusive && order == Some(Ordering::Equal)
+    }
+}
+
+impl Enumeration {
+    pub(crate) fn new(values: Vec<Value>) -> Enumeration {
+        let texts = values
+            .iter()
+            .filter_map(|value| match value {
+                Value::Text { text, .. } => Some(text.clone()),
+                Value::Boolean(_)
+                | Value::Decimal(_)
+                | Value::Float(_)
+                | Value::Double(_)
+                | Value::Duration(_)
+                | Value::Moment(_)
+                | Value::Bytes { .. }
+                | Value::Name { .. }
+                | Value::List(_) => None,
+            })
+            .collect();
+        Enumeration { values: values.into_iter().collect(), texts }
+    }
+
+    pub(crate) fn has(&self, value: &Value) -> bool {
+        self.values.contains(value)
+    }
+
+    /// An atomic type's enumeration has values of one primitive type, so that a string's text says it all.
+    fn has_atom(&self, atom: &Atom<'_>) -> bool {
+        match atom {
+            Atom::Text { text, .. } => self.texts.contains(*text),
+            Atom::Boolean(_)
+            | Atom::Decimal(_)
+            | Atom::Float(_)
+            | Atom::Double(_)
+            | Atom::Duration(_)
+            | Atom::Moment(_)
+            | Atom::Hex(_)
+            | Atom::Base64 { .. }
+            | Atom::Name { .. } => self.values.contains(&atom.to_value()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a text is not valid, cheap to make: a union tries its members and throws their answers away.
+
+use super::error::Violation;
+use super::kind::FacetKind;
+use super::{Builtin, SimpleType};
+
+/// The rule a text breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fail {
+    /// It is not in the lexical space of this type.
+    Lexical(Builtin),
+    /// An item of a list is not.
+    Item(Builtin),
+    /// No member of a union takes it.
+    Union,
+    /// A facet forbids it.
+    Facet(FacetKind),
+    Prefix,
+    Notation,
+    Entity,
+    TooCostly,
+}
+
+/// Values are quoted in messages up to this many characters.
+const QUOTED_CHARS_MAX: usize = 80;
+
+impl Fail {
+    /// The same, said of a list's item.
+    pub(crate) fn of_item(self) -> Fail {
+        match self {
+            Fail::Lexical(builtin) => Fail::Item(builtin),
+            Fail::Item(_)
+            | Fail::Union
+            | Fail::Facet(_)
+            | Fail::Prefix
+            | Fail::Notation
+            | Fail::Entity
+            | Fail::TooCostly => self,
+        }
+    }
+
+    pub(crate) fn violation(self, text: &str, of: &SimpleType) -> Violation {
+        let text = quote(text);
+        let (code, message) = match self {
+            Fail::Lexical(builtin) => (
+                "cvc-datatype-valid.1.2.1",
+                format!("{text} is not a value of the type {}", builtin.name()),
+            ),
+            Fail::Item(builtin) => (
+                "cvc-datatype-valid.1.2.2",
+                format!("{text} has an item that is not a value of the type {}", builtin.name()),
+            ),
+            Fail::Union => (
+                "cvc-datatype-valid.1.2.3",
+                format!("{text} is not a value of any of the union's types"),
+            ),
+            Fail::Facet(kind) => {
+                (kind.violation(), format!("{text} is refused by {}", facet_text(kind, of)))
+            }
+            Fail::Prefix => (
+                "cvc-datatype-valid.1.2.1",
+                format!("{text} has a prefix that is not declared here"),
+            ),
+            Fail::Notation => {
+                ("cvc-datatype-valid.1.2.1", format!("{text} is not a declared notation"))
+            }
+            Fail::Entity => {
+                ("cvc-simple-type.2", format!("{text} is not a declared unparsed entity"))
+            }
+            Fail::TooCostly => (
+                "limit.regex_steps_max",
+                format!("{text} costs more to match with a pattern than is spent on a value"),
+            ),
+        };
+        Violation { code, message }
+    }
+}
+
+/// A text in quotes, cut where it is long.
+pub(crate) fn quote(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_CHARS_MAX) {
+        None => format!("'{text}'"),
+        Some((cut, _)) => format!("'{}…'", text.get(..cut).unwrap_or_default()),
+    }
+}
+
+/// A facet with its value, for messages. An item's or member's facet is not the type's own: then the name has to do.
+fn facet_text(kind: FacetKind, of: &SimpleType) -> String {
+    let facets = of.facets();
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let value = match kind {
+        FacetKind::Length => number(facets.length),
+        FacetKind::MinLength => number(facets.min_length),
+        FacetKind::MaxLength => number(facets.max_length),
+        FacetKind::TotalDigits => number(facets.total_digits),
+        FacetKind::FractionDigits => number(facets.fraction_digits),
+        FacetKind::MinInclusive | FacetKind::MinExclusive => {
+            facets.min.as_ref().map(|bound| bound.literal.to_string())
+        }
+        FacetKind::MaxInclusive | FacetKind::MaxExclusive => {
+            facets.max.as_ref().map(|bound| bound.literal.to_string())
+        }
+        FacetKind::Pattern => facets.patterns.last().map(|pattern| quote(&pattern.source)),
+        FacetKind::Enumeration | FacetKind::WhiteSpace => None,
+    };
+    match value {
+        Some(value) => format!("{} {value}", kind.name()),
+        None => kind.name().to_owned(),
+    }
+}

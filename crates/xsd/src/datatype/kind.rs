@@ -1,0 +1,146 @@
+//! The kinds of facets: their names and rules, and which types they apply to (Part 2, 4.1.5).
+
+use super::{Builtin, Variety};
+
+/// The constraining facets of XSD 1.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FacetKind {
+    Length,
+    MinLength,
+    MaxLength,
+    Pattern,
+    Enumeration,
+    WhiteSpace,
+    MaxInclusive,
+    MaxExclusive,
+    MinExclusive,
+    MinInclusive,
+    TotalDigits,
+    FractionDigits,
+}
+
+impl FacetKind {
+    pub const ALL: [FacetKind; 12] = [
+        FacetKind::Length,
+        FacetKind::MinLength,
+        FacetKind::MaxLength,
+        FacetKind::Pattern,
+        FacetKind::Enumeration,
+        FacetKind::WhiteSpace,
+        FacetKind::MaxInclusive,
+        FacetKind::MaxExclusive,
+        FacetKind::MinExclusive,
+        FacetKind::MinInclusive,
+        FacetKind::TotalDigits,
+        FacetKind::FractionDigits,
+    ];
+
+    /// The facet of this element name (`minLength`), if it is one.
+    pub fn from_name(local: &str) -> Option<FacetKind> {
+        FacetKind::ALL.into_iter().find(|kind| kind.name() == local)
+    }
+
+    /// The element name.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The rule that a value breaks.
+    pub(crate) fn violation(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The rule that a derivation breaks whose facet is wider than its base's.
+    pub(crate) fn restriction(self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            FacetKind::Length => ("length", "cvc-length-valid", "length-valid-restriction"),
+            FacetKind::MinLength => {
+                ("minLength", "cvc-minLength-valid", "minLength-valid-restriction")
+            }
+            FacetKind::MaxLength => {
+                ("maxLength", "cvc-maxLength-valid", "maxLength-valid-restriction")
+            }
+            FacetKind::Pattern => ("pattern", "cvc-pattern-valid", "pattern-valid"),
+            FacetKind::Enumeration => {
+                ("enumeration", "cvc-enumeration-valid", "enumeration-valid-restriction")
+            }
+            FacetKind::WhiteSpace => {
+                ("whiteSpace", "cvc-whiteSpace-valid", "whiteSpace-valid-restriction")
+            }
+            FacetKind::MaxInclusive => {
+                ("maxInclusive", "cvc-maxInclusive-valid", "maxInclusive-valid-restriction")
+            }
+            FacetKind::MaxExclusive => {
+                ("maxExclusive", "cvc-maxExclusive-valid", "maxExclusive-valid-restriction")
+            }
+            FacetKind::MinExclusive => {
+                ("minExclusive", "cvc-minExclusive-valid", "minExclusive-valid-restriction")
+            }
+            FacetKind::MinInclusive => {
+                ("minInclusive", "cvc-minInclusive-valid", "minInclusive-valid-restriction")
+            }
+            FacetKind::TotalDigits => {
+                ("totalDigits", "cvc-totalDigits-valid", "totalDigits-valid-restriction")
+            }
+            FacetKind::FractionDigits => {
+                ("fractionDigits", "cvc-fractionDigits-valid", "fractionDigits-valid-restriction")
+            }
+        }
+    }
+
+    /// Its bit in a set of kinds.
+    pub(crate) fn bit(self) -> u16 {
+        1 << (self as u16)
+    }
+
+    /// Whether the facet applies to types of this variety.
+    pub(crate) fn applies(self, variety: &Variety) -> bool {
+        match variety {
+            Variety::Ur => false,
+            Variety::Union(_) => matches!(self, FacetKind::Pattern | FacetKind::Enumeration),
+            Variety::List(_) => {
+                self.counts_length()
+                    || matches!(
+                        self,
+                        FacetKind::Pattern | FacetKind::Enumeration | FacetKind::WhiteSpace
+                    )
+            }
+            Variety::Atomic(primitive) => self.applies_to(*primitive),
+        }
+    }
+
+    fn applies_to(self, primitive: Builtin) -> bool {
+        let measured = matches!(
+            primitive,
+            Builtin::String
+                | Builtin::AnyUri
+                | Builtin::HexBinary
+                | Builtin::Base64Binary
+                | Builtin::QName
+                | Builtin::Notation
+        );
+        match self {
+            FacetKind::Pattern | FacetKind::WhiteSpace => true,
+            FacetKind::Enumeration => primitive != Builtin::Boolean,
+            FacetKind::Length | FacetKind::MinLength | FacetKind::MaxLength => measured,
+            FacetKind::MaxInclusive
+            | FacetKind::MaxExclusive
+            | FacetKind::MinExclusive
+            | FacetKind::MinInclusive => !measured && primitive != Builtin::Boolean,
+            FacetKind::TotalDigits | FacetKind::FractionDigits => primitive == Builtin::Decimal,
+        }
+    }
+
+    pub(crate) fn counts_length(self) -> bool {
+        matches!(self, FacetKind::Length | FacetKind::MinLength | FacetKind::MaxLength)
+    }
+
+    /// It may stand once in a derivation step.
+    pub(crate) fn is_single(self) -> bool {
+        !matches!(self, FacetKind::Pattern | FacetKind::Enumeration)
+    }
+}

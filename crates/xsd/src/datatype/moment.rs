@@ -1,0 +1,242 @@
+//! The seven types of date and time: reading them, their place on the time line, and their partial order.
+
+use std::cmp::Ordering;
+
+use super::scan::Scan;
+
+/// Years beyond this many digits are refused: 10^12 years of seconds fit the time line.
+const YEAR_DIGITS_MAX: usize = 12;
+/// The widest difference of local time from UTC.
+const ZONE_SECONDS_MAX: i128 = 14 * 3600;
+/// What stands in for a year that a type does not have: a leap year, so that `--02-29` exists.
+const LEAP_YEAR: i64 = 1972;
+
+/// Which of the types of date and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MomentKind {
+    DateTime,
+    Date,
+    Time,
+    GYearMonth,
+    GYear,
+    GMonthDay,
+    GMonth,
+    GDay,
+}
+
+/// A value of a type of date and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Moment {
+    kind: MomentKind,
+    /// Seconds since 1970, in UTC where it has a zone, else as on a clock somewhere.
+    seconds: i128,
+    /// 10^-18 seconds.
+    atto: u64,
+    zoned: bool,
+}
+
+/// A calendar date.
+#[derive(Clone, Copy)]
+struct Day {
+    year: i64,
+    month: u8,
+    day: u8,
+}
+
+/// What a text says.
+#[derive(Clone, Copy)]
+struct Fields {
+    day: Day,
+    /// Seconds of the day.
+    clock: i64,
+    atto: u64,
+    /// Seconds ahead of UTC.
+    zone: Option<i64>,
+}
+
+impl Moment {
+    /// Reads a value.
+    pub(crate) fn parse(kind: MomentKind, text: &str) -> Option<Moment> {
+        let Fields { day, clock, atto, zone } = Fields::read(kind, text)?;
+        let local = i128::from(days(day)) * 86_400 + i128::from(clock);
+        Some(Moment {
+            kind,
+            seconds: local - i128::from(zone.unwrap_or(0)),
+            atto,
+            zoned: zone.is_some(),
+        })
+    }
+
+    /// Whether a text is a value.
+    pub(crate) fn is(kind: MomentKind, text: &str) -> bool {
+        Fields::read(kind, text).is_some()
+    }
+
+    /// The order of Part 2, 3.2.7.3: with and without zone compare only where no zone could change the answer.
+    pub(crate) fn order(&self, other: &Moment) -> Option<Ordering> {
+        if self.kind != other.kind {
+            return None;
+        }
+        match (self.zoned, other.zoned) {
+            (true, true) | (false, false) => {
+                Some((self.seconds, self.atto).cmp(&(other.seconds, other.atto)))
+            }
+            (true, false) => self.order_local(other),
+            (false, true) => other.order_local(self).map(Ordering::reverse),
+        }
+    }
+
+    /// Against a value without zone.
+    fn order_local(&self, local: &Moment) -> Option<Ordering> {
+        let at = (self.seconds, self.atto);
+        if at < (local.seconds - ZONE_SECONDS_MAX, local.atto) {
+            Some(Ordering::Less)
+        } else if at > (local.seconds + ZONE_SECONDS_MAX, local.atto) {
+            Some(Ordering::Greater)
+        } else {
+            None
+        }
+    }
+}
+
+impl Fields {
+    #[inline]
+    fn read(kind: MomentKind, text: &str) -> Option<Fields> {
+        let mut scan = Scan::new(text);
+        let mut day = Day { year: LEAP_YEAR, month: 1, day: 1 };
+        let mut clock = (0, 0);
+        match kind {
+            MomentKind::DateTime => {
+                day.year = year(&mut scan)?;
+                month_and_day(&mut scan, &mut day)?;
+                scan.take(b'T')?;
+                clock = time(&mut scan)?;
+            }
+            MomentKind::Date => {
+                day.year = year(&mut scan)?;
+                month_and_day(&mut scan, &mut day)?;
+            }
+            MomentKind::Time => {
+                clock = time(&mut scan)?;
+                // 24:00:00 is the first instant of a day like any other.
+                clock.0 %= 86_400;
+            }
+            MomentKind::GYear => day.year = year(&mut scan)?,
+            MomentKind::GYearMonth => {
+                day.year = year(&mut scan)?;
+                scan.take(b'-')?;
+                day.month = scan.two(1, 12)?;
+            }
+            MomentKind::GMonth => {
+                dashes(&mut scan, 2)?;
+                day.month = scan.two(1, 12)?;
+            }
+            MomentKind::GMonthDay => {
+                dashes(&mut scan, 1)?;
+                month_and_day(&mut scan, &mut day)?;
+            }
+            MomentKind::GDay => {
+                dashes(&mut scan, 3)?;
+                day.day = scan.two(1, 31)?;
+            }
+        }
+        let zone = zone(&mut scan)?;
+        scan.done()?;
+        Some(Fields { day, clock: clock.0, atto: clock.1, zone })
+    }
+}
+
+/// `-?` and four digits or more, not `0000`, no zero in front of more than four.
+fn year(scan: &mut Scan<'_>) -> Option<i64> {
+    let before = scan.take(b'-').is_some();
+    let digits = scan.digits();
+    let sound = match digits.len() {
+        0..4 => false,
+        4 => true,
+        len => digits.first() != Some(&b'0') && len <= YEAR_DIGITS_MAX,
+    };
+    let number = digits.iter().fold(0i64, |sum, b| sum.saturating_mul(10) + i64::from(b - b'0'));
+    if !sound || number == 0 {
+        return None;
+    }
+    // There is no year 0: the year before 1 is -1, which astronomers call 0.
+    Some(match before {
+        true => 1 - number,
+        false => number,
+    })
+}
+
+fn dashes(scan: &mut Scan<'_>, count: usize) -> Option<()> {
+    (0..count).try_for_each(|_| scan.take(b'-'))
+}
+
+/// `-mm-dd`
+fn month_and_day(scan: &mut Scan<'_>, day: &mut Day) -> Option<()> {
+    scan.take(b'-')?;
+    day.month = scan.two(1, 12)?;
+    scan.take(b'-')?;
+    day.day = scan.two(1, month_days(day.year, day.month))?;
+    Some(())
+}
+
+/// `hh:mm:ss(.s+)?` as seconds of the day and what is left.
+fn time(scan: &mut Scan<'_>) -> Option<(i64, u64)> {
+    let hour = scan.two(0, 24)?;
+    scan.take(b':')?;
+    let minute = scan.two(0, 59)?;
+    scan.take(b':')?;
+    let second = scan.two(0, 59)?;
+    let atto = match scan.take(b'.') {
+        Some(()) => scan.fraction()?,
+        None => 0,
+    };
+    if hour == 24 && (minute, second, atto) != (0, 0, 0) {
+        return None;
+    }
+    Some((i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second), atto))
+}
+
+/// `Z`, `+hh:mm`, `-hh:mm` or nothing, as seconds ahead of UTC.
+fn zone(scan: &mut Scan<'_>) -> Option<Option<i64>> {
+    if scan.take(b'Z').is_some() {
+        return Some(Some(0));
+    }
+    let sign = if scan.take(b'+').is_some() {
+        1
+    } else if scan.take(b'-').is_some() {
+        -1
+    } else {
+        return Some(None);
+    };
+    let hour = scan.two(0, 14)?;
+    scan.take(b':')?;
+    let minute = scan.two(0, if hour == 14 { 0 } else { 59 })?;
+    Some(Some(sign * (i64::from(hour) * 3600 + i64::from(minute) * 60)))
+}
+
+fn month_days(year: i64, month: u8) -> u8 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar, carried on into the past.
+fn days(day: Day) -> i64 {
+    days_to_month(day.year, i64::from(day.month) - 1) + i64::from(day.day) - 1
+}
+
+/// Days from 1970-01-01 to the first of a month, counted from 0 and beyond 11 as you like.
+pub(crate) fn days_to_month(year: i64, month: i64) -> i64 {
+    let year = year + month.div_euclid(12);
+    let month = month.rem_euclid(12);
+    // Years that begin in March have their leap day at the end, and the months before it repeat every five in 153 days.
+    let (year, from_march) = match month {
+        0 | 1 => (year - 1, month + 10),
+        _ => (year, month - 2),
+    };
+    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leaps + (153 * from_march + 2) / 5 - 719_468
+}

@@ -1,0 +1,121 @@
+//! The short way to an answer for types whose facets ask for nothing: most texts are plainly valid.
+//!
+//! Says yes only where [`super::atom`] would too; whatever is doubtful (white space, letters beyond ASCII, long numbers) is
+//! left to it.
+
+use super::Builtin;
+use super::moment::{Moment, MomentKind};
+
+/// Whether a text as it stands is plainly in the lexical space of an atomic built-in type.
+#[inline]
+pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if builtin == Builtin::Boolean {
+        return matches!(bytes, b"true" | b"false" | b"1" | b"0");
+    }
+    if builtin == Builtin::Decimal {
+        return is_decimal(bytes);
+    }
+    if builtin == Builtin::DateTime {
+        return Moment::is(MomentKind::DateTime, text);
+    }
+    if builtin == Builtin::Date {
+        return Moment::is(MomentKind::Date, text);
+    }
+    if builtin == Builtin::Time {
+        return Moment::is(MomentKind::Time, text);
+    }
+    if matches!(builtin, Builtin::Double | Builtin::Float) {
+        return is_float(bytes);
+    }
+    if builtin == Builtin::AnyUri {
+        return is_uri(bytes);
+    }
+    if builtin == Builtin::NmToken {
+        return !bytes.is_empty() && bytes.iter().all(|b| mark(*b) & (NAME | COLON) != 0);
+    }
+    if matches!(builtin, Builtin::NcName | Builtin::Id | Builtin::IdRef) {
+        return bytes.first().is_some_and(|b| mark(*b) & START != 0)
+            && bytes.iter().all(|b| mark(*b) & NAME != 0);
+    }
+    false
+}
+
+/// `[+-]? digits . digits`, the point somewhere or nowhere.
+fn is_decimal(bytes: &[u8]) -> bool {
+    let digits = match bytes {
+        [b'+' | b'-', rest @ ..] => rest,
+        _ => bytes,
+    };
+    let (mut points, mut count) = (0, 0);
+    for b in digits {
+        if b.is_ascii_digit() {
+            count += 1;
+        } else if *b == b'.' {
+            points += 1;
+        } else {
+            return false;
+        }
+    }
+    count > 0 && points <= 1
+}
+
+/// A decimal, and maybe an exponent.
+fn is_float(bytes: &[u8]) -> bool {
+    match bytes.iter().position(|b| matches!(b, b'e' | b'E')) {
+        None => is_decimal(bytes),
+        Some(at) => {
+            let (mantissa, exponent) = bytes.split_at_checked(at).unwrap_or_default();
+            let digits = match exponent {
+                [_, b'+' | b'-', rest @ ..] | [_, rest @ ..] => rest,
+                [] => exponent,
+            };
+            is_decimal(mantissa) && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        }
+    }
+}
+
+/// An address without escapes, white space or fragment, whose scheme is one where there is a colon in its first part.
+fn is_uri(bytes: &[u8]) -> bool {
+    if bytes.iter().any(|b| *b <= b' ' || matches!(b, b'%' | b'#')) {
+        return false;
+    }
+    match bytes.iter().position(|b| matches!(b, b':' | b'/' | b'?')) {
+        Some(at) if bytes.get(at) == Some(&b':') => {
+            let (scheme, rest) = bytes.split_at_checked(at).unwrap_or_default();
+            scheme.first().is_some_and(u8::is_ascii_alphabetic)
+                && scheme.iter().all(u8::is_ascii_alphanumeric)
+                && rest.len() > 1
+        }
+        Some(_) | None => true,
+    }
+}
+
+/// A letter or `_`.
+const START: u8 = 1;
+/// What a name without colon may hold.
+const NAME: u8 = 2;
+const COLON: u8 = 4;
+
+fn mark(b: u8) -> u8 {
+    MARKS.get(usize::from(b)).copied().unwrap_or_default()
+}
+
+/// What each byte may be in a name; those beyond ASCII are nothing here.
+const MARKS: [u8; 256] = {
+    let mut marks = [0; 256];
+    let mut at = 0u8;
+    while at < 128 {
+        #[allow(clippy::indexing_slicing, reason = "at compile time, and below 128")]
+        {
+            marks[at as usize] = match at {
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' => START | NAME,
+                b'0'..=b'9' | b'-' | b'.' => NAME,
+                b':' => COLON,
+                _ => 0,
+            };
+        }
+        at += 1;
+    }
+    marks
+};

@@ -1,0 +1,56 @@
+//! Reading a fixed form byte by byte.
+
+/// What is left of a text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(text: &'a str) -> Scan<'a> {
+        Scan { rest: text.as_bytes() }
+    }
+
+    pub(crate) fn take(&mut self, wanted: u8) -> Option<()> {
+        let (&first, rest) = self.rest.split_first()?;
+        (first == wanted).then(|| self.rest = rest)
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Exactly two digits that make a number of this range.
+    pub(crate) fn two(&mut self, min: u8, max: u8) -> Option<u8> {
+        let &[tens @ b'0'..=b'9', ones @ b'0'..=b'9', ref rest @ ..] = self.rest else {
+            return None;
+        };
+        self.rest = rest;
+        let number = (tens - b'0') * 10 + (ones - b'0');
+        (min <= number && number <= max).then_some(number)
+    }
+
+    /// All digits that come now; maybe none.
+    pub(crate) fn digits(&mut self) -> &'a [u8] {
+        let len = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (digits, rest) = self.rest.split_at_checked(len).unwrap_or_default();
+        self.rest = rest;
+        digits
+    }
+
+    /// At least one digit behind a point, as 10^-18; digits beyond that are read and dropped.
+    pub(crate) fn fraction(&mut self) -> Option<u64> {
+        let digits = self.digits();
+        if digits.is_empty() {
+            return None;
+        }
+        let kept = digits.get(..18).unwrap_or(digits);
+        let number = kept.iter().fold(0u64, |sum, b| sum * 10 + u64::from(b - b'0'));
+        let missing = 18u32.saturating_sub(u32::try_from(kept.len()).unwrap_or(18));
+        Some(number * 10u64.pow(missing))
+    }
+
+    pub(crate) fn done(&self) -> Option<()> {
+        self.rest.is_empty().then_some(())
+    }
+}

@@ -1,0 +1,467 @@
+//! A simple type: what it is made of, how it is built, and the check of a text against it.
+
+use std::sync::Arc;
+
+use super::atom;
+use super::decimal::small_integer;
+use super::facets::{Bound, Facets};
+use super::fail::Fail;
+use super::kind::FacetKind;
+use super::names::{Names, NoNames};
+use super::quick;
+use super::restrict;
+use super::value::Value;
+use super::white::{White, words};
+use super::{Builtin, FacetError, Violation};
+
+/// Types that restrict, list or unite one another: checking and dropping them recurses this deep at most.
+const DEPTH_MAX: u16 = 400;
+
+/// A simple type definition. Immutable; share it by `Arc`.
+#[derive(Debug)]
+pub struct SimpleType {
+    builtin: Builtin,
+    variety: Variety,
+    base: Option<Arc<SimpleType>>,
+    white: White,
+    facets: Facets,
+    /// No facet but white space has to be looked at.
+    plain: bool,
+    /// The short way to an answer, where there is one.
+    short: Short,
+    has_identifiers: bool,
+    depth: u16,
+}
+
+/// How most texts can be judged without looking at the whole type.
+#[derive(Debug, Clone, Copy)]
+enum Short {
+    None,
+    /// Every text is valid.
+    Any,
+    /// Integers are valid from here to there, and nothing else is.
+    Between(i64, i64),
+    /// What is plainly in the lexical space is valid.
+    Lexical,
+}
+
+/// What the values of a type are made of.
+#[derive(Debug, Clone)]
+pub enum Variety {
+    /// `anySimpleType`: any text.
+    Ur,
+    /// Its primitive type.
+    Atomic(Builtin),
+    /// Items of this type, parted by white space.
+    List(Arc<SimpleType>),
+    /// A value of the first member that takes the text.
+    Union(Box<[Arc<SimpleType>]>),
+}
+
+/// A facet as a schema document has it.
+#[derive(Clone, Copy)]
+pub struct RawFacet<'a> {
+    pub kind: FacetKind,
+    /// The `value` attribute as it stands.
+    pub value: &'a str,
+    pub fixed: bool,
+    /// The namespaces where the facet stands (for QName and NOTATION).
+    pub names: &'a dyn Names,
+}
+
+/// What a value of type ID or IDREF says about the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identifier {
+    /// The element has this ID.
+    Id,
+    /// Some element has to have this ID.
+    IdRef,
+}
+
+impl SimpleType {
+    /// A restriction of `base` by facets, all of one derivation step in the order they stand. No facets is a restriction
+    /// too. All complaints are given, not only the first.
+    pub fn restrict(
+        base: &Arc<SimpleType>,
+        facets: &[RawFacet<'_>],
+    ) -> Result<SimpleType, Vec<FacetError>> {
+        if matches!(base.variety, Variety::Ur) {
+            return Err(vec![FacetError {
+                facet: None,
+                code: "cos-st-restricts.1.1",
+                message: "anySimpleType cannot be restricted; restrict one of the other types"
+                    .to_owned(),
+            }]);
+        }
+        let (facets, white) = restrict::derive(base, facets)?;
+        let mut simple = SimpleType::new(base.builtin, base.variety.clone(), Some(base));
+        (simple.facets, simple.white) = (facets, white);
+        simple.settle().map_err(|error| vec![error])
+    }
+
+    /// A list of items (rule `cos-list-of-atomic`: the item type is atomic, or a union without lists).
+    pub fn list(item: &Arc<SimpleType>) -> Result<SimpleType, FacetError> {
+        if !item.is_item() {
+            return Err(FacetError {
+                facet: None,
+                code: "cos-list-of-atomic",
+                message: "a list's items are atomic, or of a union whose members all are"
+                    .to_owned(),
+            });
+        }
+        let base = Builtin::AnySimpleType.simple();
+        let variety = Variety::List(Arc::clone(item));
+        SimpleType::new(Builtin::AnySimpleType, variety, Some(&base)).settle()
+    }
+
+    /// A union of members in order. Members that are unions without facets are replaced by their members.
+    pub fn union(members: &[Arc<SimpleType>]) -> Result<SimpleType, FacetError> {
+        let mut flat = Vec::with_capacity(members.len());
+        for member in members {
+            match &member.variety {
+                Variety::Union(inner) if member.plain => flat.extend(inner.iter().cloned()),
+                Variety::Ur | Variety::Atomic(_) | Variety::List(_) | Variety::Union(_) => {
+                    flat.push(Arc::clone(member));
+                }
+            }
+        }
+        if flat.len() > MEMBERS_MAX {
+            return Err(FacetError {
+                facet: None,
+                code: "limit.union_members_max",
+                message: format!("a union has over {MEMBERS_MAX} members"),
+            });
+        }
+        let base = Builtin::AnySimpleType.simple();
+        SimpleType::new(Builtin::AnySimpleType, Variety::Union(flat.into()), Some(&base)).settle()
+    }
+
+    /// A built-in type, from those that come before it.
+    pub(crate) fn of_builtin(builtin: Builtin, before: &[Arc<SimpleType>]) -> SimpleType {
+        let known = |other: Builtin| before.get(other as usize);
+        let variety = match (builtin.primitive(), builtin.item().and_then(known)) {
+            (_, Some(item)) => Variety::List(Arc::clone(item)),
+            (Some(primitive), None) => Variety::Atomic(primitive),
+            (None, None) => Variety::Ur,
+        };
+        let base = builtin.base().and_then(known);
+        let mut simple = SimpleType::new(builtin, variety, base);
+        simple.white = builtin.white();
+        if let Some(base) = base {
+            simple.facets = base.facets.clone();
+        }
+        let bound = |literal: &str| {
+            let atom = atom::read(Builtin::Integer, literal, &NoNames).ok()?;
+            Some(Bound::new(atom.to_value(), true, literal))
+        };
+        let facets = &mut simple.facets;
+        if builtin == Builtin::Integer {
+            facets.fraction_digits = Some(0);
+            facets.fixed |= FacetKind::FractionDigits.bit();
+        }
+        if builtin.item().is_some() {
+            facets.min_length = Some(1);
+        }
+        let (min, max) = builtin.bounds();
+        facets.min = min.and_then(bound).or(facets.min.take());
+        facets.max = max.and_then(bound).or(facets.max.take());
+        simple.plain = simple.is_plain();
+        simple.short = simple.find_short();
+        simple
+    }
+
+    fn new(builtin: Builtin, variety: Variety, base: Option<&Arc<SimpleType>>) -> SimpleType {
+        let below = match &variety {
+            Variety::Ur | Variety::Atomic(_) => 0,
+            Variety::List(item) => item.depth,
+            Variety::Union(members) => members.iter().map(|member| member.depth).max().unwrap_or(0),
+        };
+        let has_identifiers = match &variety {
+            Variety::Ur => false,
+            Variety::Atomic(_) => matches!(builtin, Builtin::Id | Builtin::IdRef),
+            Variety::List(item) => item.has_identifiers,
+            Variety::Union(members) => members.iter().any(|member| member.has_identifiers),
+        };
+        SimpleType {
+            builtin,
+            variety,
+            base: base.cloned(),
+            white: White::Collapse,
+            facets: Facets::default(),
+            plain: true,
+            short: Short::None,
+            has_identifiers,
+            depth: base.map_or(0, |base| base.depth).max(below).saturating_add(1),
+        }
+    }
+
+    fn settle(mut self) -> Result<SimpleType, FacetError> {
+        self.plain = self.is_plain();
+        self.short = self.find_short();
+        match self.depth > DEPTH_MAX {
+            false => Ok(self),
+            true => Err(FacetError {
+                facet: None,
+                code: "limit.simple_type_depth_max",
+                message: format!("simple types derive from one another over {DEPTH_MAX} deep"),
+            }),
+        }
+    }
+
+    /// Whether no facet needs a look beyond what the lexical mapping of the built-in type sees.
+    fn is_plain(&self) -> bool {
+        self.facets.min.is_none() && self.facets.max.is_none() && self.has_bounds_only()
+    }
+
+    /// Whether no facet but bounds needs a look.
+    fn has_bounds_only(&self) -> bool {
+        let f = &self.facets;
+        let whole = f.fraction_digits.is_none() || self.is_integer();
+        f.length.is_none()
+            && f.min_length.is_none()
+            && f.max_length.is_none()
+            && f.total_digits.is_none()
+            && whole
+            && f.patterns.is_empty()
+            && f.enumeration.is_none()
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(self.variety, Variety::Atomic(Builtin::Decimal))
+            && self.builtin != Builtin::Decimal
+    }
+
+    fn find_short(&self) -> Short {
+        if self.plain
+            && matches!(self.builtin, Builtin::String | Builtin::NormalizedString | Builtin::Token)
+        {
+            return Short::Any;
+        }
+        if self.plain && !self.is_integer() && matches!(self.variety, Variety::Atomic(_)) {
+            return Short::Lexical;
+        }
+        if !self.is_integer() || !self.has_bounds_only() {
+            return Short::None;
+        }
+        // A bound beyond a machine's integers is beyond those of 18 digits too.
+        let low =
+            self.facets.min.as_ref().map_or(i64::MIN, |min| match (min.small, min.inclusive) {
+                (Some(bound), true) => bound,
+                (Some(bound), false) => bound + 1,
+                (None, _) if min.is_negative() => i64::MIN,
+                (None, _) => i64::MAX,
+            });
+        let high =
+            self.facets.max.as_ref().map_or(i64::MAX, |max| match (max.small, max.inclusive) {
+                (Some(bound), true) => bound,
+                (Some(bound), false) => bound - 1,
+                (None, _) if max.is_negative() => i64::MIN,
+                (None, _) => i64::MAX,
+            });
+        Short::Between(low, high)
+    }
+
+    /// Whether lists may be made of it.
+    fn is_item(&self) -> bool {
+        match &self.variety {
+            Variety::Ur | Variety::List(_) => false,
+            Variety::Atomic(_) => true,
+            Variety::Union(members) => members.iter().all(|member| member.is_item()),
+        }
+    }
+
+    /// The type this one derives from; nothing for `anySimpleType`.
+    pub fn base(&self) -> Option<&Arc<SimpleType>> {
+        self.base.as_ref()
+    }
+
+    /// The nearest built-in type: itself or an ancestor. A list's or union's is `anySimpleType`.
+    pub fn builtin(&self) -> Builtin {
+        self.builtin
+    }
+
+    /// What its values are made of.
+    pub fn variety(&self) -> &Variety {
+        &self.variety
+    }
+
+    /// How white space is treated before anything else. For a union each member's own counts; `Collapse` stands here.
+    pub fn white(&self) -> White {
+        self.white
+    }
+
+    /// Whether it has an enumeration, itself or from an ancestor. A `NOTATION` may be used only with one
+    /// (rule `enumeration-required-notation`).
+    pub fn has_enumeration(&self) -> bool {
+        self.facets.enumeration.is_some()
+    }
+
+    /// The same type definition, or derived from `other` by restriction in any number of steps.
+    pub fn derives_from(&self, other: &SimpleType) -> bool {
+        let mut at = Some(self);
+        while let Some(simple) = at {
+            if std::ptr::eq(simple, other) {
+                return true;
+            }
+            at = simple.base.as_deref();
+        }
+        false
+    }
+
+    /// Whether a text is valid. `lexical` is the text before white space is treated.
+    #[inline]
+    pub fn check(&self, lexical: &str, names: &dyn Names) -> Result<(), Violation> {
+        match self.short {
+            Short::Any => return Ok(()),
+            Short::Between(low, high) => {
+                if small_integer(lexical).is_some_and(|number| low <= number && number <= high) {
+                    return Ok(());
+                }
+            }
+            Short::Lexical => {
+                if quick::is_plainly(self.builtin, lexical) {
+                    return Ok(());
+                }
+            }
+            Short::None => {}
+        }
+        self.examine(lexical, names, None).map_err(|fail| fail.violation(lexical, self))
+    }
+
+    /// Like [`SimpleType::check`], and gives the value.
+    pub fn validate(&self, lexical: &str, names: &dyn Names) -> Result<Value, Violation> {
+        let mut value = Value::Boolean(false);
+        match self.examine(lexical, names, Some(&mut value)) {
+            Ok(()) => Ok(value),
+            Err(fail) => Err(fail.violation(lexical, self)),
+        }
+    }
+
+    fn examine(
+        &self,
+        lexical: &str,
+        names: &dyn Names,
+        value: Option<&mut Value>,
+    ) -> Result<(), Fail> {
+        match &self.variety {
+            Variety::Ur | Variety::Atomic(_) => {
+                let text = self.white.normalize(lexical);
+                let atom = atom::read(self.builtin, &text, names)?;
+                if !self.plain {
+                    self.facets.check(&atom, &text)?;
+                }
+                if let Some(value) = value {
+                    *value = atom.to_value();
+                }
+                Ok(())
+            }
+            Variety::List(item) => self.examine_list(item, lexical, names, value),
+            Variety::Union(members) => self.examine_union(members, lexical, names, value),
+        }
+    }
+
+    fn examine_list(
+        &self,
+        item: &SimpleType,
+        lexical: &str,
+        names: &dyn Names,
+        value: Option<&mut Value>,
+    ) -> Result<(), Fail> {
+        let mut items = Vec::new();
+        let keep = value.is_some() || self.facets.enumeration.is_some();
+        let mut len = 0u64;
+        for word in words(lexical) {
+            let mut slot = Value::Boolean(false);
+            item.examine(word, names, keep.then_some(&mut slot)).map_err(Fail::of_item)?;
+            len += 1;
+            if keep {
+                items.push(slot);
+            }
+        }
+        self.facets.check_length(len)?;
+        if !self.facets.patterns.is_empty() {
+            self.facets.check_patterns(&White::Collapse.normalize(lexical))?;
+        }
+        if !keep {
+            return Ok(());
+        }
+        self.finish(Value::List(items.into()), value)
+    }
+
+    fn examine_union(
+        &self,
+        members: &[Arc<SimpleType>],
+        lexical: &str,
+        names: &dyn Names,
+        value: Option<&mut Value>,
+    ) -> Result<(), Fail> {
+        let keep = value.is_some() || self.facets.enumeration.is_some();
+        let mut slot = Value::Boolean(false);
+        let member = members
+            .iter()
+            .find(|member| member.examine(lexical, names, keep.then_some(&mut slot)).is_ok())
+            .ok_or(Fail::Union)?;
+        if !self.facets.patterns.is_empty() {
+            self.facets.check_patterns(&member.white.normalize(lexical))?;
+        }
+        if !keep {
+            return Ok(());
+        }
+        self.finish(slot, value)
+    }
+
+    /// The enumeration of a list or union, and the way out of the value.
+    fn finish(&self, found: Value, value: Option<&mut Value>) -> Result<(), Fail> {
+        if self.facets.enumeration.as_ref().is_some_and(|values| !values.has(&found)) {
+            return Err(Fail::Facet(FacetKind::Enumeration));
+        }
+        if let Some(value) = value {
+            *value = found;
+        }
+        Ok(())
+    }
+
+    /// Whether values of this type can be or hold IDs or IDREFs, so that [`SimpleType::identifiers`] has to be asked.
+    pub fn has_identifiers(&self) -> bool {
+        self.has_identifiers
+    }
+
+    /// The IDs and IDREFs in a valid text.
+    pub fn identifiers(
+        &self,
+        lexical: &str,
+        names: &dyn Names,
+        visit: &mut dyn FnMut(Identifier, &str),
+    ) {
+        if !self.has_identifiers {
+            return;
+        }
+        match &self.variety {
+            Variety::Ur => {}
+            Variety::Atomic(_) => {
+                let kind = match self.builtin == Builtin::Id {
+                    true => Identifier::Id,
+                    false => Identifier::IdRef,
+                };
+                visit(kind, &self.white.normalize(lexical));
+            }
+            Variety::List(item) => {
+                words(lexical).for_each(|word| item.identifiers(word, names, visit));
+            }
+            Variety::Union(members) => {
+                let member =
+                    members.iter().find(|member| member.examine(lexical, names, None).is_ok());
+                if let Some(member) = member {
+                    member.identifiers(lexical, names, visit);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn facets(&self) -> &Facets {
+        &self.facets
+    }
+}
+
+/// Flattening multiplies: unions of unions of unions come to this many members at most.
+const MEMBERS_MAX: usize = 10_000;

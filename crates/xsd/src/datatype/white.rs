@@ -1,0 +1,65 @@
+//! The whiteSpace facet (Part 2, 4.3.6).
+
+use std::borrow::Cow;
+
+use super::text::is_space;
+
+/// The whiteSpace facet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum White {
+    Preserve,
+    Replace,
+    Collapse,
+}
+
+impl White {
+    /// The text with its white space replaced or collapsed; borrowed where nothing inside changes.
+    pub fn normalize(self, text: &str) -> Cow<'_, str> {
+        match self {
+            White::Preserve => Cow::Borrowed(text),
+            White::Replace => match text.bytes().any(|b| is_space(b) && b != b' ') {
+                false => Cow::Borrowed(text),
+                true => Cow::Owned(text.replace(['\t', '\n', '\r'], " ")),
+            },
+            White::Collapse => collapse(text),
+        }
+    }
+
+    /// The value of the facet's `value` attribute.
+    pub(crate) fn from_name(name: &str) -> Option<White> {
+        match name {
+            "preserve" => Some(White::Preserve),
+            "replace" => Some(White::Replace),
+            "collapse" => Some(White::Collapse),
+            _ => None,
+        }
+    }
+}
+
+fn collapse(text: &str) -> Cow<'_, str> {
+    // Most texts have no white space at all.
+    if !text.bytes().any(|b| b <= b' ') {
+        return Cow::Borrowed(text);
+    }
+    let text = trim(text);
+    let mut before = b'x';
+    let sound = text.bytes().all(|b| {
+        let odd = is_space(b) && (b != b' ' || before == b' ');
+        before = b;
+        !odd
+    });
+    match sound {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(words(text).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+/// Without the white space at both ends.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\n', '\r'])
+}
+
+/// What white space parts.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty())
+}

@@ -1,0 +1,425 @@
+//! Schema documents: found, parsed, checked for shape, and what they include, import and redefine likewise.
+//!
+//! Owns the queue of documents and the rules about which document may name which. It never builds components.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use xml::{Document, Kind, NodeId};
+
+use crate::complaint::{Complaint, Report};
+use crate::model::Ways;
+use crate::names::{Names, NsId, XSD_NAMESPACE};
+use crate::resolve::{Resolver, Unresolved, join};
+use crate::set::Limits;
+use crate::syntax;
+
+/// A document of the set, or a schema element embedded in some other document.
+#[derive(Debug)]
+pub(crate) enum Source<'d> {
+    Owned(Box<Document>),
+    Borrowed(&'d Document),
+}
+
+/// One schema document.
+#[derive(Debug)]
+pub(crate) struct SchemaDocument<'d> {
+    source: Source<'d>,
+    /// Its place in the list.
+    pub(crate) index: usize,
+    /// The element `schema`.
+    pub(crate) root: NodeId,
+    pub(crate) location: Arc<str>,
+    /// With a chameleon include: the including document's.
+    pub(crate) target: NsId,
+    /// It has no target namespace of its own, and took on that of the document that includes it.
+    pub(crate) chameleon: bool,
+    pub(crate) imports: Vec<NsId>,
+    pub(crate) elements_qualified: bool,
+    pub(crate) attributes_qualified: bool,
+    pub(crate) block_default: Ways,
+    pub(crate) final_default: Ways,
+    /// Documents it includes or redefines.
+    pub(crate) includes: Vec<usize>,
+    /// Its `redefine` elements with the documents they redefine.
+    pub(crate) redefines: Vec<(NodeId, usize)>,
+}
+
+impl SchemaDocument<'_> {
+    pub(crate) fn tree(&self) -> &Document {
+        match &self.source {
+            Source::Owned(document) => document,
+            Source::Borrowed(document) => document,
+        }
+    }
+
+    /// The local name of an element of the schema namespace; else nothing.
+    pub(crate) fn tag(&self, node: NodeId) -> &str {
+        let tree = self.tree();
+        if tree.kind(node) != Kind::Element {
+            return "";
+        }
+        let name = tree.name(node);
+        match name.namespace.uri == XSD_NAMESPACE {
+            true => name.local,
+            false => "",
+        }
+    }
+
+    /// Child elements of the schema namespace.
+    pub(crate) fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.tree().children(node).filter(|&child| !self.tag(child).is_empty())
+    }
+
+    pub(crate) fn child(&self, node: NodeId, tags: &[&str]) -> Option<NodeId> {
+        self.children(node).find(|&child| tags.contains(&self.tag(child)))
+    }
+
+    /// An attribute's value without the white space around it.
+    pub(crate) fn attribute(&self, node: NodeId, name: &str) -> Option<&str> {
+        self.tree().attribute(node, "", name).map(syntax::collapse)
+    }
+
+    pub(crate) fn flag(&self, node: NodeId, name: &str) -> bool {
+        matches!(self.attribute(node, name), Some("true" | "1"))
+    }
+
+    /// The set of `final` or `block` in an attribute, else the default, of what may be in it.
+    pub(crate) fn ways(&self, node: NodeId, name: &str, default: Ways, allowed: Ways) -> Ways {
+        match self.attribute(node, name) {
+            Some(value) => ways(value),
+            None => default,
+        }
+        .only(allowed)
+    }
+}
+
+fn ways(value: &str) -> Ways {
+    value.split_ascii_whitespace().fold(Ways::NONE, |sum, word| {
+        sum.with(match word {
+            "#all" => Ways(0xFF),
+            "extension" => Ways::EXTENSION,
+            "restriction" => Ways::RESTRICTION,
+            "substitution" => Ways::SUBSTITUTION,
+            "list" => Ways::LIST,
+            "union" => Ways::UNION,
+            _ => Ways::NONE,
+        })
+    })
+}
+
+/// Why a document is wanted, which decides what it has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// By the caller.
+    Directly,
+    Include(NsId),
+    Redefine(NsId),
+    Import(NsId),
+}
+
+/// All documents of a set, growing until everything they name has been looked at.
+pub(crate) struct Documents<'d> {
+    resolver: &'d dyn Resolver,
+    limits: Limits,
+    pub(crate) list: Vec<SchemaDocument<'d>>,
+    known: HashMap<(String, NsId), usize>,
+    waiting: VecDeque<usize>,
+    loads: usize,
+    pub(crate) report: Report,
+}
+
+/// The attributes of the namespace `xml`, for schemas that import it from where nothing is fetched.
+const XML_ATTRIBUTES: &str = r#"<schema xmlns="http://www.w3.org/2001/XMLSchema"
+  targetNamespace="http://www.w3.org/XML/1998/namespace">
+<attribute name="lang"><simpleType><union memberTypes="language"><simpleType>
+  <restriction base="string"><enumeration value=""/></restriction></simpleType></union></simpleType></attribute>
+<attribute name="space"><simpleType><restriction base="NCName">
+  <enumeration value="default"/><enumeration value="preserve"/></restriction></simpleType></attribute>
+<attribute name="base" type="anyURI"/>
+<attribute name="id" type="ID"/>
+<attributeGroup name="specialAttrs"><attribute ref="xml:base"/><attribute ref="xml:lang"/>
+  <attribute ref="xml:space"/><attribute ref="xml:id"/></attributeGroup>
+</schema>"#;
+
+impl<'d> Documents<'d> {
+    pub(crate) fn new(resolver: &'d dyn Resolver, limits: &Limits) -> Documents<'d> {
+        Documents {
+            resolver,
+            limits: limits.clone(),
+            list: Vec::new(),
+            known: HashMap::new(),
+            waiting: VecDeque::new(),
+            loads: 0,
+            report: Report::new(limits.complaints_max),
+        }
+    }
+
+    pub(crate) fn has_namespace(&self, names: &Names, uri: &str) -> bool {
+        let namespace = names.find_namespace(uri);
+        self.list.iter().any(|document| document.target == namespace)
+    }
+
+    pub(crate) fn add_bytes(&mut self, names: &mut Names, bytes: &[u8], location: &str) {
+        if let Some(document) = self.parse(bytes, location) {
+            self.adopt(names, Source::Owned(Box::new(document)), None, location, Wanted::Directly);
+        }
+    }
+
+    pub(crate) fn add_embedded(
+        &mut self,
+        names: &mut Names,
+        document: &'d Document,
+        root: NodeId,
+        location: &str,
+    ) {
+        let source = Source::Borrowed(document);
+        self.adopt(names, source, Some(root), location, Wanted::Directly);
+    }
+
+    /// A document of the resolver. True: there is one.
+    pub(crate) fn add_location(&mut self, names: &mut Names, location: &str) -> bool {
+        let location = join("", location);
+        if self.known.keys().any(|(known, _)| *known == location) {
+            return true;
+        }
+        match self.load(&location) {
+            Ok(bytes) => {
+                self.add_bytes(names, &bytes, &location);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Follows what the documents name, until nothing is left.
+    pub(crate) fn follow(&mut self, names: &mut Names) {
+        while let Some(index) = self.waiting.pop_front() {
+            let Some(document) = self.list.get(index) else { continue };
+            let root = document.root;
+            let links: Vec<NodeId> = document
+                .children(root)
+                .filter(|&n| matches!(document.tag(n), "include" | "import" | "redefine"))
+                .collect();
+            for link in links {
+                self.link(names, index, link);
+            }
+        }
+        let wants_xml = self.list.iter().any(|document| document.imports.contains(&NsId::XML));
+        if wants_xml && !self.list.iter().any(|document| document.target == NsId::XML) {
+            self.add_bytes(names, XML_ATTRIBUTES.as_bytes(), xml::XML_NAMESPACE);
+            self.waiting.clear();
+        }
+    }
+
+    fn link(&mut self, names: &mut Names, index: usize, link: NodeId) {
+        let Some(document) = self.list.get(index) else { return };
+        let target = document.target;
+        let tag = document.tag(link).to_owned();
+        let location =
+            document.attribute(link, "schemaLocation").map(|l| join(&document.location, l));
+        let wanted = match tag.as_str() {
+            "include" => Wanted::Include(target),
+            "redefine" => Wanted::Redefine(target),
+            _ => {
+                let Some(namespace) = self.import(names, index, link) else { return };
+                if let Some(document) = self.list.get_mut(index) {
+                    document.imports.push(namespace);
+                }
+                Wanted::Import(namespace)
+            }
+        };
+        let Some(location) = location else { return };
+        let found = self.fetch(names, index, link, &location, wanted);
+        let Some(document) = self.list.get_mut(index) else { return };
+        match (wanted, found) {
+            (Wanted::Include(_), Some(found)) => document.includes.push(found),
+            (Wanted::Redefine(_), Some(found)) => {
+                document.includes.push(found);
+                document.redefines.push((link, found));
+            }
+            (Wanted::Redefine(_), None) => {
+                let empty =
+                    document.children(link).all(|child| document.tag(child) == "annotation");
+                if !empty {
+                    let message = format!("there is no schema document at {location:?}");
+                    self.complain("src-redefine.2", index, link, message);
+                }
+            }
+            (Wanted::Include(_), None) | (Wanted::Import(_) | Wanted::Directly, _) => {}
+        }
+    }
+
+    /// The namespace an import names, if it may.
+    fn import(&mut self, names: &mut Names, index: usize, link: NodeId) -> Option<NsId> {
+        let document = self.list.get(index)?;
+        let target = document.target;
+        let namespace = document.attribute(link, "namespace").map(|uri| names.namespace(uri));
+        let (code, message) = match namespace {
+            Some(namespace) if namespace == target && target != NsId::ABSENT => {
+                ("src-import.1.1", "a schema cannot import its own target namespace")
+            }
+            None if document.tree().attribute(document.root, "", "targetNamespace").is_none() => {
+                ("src-import.1.2", "without a target namespace, an import has to name one")
+            }
+            Some(NsId::ABSENT) => ("src-import.1.1", "an import's namespace is not empty"),
+            Some(namespace) => return Some(namespace),
+            None => return Some(NsId::ABSENT),
+        };
+        self.complain(code, index, link, message.to_owned());
+        None
+    }
+
+    fn fetch(
+        &mut self,
+        names: &mut Names,
+        from: usize,
+        link: NodeId,
+        location: &str,
+        wanted: Wanted,
+    ) -> Option<usize> {
+        let target = match wanted {
+            Wanted::Include(target) | Wanted::Redefine(target) | Wanted::Import(target) => target,
+            Wanted::Directly => return None,
+        };
+        if let Some(&known) = self.known.get(&(location.to_owned(), target)) {
+            return Some(known);
+        }
+        let bytes = match self.load(location) {
+            Ok(bytes) => bytes,
+            Err(Unresolved::Absent) => return None,
+            Err(Unresolved::Refused(why)) => {
+                self.complain("limit", from, link, format!("{location:?} is not read: {why}"));
+                return None;
+            }
+        };
+        let document = self.parse(&bytes, location)?;
+        self.adopt(names, Source::Owned(Box::new(document)), None, location, wanted)
+    }
+
+    fn load(&mut self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        self.loads += 1;
+        if self.loads > self.limits.documents_max {
+            let max = self.limits.documents_max;
+            return Err(Unresolved::Refused(format!("over {max} schema documents")));
+        }
+        self.resolver.load(location)
+    }
+
+    fn parse(&mut self, bytes: &[u8], location: &str) -> Option<Document> {
+        let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+        match Document::parse(bytes, &options) {
+            Ok(document) => Some(document),
+            Err(error) => {
+                self.report.push(Complaint {
+                    code: "s4s-not-xml",
+                    location: location.into(),
+                    at: error.at,
+                    message: error.kind.to_string(),
+                });
+                None
+            }
+        }
+    }
+
+    /// Takes a parsed document into the list, if it is what was wanted.
+    fn adopt(
+        &mut self,
+        names: &mut Names,
+        source: Source<'d>,
+        root: Option<NodeId>,
+        location: &str,
+        wanted: Wanted,
+    ) -> Option<usize> {
+        let index = self.list.len();
+        let tree = match &source {
+            Source::Owned(document) => document,
+            Source::Borrowed(document) => *document,
+        };
+        let root = root.or_else(|| tree.root_element())?;
+        let own = tree.attribute(root, "", "targetNamespace").map(syntax::collapse);
+        let (has_target, empty) = (own.is_some(), own == Some(""));
+        let own_target = own.map_or(NsId::ABSENT, |uri| names.namespace(uri));
+        let target = match wanted {
+            Wanted::Include(target) | Wanted::Redefine(target) if !has_target => target,
+            Wanted::Directly | Wanted::Include(_) | Wanted::Redefine(_) | Wanted::Import(_) => {
+                own_target
+            }
+        };
+        let faults = syntax::check(tree, root);
+        let mut document = SchemaDocument {
+            source,
+            index,
+            root,
+            location: location.into(),
+            target,
+            chameleon: !has_target && target != NsId::ABSENT,
+            imports: Vec::new(),
+            elements_qualified: false,
+            attributes_qualified: false,
+            block_default: Ways::NONE,
+            final_default: Ways::NONE,
+            includes: Vec::new(),
+            redefines: Vec::new(),
+        };
+        let is_schema = document.tag(root) == "schema";
+        let qualified = |name| document.attribute(root, name) == Some("qualified");
+        let elements_qualified = qualified("elementFormDefault");
+        let attributes_qualified = qualified("attributeFormDefault");
+        document.block_default = document.ways(root, "blockDefault", Ways::NONE, Ways(0xFF));
+        document.final_default = document.ways(root, "finalDefault", Ways::NONE, Ways(0xFF));
+        document.elements_qualified = elements_qualified;
+        document.attributes_qualified = attributes_qualified;
+        self.list.push(document);
+        self.known.insert((join("", location), target), index);
+        if !is_schema {
+            let message = "its root is not the element schema of XML Schema".to_owned();
+            self.complain("src-not-a-schema", index, root, message);
+            return None;
+        }
+        if empty {
+            let message = "the target namespace is empty: leave the attribute out".to_owned();
+            self.complain("s4s-att-invalid-value", index, root, message);
+        }
+        for fault in faults {
+            self.complain(fault.code, index, fault.node, fault.message);
+        }
+        self.waiting.push_back(index);
+        self.fits(names, index, wanted).then_some(index)
+    }
+
+    /// Whether the target namespace is the wanted one.
+    fn fits(&mut self, names: &Names, index: usize, wanted: Wanted) -> bool {
+        let Some(document) = self.list.get(index) else { return false };
+        let (code, expected) = match wanted {
+            Wanted::Directly => return true,
+            Wanted::Include(target) => ("src-include.2.1", target),
+            Wanted::Redefine(target) => ("src-redefine.3.1", target),
+            Wanted::Import(target) => ("src-import.3", target),
+        };
+        if document.target == expected {
+            return true;
+        }
+        let message = format!(
+            "its target namespace is {:?}, and {:?} is asked for",
+            names.uri(document.target),
+            names.uri(expected)
+        );
+        let root = document.root;
+        self.complain(code, index, root, message);
+        false
+    }
+
+    pub(crate) fn complain(
+        &mut self,
+        code: &'static str,
+        index: usize,
+        node: NodeId,
+        message: String,
+    ) {
+        let Some(document) = self.list.get(index) else { return };
+        let at = document.tree().position(node);
+        let location = Arc::clone(&document.location);
+        self.report.push(Complaint { code, location, at, message });
+    }
+}

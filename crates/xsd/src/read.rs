@@ -1,0 +1,289 @@
+//! Components from schema documents.
+//!
+//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of
+//! references. A global component has its place before its content is read, so that references are places from the start
+//! and nothing is read recursively across references. The rules about finished components are in `rules`.
+
+mod attribute;
+mod complex;
+mod element;
+mod global;
+mod particle;
+mod simple;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xml::NodeId;
+
+use crate::arena::Id;
+use crate::complaint::{Complaint, Report};
+use crate::datatype;
+use crate::documents::{Documents, SchemaDocument};
+use crate::model::{
+    ANY_TYPE, AttributeGroup, Components, Element, Group, Place, Type, ValueConstraint,
+};
+use crate::names::{NsId, Sym};
+use crate::schema::Schema;
+use crate::set::Limits;
+use crate::syntax;
+
+/// Builds the schema of a set of documents.
+pub(crate) fn build(
+    documents: Documents<'_>,
+    components: Components,
+    limits: &Limits,
+) -> Result<Schema, Vec<Complaint>> {
+    let Documents { list, report, .. } = documents;
+    let mut builder = Builder {
+        documents: list.into(),
+        components,
+        limits: limits.clone(),
+        report,
+        redefined: HashMap::new(),
+        keyrefs: Vec::new(),
+        redefined_groups: Vec::new(),
+        over: false,
+    };
+    builder.globals();
+    builder.contents();
+    // Later steps need references that lead somewhere and chains that end.
+    if builder.simple_types() && builder.groups() && builder.element_types() {
+        builder.complex_types();
+        crate::rules::check(&mut builder);
+    }
+    let contents = match builder.report.is_empty() {
+        true => crate::automaton::compile_all(&mut builder),
+        false => Vec::new(),
+    };
+    match builder.report.is_empty() {
+        true => Ok(Schema::new(builder.components, contents, &builder.documents)),
+        false => Err(builder.report.into_complaints()),
+    }
+}
+
+/// A schema under construction.
+pub(crate) struct Builder<'d> {
+    pub(crate) documents: Rc<[SchemaDocument<'d>]>,
+    pub(crate) components: Components,
+    pub(crate) limits: Limits,
+    pub(crate) report: Report,
+    /// What a redefining component's own name means inside it.
+    redefined: HashMap<(NodeIn, Space), Redefined>,
+    /// Key references with what they refer to, to be resolved when all names are known.
+    pub(crate) keyrefs: Vec<KeyRef>,
+    /// Redefined groups that do not refer to their former selves: they have to restrict them.
+    pub(crate) redefined_groups: Vec<(Option<Id<Group>>, Id<Group>)>,
+    /// The budget of components is used up; said once.
+    over: bool,
+}
+
+/// A key reference: the constraint's name, what it refers to, its number of fields, and its place.
+pub(crate) struct KeyRef {
+    pub(crate) refer: Sym,
+    pub(crate) fields: usize,
+    pub(crate) place: Place,
+}
+
+/// A node of one of the documents.
+pub(crate) type NodeIn = (usize, NodeId);
+
+/// The symbol spaces that can be redefined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Type,
+    Group,
+    AttributeGroup,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Redefined {
+    Type(Sym, Id<Type>),
+    Group(Sym, Id<Group>),
+    AttributeGroup(Sym, Id<AttributeGroup>),
+}
+
+/// The component a node is part of, as far as references inside it depend on it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Inside {
+    /// Inside a redefinition: what its own name means there.
+    pub(crate) redefined: Option<Redefined>,
+}
+
+/// The namespaces in scope at a node, for values.
+pub(crate) struct Scope<'a> {
+    pub(crate) document: Option<&'a SchemaDocument<'a>>,
+    pub(crate) node: NodeId,
+    pub(crate) components: Option<&'a Components>,
+}
+
+impl datatype::Names for Scope<'_> {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        let Some(document) = self.document else { return prefix.is_empty().then_some("") };
+        match (document.tree().lookup_prefix(self.node, prefix), prefix) {
+            (Some(uri), _) => Some(uri),
+            (None, "") => Some(""),
+            (None, _) => None,
+        }
+    }
+
+    fn notation(&self, uri: &str, local: &str) -> bool {
+        let Some(components) = self.components else { return true };
+        let namespace = components.names.find_namespace(uri);
+        components.globals.notations.contains_key(&components.names.find(namespace, local))
+    }
+}
+
+impl<'d> Builder<'d> {
+    pub(crate) fn complain(&mut self, code: &'static str, place: Place, message: String) {
+        let documents = Rc::clone(&self.documents);
+        let (location, at) = match documents.get(place.document) {
+            Some(document) => {
+                (Arc::clone(&document.location), document.tree().position(place.node))
+            }
+            None => (Arc::from(""), xml::Position::default()),
+        };
+        self.report.push(Complaint { code, location, at, message });
+    }
+
+    /// Whether another component fits the budget.
+    pub(crate) fn has_room(&mut self, place: Place) -> bool {
+        let all = &self.components;
+        let count =
+            all.types.len() + all.elements.len() + all.attributes.len() + all.particles.len();
+        let room = count < self.limits.components_max;
+        if !room && !self.over {
+            self.over = true;
+            let message = format!("over {} components", self.limits.components_max);
+            self.complain("limit", place, message);
+        }
+        room
+    }
+
+    /// The name a QName of a document means; complaints are made here.
+    pub(crate) fn qname(
+        &mut self,
+        doc: &SchemaDocument<'_>,
+        node: NodeId,
+        text: &str,
+    ) -> Option<Sym> {
+        let text = syntax::collapse(text);
+        if !syntax::is_qname(text) {
+            // The walk over the syntax has complained.
+            return None;
+        }
+        let (prefix, local) = text.split_once(':').unwrap_or(("", text));
+        let namespace = match doc.tree().lookup_prefix(node, prefix) {
+            Some(uri) => self.components.names.namespace(uri),
+            None if prefix.is_empty() => NsId::ABSENT,
+            None => {
+                let message = format!("the prefix {prefix:?} is not declared");
+                self.complain("src-resolve", doc.place(node), message);
+                return None;
+            }
+        };
+        // Part 1, 4.2.1: what has no namespace joins the including document's.
+        let namespace = match namespace == NsId::ABSENT && doc.chameleon {
+            true => doc.target,
+            false => namespace,
+        };
+        let visible = namespace == doc.target
+            || matches!(namespace, NsId::XSD | NsId::XSI)
+            || doc.imports.contains(&namespace);
+        if !visible {
+            let uri = self.components.names.uri(namespace);
+            let message = format!("{text}: the namespace {uri:?} is not imported");
+            self.complain("src-resolve.4", doc.place(node), message);
+            return None;
+        }
+        Some(self.components.names.intern(namespace, local))
+    }
+
+    fn missing<T>(&mut self, place: Place, what: &str, name: Sym) -> Option<T> {
+        let message = format!("there is no {what} {}", self.components.names.text(name));
+        self.complain("src-resolve", place, message);
+        None
+    }
+
+    pub(crate) fn type_named(
+        &mut self,
+        doc: &SchemaDocument<'_>,
+        node: NodeId,
+        text: &str,
+        inside: Inside,
+    ) -> Option<Id<Type>> {
+        let name = self.qname(doc, node, text)?;
+        if let Some(Redefined::Type(own, original)) = inside.redefined
+            && own == name
+        {
+            return Some(original);
+        }
+        match self.components.globals.types.get(&name) {
+            Some(&id) => Some(id),
+            None => self.missing(doc.place(node), "type", name),
+        }
+    }
+
+    pub(crate) fn element_named(
+        &mut self,
+        doc: &SchemaDocument<'_>,
+        node: NodeId,
+        text: &str,
+    ) -> Option<Id<Element>> {
+        let name = self.qname(doc, node, text)?;
+        match self.components.globals.elements.get(&name) {
+            Some(&id) => Some(id),
+            None => self.missing(doc.place(node), "element", name),
+        }
+    }
+
+    /// A default or fixed value in the attributes of a node.
+    pub(crate) fn value_constraint(
+        &mut self,
+        doc: &SchemaDocument<'_>,
+        node: NodeId,
+    ) -> Option<ValueConstraint> {
+        let value = |name| doc.tree().attribute(node, "", name);
+        let (fixed, text) = match (value("default"), value("fixed")) {
+            (Some(_), Some(_)) => {
+                let code = match doc.tag(node) {
+                    "element" => "src-element.1",
+                    _ => "src-attribute.1",
+                };
+                let message = "default and fixed exclude one another".to_owned();
+                self.complain(code, doc.place(node), message);
+                return None;
+            }
+            (Some(text), None) => (false, text),
+            (None, Some(text)) => (true, text),
+            (None, None) => return None,
+        };
+        Some(ValueConstraint { fixed, text: text.into(), place: doc.place(node) })
+    }
+
+    /// Redefined attribute groups, each with its former self.
+    pub(crate) fn redefined_attributes(&self) -> Vec<(Id<AttributeGroup>, Id<AttributeGroup>)> {
+        let pairs = self.redefined.values().filter_map(|redefined| match *redefined {
+            Redefined::AttributeGroup(name, original) => {
+                let now = self.components.globals.attribute_groups.get(&name)?;
+                Some((*now, original))
+            }
+            Redefined::Type(..) | Redefined::Group(..) => None,
+        });
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_unstable_by_key(|(id, _)| id.number());
+        pairs
+    }
+
+    /// `anyType` stands for a type that is not there, so that reading goes on.
+    pub(crate) fn or_any(found: Option<Id<Type>>) -> Id<Type> {
+        found.unwrap_or(ANY_TYPE)
+    }
+}
+
+impl SchemaDocument<'_> {
+    pub(crate) fn place(&self, node: NodeId) -> Place {
+        Place { document: self.index, node }
+    }
+}

@@ -1,0 +1,104 @@
+//! Regular expressions of XML Schema 1.0 (Part 2, appendix F), matched in linear time.
+//!
+//! Owns the grammar, the sets of characters behind its escapes, and the automata. An expression enters [`Regex::compile`]
+//! and becomes a table where that stays small, else a list of instructions that are run abreast; neither ever goes back in
+//! a text. It knows nothing of facets, and it never searches: a match is of the whole text.
+
+mod category;
+mod classes;
+mod dfa;
+mod nfa;
+mod parse;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use classes::Classes;
+use dfa::Dfa;
+use nfa::Nfa;
+use parse::Node;
+
+/// Patterns people write stay below a few hundred bytes.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+/// The parser and what walks its tree recurse once a group: far above real patterns, far below a worker's stack.
+const NESTING_MAX: u32 = 128;
+/// 16 bytes each: `.{0,100000}` is possible, its square is not.
+const INSTRUCTIONS_MAX: u64 = 250_000;
+/// Sets by intervals; some milliseconds.
+const CLASS_WORK_MAX: usize = 8 << 20;
+/// 4 bytes each: a table takes at most half a MiB, and some ten milliseconds to make.
+const CELLS_MAX: usize = 128 << 10;
+/// Steps spent on determinising before it is given up; some milliseconds.
+const DFA_WORK_MAX: usize = 1 << 19;
+/// Instructions run for one text where there is no table; about a quarter of a second.
+const STEPS_MAX: u64 = 50_000_000;
+
+/// A compiled regular expression. It matches whole texts.
+#[derive(Debug)]
+pub struct Regex {
+    classes: Classes,
+    program: Program,
+}
+
+/// Why an expression is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegexError {
+    /// In bytes of the expression.
+    pub offset: usize,
+    pub message: String,
+}
+
+/// A text took more steps than the limit `regex_steps_max` allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooCostly;
+
+#[derive(Debug)]
+enum Program {
+    Table(Dfa),
+    Abreast(Nfa),
+}
+
+impl Regex {
+    /// Compiles an expression.
+    pub fn compile(pattern: &str) -> Result<Regex, RegexError> {
+        Regex::build(&parse::parse(pattern)?)
+    }
+
+    /// Compiles expressions of which one has to match. Gives with an error the index of the one to blame.
+    pub fn any(patterns: &[&str]) -> Result<Regex, (usize, RegexError)> {
+        let parsed: Result<Vec<Node>, _> = patterns
+            .iter()
+            .enumerate()
+            .map(|(at, pattern)| parse::parse(pattern).map_err(|error| (at, error)))
+            .collect();
+        Regex::build(&Node::Choice(parsed?)).map_err(|error| (0, error))
+    }
+
+    fn build(node: &Node) -> Result<Regex, RegexError> {
+        let nfa = Nfa::build(node)?;
+        let classes = Classes::build(&nfa.sets)?;
+        let program = match Dfa::build(&nfa, &classes) {
+            Some(table) => Program::Table(table),
+            None => Program::Abreast(nfa),
+        };
+        Ok(Regex { classes, program })
+    }
+
+    /// Whether the whole text matches.
+    pub fn matches(&self, text: &str) -> Result<bool, TooCostly> {
+        match &self.program {
+            Program::Table(dfa) => Ok(dfa.run(&self.classes, text)),
+            Program::Abreast(nfa) => nfa.run(&self.classes, text),
+        }
+    }
+}
+
+impl fmt::Display for RegexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.message)
+    }
+}
+
+impl std::error::Error for RegexError {}

@@ -1,0 +1,94 @@
+//! The sets behind the escapes `\p{..}`, `\d`, `\w`, `\s`, `\i` and `\c`.
+//!
+//! Owns the tables: `categories.txt` (the general categories of Unicode 14, assigned by the Unicode Character Database) and
+//! `blocks.txt` (the blocks of XSD 1.0, with names that later versions of Unicode gave them). They are read once, when the
+//! first expression asks for one.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::set::CharSet;
+
+type Sets = HashMap<&'static str, CharSet>;
+
+/// The set of `\p{name}`: a category (`Lu`), a group of categories (`L`) or a block (`IsBasicLatin`).
+pub(crate) fn property(name: &str) -> Option<CharSet> {
+    if let Some(block) = name.strip_prefix("Is") {
+        return blocks().get(block).cloned();
+    }
+    categories().get(name).cloned()
+}
+
+/// The set of an escape of one letter that stands for many characters: `\s \i \c \d \w` and their complements.
+pub(crate) fn multi(letter: char) -> Option<CharSet> {
+    let set = match letter.to_ascii_lowercase() {
+        's' => CharSet::from_ranges(vec![(0x9, 0xA), (0xD, 0xD), (0x20, 0x20)]),
+        'i' => CharSet::from_ranges(name_start()),
+        'c' => {
+            let mut ranges = name_start();
+            ranges.extend(crate::datatype::NAME_REST);
+            CharSet::from_ranges(ranges)
+        }
+        'd' => property("Nd")?,
+        'w' => word().clone(),
+        _ => return None,
+    };
+    Some(match letter.is_ascii_uppercase() {
+        true => set.complement(),
+        false => set,
+    })
+}
+
+fn name_start() -> Vec<(u32, u32)> {
+    crate::datatype::NAME_START.to_vec()
+}
+
+/// All but punctuation, separators and others.
+fn word() -> &'static CharSet {
+    static SET: OnceLock<CharSet> = OnceLock::new();
+    SET.get_or_init(|| {
+        let others: Vec<&CharSet> =
+            ["P", "Z", "C"].iter().filter_map(|name| categories().get(name)).collect();
+        CharSet::union(&others).complement()
+    })
+}
+
+fn categories() -> &'static Sets {
+    static SETS: OnceLock<Sets> = OnceLock::new();
+    SETS.get_or_init(|| {
+        let mut sets = read(include_str!("categories.txt"));
+        // No character of XML is a surrogate.
+        sets.insert("Cs", CharSet::default());
+        for group in ["L", "M", "N", "P", "Z", "S", "C"] {
+            let parts: Vec<&CharSet> = sets
+                .iter()
+                .filter_map(|(category, set)| category.starts_with(group).then_some(set))
+                .collect();
+            let union = CharSet::union(&parts);
+            sets.insert(group, union);
+        }
+        sets
+    })
+}
+
+fn blocks() -> &'static Sets {
+    static SETS: OnceLock<Sets> = OnceLock::new();
+    SETS.get_or_init(|| read(include_str!("blocks.txt")))
+}
+
+/// Reads lines of a name and its ranges in hexadecimal.
+fn read(table: &'static str) -> Sets {
+    let code = |digits: &str| u32::from_str_radix(digits, 16).unwrap_or_default();
+    table
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next()?;
+            let ranges = words.map(|word| match word.split_once('-') {
+                Some((first, last)) => (code(first), code(last)),
+                None => (code(word), code(word)),
+            });
+            Some((name, CharSet::from_ranges(ranges.collect())))
+        })
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! Where schema documents come from.
+//!
+//! Owns the joining of locations and the two ways of finding a document that need nobody's trust: a map, and files below
+//! one directory. It never goes to the network.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// Finds the documents that schema documents name.
+pub trait Resolver {
+    /// The bytes at a location, which has been joined with the location of the document that names it.
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved>;
+}
+
+/// Why there is no document at a location.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unresolved {
+    /// There is none. Hints may be wrong, so this is no error where the rules allow a hint to lead nowhere.
+    Absent,
+    /// There is one, and it is not to be read.
+    Refused(String),
+}
+
+/// Finds nothing: for schemas in one document.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nothing;
+
+/// Documents in memory, by location.
+#[derive(Debug, Clone, Default)]
+pub struct Map {
+    documents: HashMap<String, Vec<u8>>,
+}
+
+/// Files below one directory; locations are relative to it.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    root: PathBuf,
+    bytes_max: u64,
+}
+
+impl Resolver for Nothing {
+    fn load(&self, _location: &str) -> Result<Vec<u8>, Unresolved> {
+        Err(Unresolved::Absent)
+    }
+}
+
+impl Map {
+    pub fn insert(&mut self, location: &str, bytes: impl Into<Vec<u8>>) {
+        self.documents.insert(join("", location), bytes.into());
+    }
+}
+
+impl Resolver for Map {
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        self.documents.get(location).cloned().ok_or(Unresolved::Absent)
+    }
+}
+
+impl Directory {
+    pub fn new(root: impl Into<PathBuf>, bytes_max: u64) -> Directory {
+        Directory { root: root.into(), bytes_max }
+    }
+}
+
+impl Resolver for Directory {
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        if scheme(location).is_some() {
+            return Err(Unresolved::Absent);
+        }
+        let relative = Path::new(location);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(Unresolved::Refused("it leaves the directory".to_owned()));
+        }
+        let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
+            true => Unresolved::Absent,
+            false => Unresolved::Refused(error.to_string()),
+        };
+        // A link below the directory may lead out of it.
+        let root = self.root.canonicalize().map_err(refused)?;
+        let path = root.join(relative).canonicalize().map_err(refused)?;
+        if !path.starts_with(&root) {
+            return Err(Unresolved::Refused("it leaves the directory".to_owned()));
+        }
+        let file = std::fs::File::open(&path).map_err(refused)?;
+        let mut bytes = Vec::new();
+        file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(refused)?;
+        match u64::try_from(bytes.len()).is_ok_and(|length| length <= self.bytes_max) {
+            true => Ok(bytes),
+            false => Err(Unresolved::Refused(format!("over {} bytes", self.bytes_max))),
+        }
+    }
+}
+
+fn scheme(location: &str) -> Option<&str> {
+    let (scheme, _) = location.split_once(':')?;
+    let mut letters = scheme.chars();
+    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic());
+    let valid = first && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    valid.then_some(scheme)
+}
+
+/// A location as `base` means it (RFC 3986, 5.2, without queries), `.` and `..` taken out.
+pub fn join(base: &str, location: &str) -> String {
+    let location = location.split('#').next().unwrap_or_default().trim();
+    if scheme(location).is_some() {
+        return location.to_owned();
+    }
+    let (root, base_path) = authority(base);
+    let path = match location.starts_with('/') {
+        true => location.to_owned(),
+        false => match base_path.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{location}"),
+            None => location.to_owned(),
+        },
+    };
+    format!("{root}{}", without_dots(&path))
+}
+
+/// `http://host` and the path behind it; a relative location is all path.
+fn authority(base: &str) -> (&str, &str) {
+    let Some(scheme) = scheme(base) else { return ("", base) };
+    let rest = base.get(scheme.len() + 1..).unwrap_or_default();
+    let host = match rest.strip_prefix("//") {
+        Some(after) => 2 + after.find('/').unwrap_or(after.len()),
+        None => 0,
+    };
+    base.split_at_checked(scheme.len() + 1 + host).unwrap_or((base, ""))
+}
+
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "." => {}
+            ".." if kept.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
+                kept.pop();
+            }
+            segment => kept.push(segment),
+        }
+    }
+    kept.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_joined() {
+        for (base, location, joined) in [
+            ("", "a.xsd", "a.xsd"),
+            ("x/y/a.xsd", "b.xsd", "x/y/b.xsd"),
+            ("x/y/a.xsd", "../b.xsd", "x/b.xsd"),
+            ("x/y/a.xsd", "./z/./b.xsd#part", "x/y/z/b.xsd"),
+            ("a.xsd", "../b.xsd", "../b.xsd"),
+            ("http://host/x/a.xsd", "b.xsd", "http://host/x/b.xsd"),
+            ("http://host/x/a.xsd", "/b.xsd", "http://host/b.xsd"),
+            ("x/a.xsd", "urn:b", "urn:b"),
+        ] {
+            assert_eq!(join(base, location), joined, "{base} {location}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_not_left() {
+        let here = Directory::new(env!("CARGO_MANIFEST_DIR"), 1 << 20);
+        assert!(here.load("Cargo.toml").is_ok());
+        assert_eq!(here.load("none.xsd"), Err(Unresolved::Absent));
+        assert_eq!(here.load("http://host/a.xsd"), Err(Unresolved::Absent));
+        for outside in ["../xml/Cargo.toml", "/etc/passwd", "src/../../xml/Cargo.toml"] {
+            assert!(matches!(here.load(outside), Err(Unresolved::Refused(_))), "{outside}");
+        }
+        let small = Directory::new(env!("CARGO_MANIFEST_DIR"), 3);
+        assert!(matches!(small.load("Cargo.toml"), Err(Unresolved::Refused(_))));
+    }
+}

@@ -1,0 +1,67 @@
+//! Default and fixed values.
+
+use crate::arena::Id;
+use crate::datatype::{Builtin, SimpleType, Value};
+use crate::model::{Content, Type, TypeKind, ValueConstraint};
+use crate::read::{Builder, Scope};
+
+/// Whether a default or fixed value is one of the type (cos-valid-default); complaints have `code`.
+pub(super) fn check(
+    builder: &mut Builder<'_>,
+    type_id: Id<Type>,
+    constraint: &ValueConstraint,
+    code: &'static str,
+) {
+    let all = &builder.components;
+    let complex = match &all.types[type_id].kind {
+        TypeKind::Complex(complex) => Some(complex.content),
+        TypeKind::Simple(_) => None,
+    };
+    let message = match (complex, all.text_type(type_id)) {
+        (_, Some(simple)) if simple.builtin() == Builtin::Id => {
+            let message = "an ID has neither default nor fixed value".to_owned();
+            builder.complain("e-props-correct.5", constraint.place, message);
+            return;
+        }
+        (_, Some(simple)) => value(builder, simple, constraint).err(),
+        (Some(Content::Children { mixed: true, particle }), _) if all.is_emptiable(particle) => {
+            None
+        }
+        _ => Some("only text, or mixed content that can be empty, has a default".to_owned()),
+    };
+    if let Some(message) = message {
+        builder.complain(code, constraint.place, message);
+    }
+}
+
+/// The value of a default or fixed value.
+pub(super) fn value(
+    builder: &Builder<'_>,
+    simple: &SimpleType,
+    constraint: &ValueConstraint,
+) -> Result<Value, String> {
+    let scope = Scope {
+        document: builder.documents.get(constraint.place.document),
+        node: constraint.place.node,
+        components: Some(&builder.components),
+    };
+    simple.validate(&constraint.text, &scope).map_err(|violation| violation.message)
+}
+
+/// Whether two fixed values of types are the same; what is no value has its own complaint.
+pub(super) fn same(
+    builder: &Builder<'_>,
+    (first_type, first): (Id<Type>, &ValueConstraint),
+    (second_type, second): (Id<Type>, &ValueConstraint),
+) -> bool {
+    let all = &builder.components;
+    match (all.text_type(first_type), all.text_type(second_type)) {
+        (Some(one), Some(other)) => {
+            match (value(builder, one, first), value(builder, other, second)) {
+                (Ok(one), Ok(other)) => one == other,
+                (Err(_), _) | (_, Err(_)) => first.text == second.text,
+            }
+        }
+        _ => first.text == second.text,
+    }
+}

@@ -1,0 +1,242 @@
+//! A compiled schema: what the validator looks at.
+//!
+//! Owns the tables made from finished components, ordered for one pass over a document. Immutable, to be shared between
+//! threads.
+
+use std::sync::Arc;
+
+use crate::arena::Id;
+use crate::automaton::Automaton;
+use crate::datatype::{Builtin, SimpleType, Value, Variety};
+use crate::documents::SchemaDocument;
+use crate::model::{Components, Content, Element, Type, TypeKind, ValueConstraint, Wildcard};
+use crate::names::{NsId, Sym};
+use crate::read::Scope;
+
+/// A schema that keeps all rules.
+#[derive(Debug)]
+pub struct Schema {
+    pub(crate) components: Components,
+    pub(crate) automata: Vec<Automaton>,
+    pub(crate) types: Vec<TypeTable>,
+    /// Default and fixed values of elements, by the element's number.
+    pub(crate) values: Vec<Option<Given>>,
+    pub(crate) globals: Vec<Option<Id<Element>>>,
+}
+
+/// What the validator asks of a type.
+#[derive(Debug)]
+pub(crate) struct TypeTable {
+    pub(crate) kind: Kind,
+    pub(crate) text: Option<Text>,
+    /// Sorted by name.
+    pub(crate) attributes: Box<[AttributeTable]>,
+    pub(crate) wildcard: Option<Wildcard>,
+    /// Some attribute is required or has a default, so that those missing matter.
+    pub(crate) misses: bool,
+    pub(crate) is_abstract: bool,
+    pub(crate) words: u32,
+}
+
+/// What may stand inside an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A simple type: no attributes either.
+    Simple,
+    SimpleContent,
+    Empty,
+    ElementOnly,
+    Mixed,
+}
+
+/// A simple type and what its values depend on.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) simple: Arc<SimpleType>,
+    pub(crate) identifiers: bool,
+    /// Its values are QNames or notations: prefixes matter.
+    pub(crate) prefixed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct AttributeTable {
+    pub(crate) name: Sym,
+    pub(crate) required: bool,
+    pub(crate) text: Text,
+    pub(crate) given: Option<Given>,
+}
+
+/// A default or fixed value.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) fixed: bool,
+    pub(crate) text: Arc<str>,
+    pub(crate) value: Option<Value>,
+}
+
+impl Text {
+    pub(crate) fn new(simple: &Arc<SimpleType>) -> Text {
+        Text {
+            identifiers: simple.has_identifiers(),
+            prefixed: is_prefixed(simple),
+            simple: Arc::clone(simple),
+        }
+    }
+}
+
+/// Lists and unions are flat enough: a union's members are no unions, a list's items no lists.
+fn is_prefixed(simple: &SimpleType) -> bool {
+    match simple.variety() {
+        Variety::Ur => false,
+        Variety::Atomic(primitive) => matches!(primitive, Builtin::QName | Builtin::Notation),
+        Variety::List(item) => is_prefixed(item),
+        Variety::Union(members) => members.iter().any(|member| is_prefixed(member)),
+    }
+}
+
+impl Schema {
+    pub(crate) fn new(
+        components: Components,
+        automata: Vec<Automaton>,
+        documents: &[SchemaDocument<'_>],
+    ) -> Schema {
+        let types = components.types.ids().map(|id| table(&components, &automata, documents, id));
+        let types = types.collect();
+        let values = components
+            .elements
+            .iter()
+            .map(|element| {
+                let constraint = element.constraint.as_ref()?;
+                Some(given(
+                    &components,
+                    documents,
+                    components.text_type(element.type_id),
+                    constraint,
+                ))
+            })
+            .collect();
+        let mut globals = vec![None; components.names.len()];
+        for (sym, &id) in &components.globals.elements {
+            if let Some(place) = globals.get_mut(sym.0 as usize) {
+                *place = Some(id);
+            }
+        }
+        Schema { components, automata, types, values, globals }
+    }
+
+    #[inline]
+    pub(crate) fn type_table(&self, id: Id<Type>) -> Option<&TypeTable> {
+        self.types.get(id.index())
+    }
+
+    #[inline]
+    pub(crate) fn global(&self, sym: Sym) -> Option<Id<Element>> {
+        self.globals.get(sym.0 as usize).copied().flatten()
+    }
+
+    pub(crate) fn type_of_name(&self, uri: &str, local: &str) -> Option<Id<Type>> {
+        let names = &self.components.names;
+        let sym = names.find(names.find_namespace(uri), local);
+        self.components.globals.types.get(&sym).copied()
+    }
+
+    /// Whether there is a global element of this name.
+    pub fn has_element(&self, uri: &str, local: &str) -> bool {
+        let names = &self.components.names;
+        self.global(names.find(names.find_namespace(uri), local)).is_some()
+    }
+
+    /// Whether there is a global type of this name, built-in types included.
+    pub fn has_type(&self, uri: &str, local: &str) -> bool {
+        self.type_of_name(uri, local).is_some()
+    }
+
+    /// The global elements, as namespace and local name, in no order.
+    pub fn elements(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = &self.components.names;
+        let syms = self.components.globals.elements.keys();
+        syms.map(|&sym| (names.uri(names.namespace_of(sym)), names.local(sym)))
+    }
+
+    /// The global types of the schema documents, as namespace and local name, in no order.
+    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = &self.components.names;
+        let syms = self.components.globals.types.keys();
+        syms.filter(|&&sym| names.namespace_of(sym) != NsId::XSD)
+            .map(|&sym| (names.uri(names.namespace_of(sym)), names.local(sym)))
+    }
+}
+
+fn table(
+    all: &Components,
+    automata: &[Automaton],
+    documents: &[SchemaDocument<'_>],
+    id: Id<Type>,
+) -> TypeTable {
+    let text = all.text_type(id).map(Text::new);
+    let words = automata.get(id.index()).map_or(0, Automaton::words);
+    let words = u32::try_from(words).unwrap_or(u32::MAX);
+    let complex = match &all.types[id].kind {
+        TypeKind::Complex(complex) => complex,
+        TypeKind::Simple(_) => {
+            return TypeTable {
+                kind: Kind::Simple,
+                text,
+                attributes: Box::new([]),
+                wildcard: None,
+                misses: false,
+                is_abstract: false,
+                words,
+            };
+        }
+    };
+    let mut attributes: Vec<AttributeTable> = complex
+        .uses
+        .iter()
+        .filter_map(|usage| {
+            let decl = &all.attributes[usage.decl];
+            let simple =
+                all.simple(decl.type_id).or_else(|| all.simple(crate::model::ANY_SIMPLE_TYPE))?;
+            let constraint = usage.constraint.as_ref().or(decl.constraint.as_ref());
+            Some(AttributeTable {
+                name: usage.name,
+                required: usage.required,
+                text: Text::new(simple),
+                given: constraint.map(|c| given(all, documents, Some(simple), c)),
+            })
+        })
+        .collect();
+    attributes.sort_unstable_by_key(|attribute| attribute.name);
+    TypeTable {
+        kind: match complex.content {
+            Content::Empty => Kind::Empty,
+            Content::Simple(_) => Kind::SimpleContent,
+            Content::Children { mixed: true, .. } => Kind::Mixed,
+            Content::Children { mixed: false, .. } => Kind::ElementOnly,
+        },
+        text,
+        misses: attributes.iter().any(|a| a.required || a.given.is_some()),
+        attributes: attributes.into(),
+        wildcard: complex.wildcard.clone(),
+        is_abstract: complex.is_abstract,
+        words,
+    }
+}
+
+fn given(
+    all: &Components,
+    documents: &[SchemaDocument<'_>],
+    simple: Option<&Arc<SimpleType>>,
+    constraint: &ValueConstraint,
+) -> Given {
+    let scope = Scope {
+        document: documents.get(constraint.place.document),
+        node: constraint.place.node,
+        components: Some(all),
+    };
+    Given {
+        fixed: constraint.fixed,
+        text: Arc::clone(&constraint.text),
+        value: simple.and_then(|simple| simple.validate(&constraint.text, &scope).ok()),
+    }
+}

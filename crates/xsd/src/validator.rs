@@ -1,0 +1,225 @@
+//! Validation of a document as it is read (Part 1, "validation rules": cvc-*).
+//!
+//! Owns the run over one document: what is open, what has been said, and the identities met. It builds no tree: its memory
+//! grows with depth, with the length of one text, and with identities. What is said enters as the events of a parser or
+//! the nodes of a tree; what is wrong leaves as [`Invalid`]. It never changes a document.
+
+mod attributes;
+mod element;
+mod open;
+mod run;
+mod scope;
+
+use std::sync::Arc;
+
+use xml::{Here, Position, QName, Sink, Start};
+
+use crate::schema::Schema;
+use run::Run;
+pub use scope::Hints;
+use scope::{Event, Node};
+
+/// One thing wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// The rule of XML Schema that is broken, as `cvc-complex-type.2.4.a`, or `limit`.
+    pub code: &'static str,
+    /// The element or attribute it is about, as it is written.
+    pub node: String,
+    pub at: Position,
+    pub message: String,
+    /// The same in pieces.
+    pub about: About,
+}
+
+/// What a complaint is about, for whoever words it for his own readers. Names are `{namespace}local`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct About {
+    /// The name of the element or attribute.
+    pub name: String,
+    /// The element an attribute belongs to.
+    pub element: Option<String>,
+    /// What could stand here, or has to come still.
+    pub expected: Vec<String>,
+    /// A wildcard could take something here.
+    pub others: bool,
+    /// The text that is not valid.
+    pub value: Option<String>,
+    /// The type it was to have: a global one's name, without a namespace for types of XML Schema itself.
+    pub type_name: Option<TypeName>,
+}
+
+/// The simple type that a text was to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeName {
+    /// One of XML Schema itself, by its local name.
+    BuiltIn(String),
+    /// A global one of a schema document.
+    Global(String),
+    /// One without a name.
+    Local,
+}
+
+/// What the first element has to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Root {
+    /// Some global element of the schema.
+    #[default]
+    Declared,
+    /// Anything; what is declared is checked.
+    Lax,
+    /// The global element of this name.
+    Element { uri: String, local: String },
+    /// Any name, with the content of this global type.
+    Type { uri: String, local: String },
+}
+
+/// Budgets of one document's validation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// The run ends after this many complaints.
+    pub invalid_max: usize,
+    /// Bytes of the text of one element of simple type.
+    pub text_bytes_max: usize,
+    /// IDs and IDREFs.
+    pub identifiers_max: usize,
+    /// Key sequences of identity constraints.
+    pub identity_entries_max: usize,
+}
+
+/// Validates documents, one after another. What it allocated for one serves the next.
+#[derive(Debug)]
+pub struct Validator {
+    schema: Arc<Schema>,
+    run: Run,
+}
+
+/// Why a validating parse ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The document is not well-formed, or over a budget of the parser.
+    Xml(xml::Error),
+    /// As many complaints as were asked for.
+    Enough,
+}
+
+impl From<xml::Error> for Stop {
+    fn from(error: xml::Error) -> Stop {
+        Stop::Xml(error)
+    }
+}
+
+impl std::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: <{}>: {}", self.at, self.code, self.node, self.message)
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            // A person reads no more.
+            invalid_max: 20,
+            // As long as the longest attribute the parser takes.
+            text_bytes_max: 10 << 20,
+            identifiers_max: 1 << 20,
+            identity_entries_max: 1 << 20,
+        }
+    }
+}
+
+impl Validator {
+    pub fn new(schema: Arc<Schema>, root: Root, bounds: Bounds) -> Validator {
+        Validator { schema, run: Run::new(root, bounds) }
+    }
+
+    /// Another root from the next document on.
+    pub fn set_root(&mut self, root: Root) {
+        self.run.root = root;
+    }
+
+    /// Forgets the document before. To be called before each document that is fed through the [`Sink`].
+    pub fn reset(&mut self) {
+        self.run.reset();
+    }
+
+    /// Parses and validates a document. What is invalid is in [`Validator::invalid`]; the error is the parser's.
+    pub fn validate(&mut self, bytes: &[u8], options: &xml::Options) -> Result<(), xml::Error> {
+        self.reset();
+        match xml::parse(bytes, options, self) {
+            Ok(()) | Err(Stop::Enough) => Ok(()),
+            Err(Stop::Xml(error)) => Err(error),
+        }
+    }
+
+    /// Validates an element of a tree with all that is in it.
+    pub fn validate_tree(&mut self, document: &xml::Document, element: xml::NodeId) {
+        self.reset();
+        // The error only ends the walk early.
+        let _enough = scope::walk(&self.schema, &mut self.run, document, element);
+    }
+
+    /// What is wrong with the document, in the order it was found.
+    pub fn invalid(&self) -> &[Invalid] {
+        &self.run.invalid
+    }
+
+    pub fn is_valid(&self) -> bool {
+        self.run.invalid.is_empty()
+    }
+}
+
+impl Sink for Validator {
+    type Error = Stop;
+
+    #[inline]
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Stop> {
+        self.run.start(&self.schema, &Event { start, here })
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, _cdata: bool, here: Here<'_>) -> Result<(), Stop> {
+        self.run.text(&self.schema, text, &here)
+    }
+
+    #[inline]
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Stop> {
+        self.run.end(&self.schema, name, &here)
+    }
+
+    fn unparsed_entity(
+        &mut self,
+        name: &str,
+        _system: &str,
+        _public: Option<&str>,
+    ) -> Result<(), Stop> {
+        self.run.entities.insert(name.into());
+        Ok(())
+    }
+}
+
+/// Where something is, computed when asked.
+pub(crate) trait Spot {
+    fn position(&self) -> Position;
+
+    /// Whether the document declares this unparsed entity; a stream has told the run so beforehand.
+    fn entity(&self, _name: &str) -> bool {
+        false
+    }
+}
+
+impl Spot for Here<'_> {
+    fn position(&self) -> Position {
+        Here::position(self)
+    }
+}
+
+impl Spot for Node<'_> {
+    fn position(&self) -> Position {
+        self.document.position(self.node)
+    }
+
+    fn entity(&self, name: &str) -> bool {
+        self.document.unparsed_entity(name).is_some()
+    }
+}

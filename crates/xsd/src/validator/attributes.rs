@@ -1,0 +1,247 @@
+//! Attributes of an element: cvc-complex-type.3 to 5, cvc-attribute, cvc-au.
+
+use xml::QName;
+
+use super::Stop;
+use super::run::{Run, expanded, written};
+use super::scope::{Names, Tag};
+use crate::datatype::Builtin;
+use crate::model::{Process, Wildcard};
+use crate::names::{NsId, Sym};
+use crate::schema::{Given, Kind, Schema, Text, TypeTable};
+
+/// The attributes that speak to the validator.
+#[derive(Debug, Default)]
+pub(super) struct Instructions {
+    pub(super) type_name: Option<String>,
+    pub(super) nil: Option<bool>,
+}
+
+impl Run {
+    /// `xsi:type` and `xsi:nil`, which decide how everything else is judged.
+    pub(super) fn instructions<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+    ) -> Result<Instructions, Stop> {
+        let mut found = Instructions::default();
+        tag.each(&mut |name, value| {
+            if name.namespace.id == 0 || self.space(schema, name) != NsId::XSI {
+                return Ok(());
+            }
+            match name.local {
+                "type" => found.type_name = Some(value.to_owned()),
+                "nil" => match crate::syntax::collapse(value) {
+                    "true" | "1" => found.nil = Some(true),
+                    "false" | "0" => found.nil = Some(false),
+                    _ => {
+                        found.nil = Some(false);
+                        let message = format!("{value:?} is no boolean");
+                        self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
+                    }
+                },
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Judges all attributes of an element that has some.
+    pub(super) fn attributes<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        table: &TypeTable,
+    ) -> Result<(), Stop> {
+        self.seen.clear();
+        self.seen.resize(table.attributes.len().div_ceil(64), 0);
+        let mut wild_ids = 0;
+        tag.each(&mut |name, value| {
+            let (namespace, sym) = self.sym(schema, name);
+            if namespace == NsId::XSI {
+                return self.instruction(tag, name);
+            }
+            if table.kind == Kind::Simple {
+                let message = format!("its type is simple: no attribute {}", written(name));
+                return self.complain(tag, tag.name(), "cvc-type.3.1.1", message);
+            }
+            let found = match table.attributes.len() {
+                0..=8 => table.attributes.iter().position(|attribute| attribute.name == sym),
+                _ => table.attributes.binary_search_by_key(&sym, |attribute| attribute.name).ok(),
+            };
+            let Some((at, attribute)) = found.and_then(|at| Some((at, table.attributes.get(at)?)))
+            else {
+                return self.wild(schema, tag, name, value, (namespace, sym), table, &mut wild_ids);
+            };
+            if let Some(word) = self.seen.get_mut(at / 64) {
+                *word |= 1 << (at % 64);
+            }
+            self.attribute_value(
+                schema,
+                tag,
+                name,
+                value,
+                &attribute.text,
+                attribute.given.as_ref(),
+            )
+        })
+    }
+
+    /// Every element takes the four attributes of the instance namespace; there are no others.
+    fn instruction<T: Tag>(&mut self, tag: &T, name: QName<'_>) -> Result<(), Stop> {
+        match name.local {
+            "type" | "nil" | "schemaLocation" | "noNamespaceSchemaLocation" => Ok(()),
+            _ => {
+                let message = format!("there is no attribute {}", written(name));
+                self.about.value = Some(expanded(name));
+                self.complain(tag, tag.name(), "cvc-complex-type.3.2.1", message)
+            }
+        }
+    }
+
+    /// What a type requires and the element has not; defaults of the rest, for identity constraints.
+    pub(super) fn missing<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        table: &TypeTable,
+    ) -> Result<(), Stop> {
+        for (at, attribute) in table.attributes.iter().enumerate() {
+            if self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1) {
+                continue;
+            }
+            if attribute.required {
+                let text = schema.components.names.text(attribute.name);
+                let message = format!("the attribute {text} is missing");
+                self.about.expected = vec![text];
+                self.complain(tag, tag.name(), "cvc-complex-type.4", message)?;
+                continue;
+            }
+            let Some(given) = &attribute.given else { continue };
+            let names = &schema.components.names;
+            let (uri, local) =
+                (names.uri(names.namespace_of(attribute.name)), names.local(attribute.name));
+            if !self.tables.idle() && self.tables.wants_attribute(uri, local) {
+                self.tables.attribute(uri, local, given.value.as_ref(), &mut self.violations);
+                self.violated(tag, tag.name())?;
+            }
+            if attribute.text.identifiers {
+                self.identifiers(schema, tag, tag.name(), &given.text, &attribute.text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// cvc-complex-type.3.2: an attribute that only a wildcard can take.
+    #[allow(clippy::too_many_arguments, reason = "one attribute with all that is known of it")]
+    fn wild<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        name: QName<'_>,
+        value: &str,
+        (namespace, sym): (NsId, Sym),
+        table: &TypeTable,
+        ids: &mut usize,
+    ) -> Result<(), Stop> {
+        let Some(wildcard) = &table.wildcard else {
+            let message = format!("there is no attribute {}", written(name));
+            self.about.value = Some(expanded(name));
+            return self.complain(tag, tag.name(), "cvc-complex-type.3.2.1", message);
+        };
+        if !wildcard.namespaces.allows(namespace) {
+            let message = format!("no attribute {} is allowed", written(name));
+            self.about.value = Some(expanded(name));
+            return self.complain(tag, tag.name(), "cvc-complex-type.3.2.2", message);
+        }
+        let Wildcard { process, .. } = wildcard;
+        let decl = schema.components.globals.attributes.get(&sym);
+        let Some(&decl) = decl.filter(|_| *process != Process::Skip) else {
+            if *process == Process::Strict {
+                let message = format!("the attribute {} is not declared", written(name));
+                return self.complain(tag, tag.name(), "cvc-assess-attr", message);
+            }
+            // A field that selects it has no value to compare.
+            return Ok(());
+        };
+        let decl = &schema.components.attributes[decl];
+        let Some(simple) = schema.components.simple(decl.type_id) else { return Ok(()) };
+        let is_id = simple.builtin() == Builtin::Id;
+        *ids += usize::from(is_id);
+        let declared = table.attributes.iter().any(|a| a.text.simple.builtin() == Builtin::Id);
+        if is_id && *ids > 1 {
+            let message = "a wildcard takes one ID at most".to_owned();
+            self.complain(tag, tag.name(), "cvc-complex-type.5.1", message)?;
+        } else if is_id && declared {
+            let message = "the type declares an ID: a wildcard takes no other".to_owned();
+            self.complain(tag, tag.name(), "cvc-complex-type.5.2", message)?;
+        }
+        let text = Text::new(simple);
+        let given = decl.constraint.as_ref().map(|constraint| Given {
+            fixed: constraint.fixed,
+            text: std::sync::Arc::clone(&constraint.text),
+            value: simple.validate(&constraint.text, &crate::datatype::NoNames).ok(),
+        });
+        self.attribute_value(schema, tag, name, value, &text, given.as_ref())
+    }
+
+    fn attribute_value<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        name: QName<'_>,
+        value: &str,
+        text: &Text,
+        given: Option<&Given>,
+    ) -> Result<(), Stop> {
+        let fixed = given.filter(|given| given.fixed);
+        let (uri, local) = (name.namespace.uri, name.local);
+        let wanted = !self.tables.idle() && self.tables.wants_attribute(uri, local);
+        let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+        if fixed.is_none() && !wanted {
+            let checked = text.simple.check(value, &names);
+            if let Err(violation) = checked {
+                self.about.element = Some(expanded(tag.name()));
+                self.about.value = Some(value.to_owned());
+                return self.complain(tag, name, violation.code, violation.message);
+            }
+        } else {
+            let found = text.simple.validate(value, &names);
+            if wanted {
+                self.tables.attribute(uri, local, found.as_ref().ok(), &mut self.violations);
+                self.violated(tag, tag.name())?;
+            }
+            match (found, fixed) {
+                (Err(violation), _) => {
+                    self.about.element = Some(expanded(tag.name()));
+                    self.about.value = Some(value.to_owned());
+                    return self.complain(tag, name, violation.code, violation.message);
+                }
+                (Ok(found), Some(fixed)) if fixed.value.as_ref() != Some(&found) => {
+                    let message = format!("{value:?} is not the fixed value {:?}", fixed.text);
+                    return self.complain(tag, name, "cvc-attribute.4", message);
+                }
+                (Ok(_), _) => {}
+            }
+        }
+        match text.identifiers {
+            true => self.identifiers(schema, tag, name, value, text),
+            false => Ok(()),
+        }
+    }
+
+    fn identifiers<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        name: QName<'_>,
+        value: &str,
+        text: &Text,
+    ) -> Result<(), Stop> {
+        let mut found = Vec::new();
+        let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+        text.simple.identifiers(value, &names, &mut |kind, id| found.push((kind, id.to_owned())));
+        found.into_iter().try_for_each(|(kind, id)| self.identifier(tag, name, kind, &id))
+    }
+}

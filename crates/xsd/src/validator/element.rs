@@ -1,0 +1,392 @@
+//! Elements as they start, have text, and end: cvc-elt, cvc-type, cvc-complex-type.
+
+use xml::QName;
+
+use super::open::{Judge, UNDECLARED, expectation, named};
+use super::run::{Frame, Run};
+use super::scope::{Names, Tag};
+use super::{About, Spot, Stop, TypeName};
+use crate::arena::Id;
+use crate::datatype::Value;
+use crate::identity::Content;
+use crate::model::{Element, Type};
+use crate::names::NsId;
+use crate::schema::{Given, Kind, Schema, Text, TypeTable};
+
+impl Run {
+    #[inline]
+    pub(super) fn start<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), Stop> {
+        if self.skipped > 0 {
+            self.skipped += 1;
+            return Ok(());
+        }
+        self.elements += 1;
+        let judge = self.judge(schema, tag)?;
+        let (declared, element) = match judge {
+            Judge::Nobody => {
+                self.skipped = 1;
+                return Ok(());
+            }
+            Judge::Declaration(id) => (Some(schema.components.elements[id].type_id), Some(id)),
+            Judge::Type(id) => (Some(id), None),
+            Judge::Undeclared { .. } => (None, None),
+        };
+        let strict = matches!(judge, Judge::Undeclared { strict: true });
+        let (type_id, nil) = match tag.has_attributes() {
+            true => self.instructed(schema, tag, declared, element, strict)?,
+            false => {
+                if strict {
+                    self.undeclared(tag)?;
+                }
+                (declared.unwrap_or(UNDECLARED), false)
+            }
+        };
+        if let Some(id) = element
+            && schema.components.elements[id].is_abstract
+        {
+            let message =
+                "the element is abstract: a member of its substitution group can stand here";
+            self.complain(tag, tag.name(), "cvc-elt.2", message.to_owned())?;
+        }
+        self.enter(schema, tag, type_id, element, nil)
+    }
+
+    /// The type and whether it is nil, by `xsi:type` and `xsi:nil`.
+    fn instructed<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        declared: Option<Id<Type>>,
+        element: Option<Id<Element>>,
+        strict: bool,
+    ) -> Result<(Id<Type>, bool), Stop> {
+        let instructions = self.instructions(schema, tag)?;
+        let mut type_id = declared;
+        if let Some(value) = &instructions.type_name {
+            let declared = declared.map(|declared| (declared, element));
+            if let Some(found) = self.replaced(schema, tag, value, declared)? {
+                type_id = Some(found);
+            }
+        } else if strict {
+            self.undeclared(tag)?;
+        }
+        let mut nil = false;
+        if let (Some(said), Some(id)) = (instructions.nil, element) {
+            let declaration = &schema.components.elements[id];
+            if !declaration.nillable {
+                let message = "the element is not nillable: no xsi:nil".to_owned();
+                self.complain(tag, tag.name(), "cvc-elt.3.1", message)?;
+            } else if said && declaration.constraint.as_ref().is_some_and(|value| value.fixed) {
+                let message = "an element with a fixed value cannot be nil".to_owned();
+                self.complain(tag, tag.name(), "cvc-elt.3.2.2", message)?;
+            } else {
+                nil = said;
+            }
+        }
+        Ok((type_id.unwrap_or(UNDECLARED), nil))
+    }
+
+    #[inline]
+    fn enter<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        type_id: Id<Type>,
+        element: Option<Id<Element>>,
+        nil: bool,
+    ) -> Result<(), Stop> {
+        let Some(table) = schema.type_table(type_id) else { return Ok(()) };
+        if table.is_abstract {
+            let message = "its type is abstract: xsi:type has to name another".to_owned();
+            self.complain(tag, tag.name(), "cvc-type.2", message)?;
+        }
+        self.begin_identities(schema, tag, element)?;
+        let has_attributes = tag.has_attributes();
+        if has_attributes {
+            self.attributes(schema, tag, table)?;
+        }
+        if table.misses {
+            if !has_attributes {
+                self.seen.clear();
+            }
+            self.missing(schema, tag, table)?;
+        }
+        let words = self.words.len();
+        if table.words > 0 {
+            self.words.resize(words + table.words as usize, 0);
+        }
+        let given = element.and_then(|id| schema.values.get(id.index())).and_then(Option::as_ref);
+        let prefixed = table.text.as_ref().is_some_and(|text| text.prefixed);
+        self.frames.push(Frame {
+            type_id,
+            element,
+            state: 0,
+            words: u32::try_from(words).unwrap_or(u32::MAX),
+            text: u32::try_from(self.text.len()).unwrap_or(u32::MAX),
+            nil,
+            lost: false,
+            children: false,
+            collects: table.text.is_some() || given.is_some(),
+            overlong: false,
+            prefixes: prefixed.then(|| tag.snapshot().into()),
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_identities<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        element: Option<Id<Element>>,
+    ) -> Result<(), Stop> {
+        let constraints = element.map(|id| schema.components.elements[id].constraints.as_slice());
+        let constraints = constraints.unwrap_or_default();
+        if constraints.is_empty() && self.tables.idle() {
+            return Ok(());
+        }
+        let name = tag.name();
+        self.tables.start(name.namespace.uri, name.local, constraints, &mut self.violations);
+        self.violated(tag, name)
+    }
+
+    #[inline]
+    pub(super) fn text(
+        &mut self,
+        schema: &Schema,
+        text: &str,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        if self.skipped > 0 {
+            return Ok(());
+        }
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        if frame.collects && !frame.nil {
+            let length = self.text.len().saturating_sub(frame.text as usize);
+            if length.saturating_add(text.len()) <= self.bounds.text_bytes_max {
+                self.text.push_str(text);
+                if schema.type_table(frame.type_id).is_some_and(|table| table.text.is_some()) {
+                    return Ok(());
+                }
+            } else {
+                return self.overlong(schema, spot);
+            }
+        }
+        self.stray_text(schema, text, spot)
+    }
+
+    #[cold]
+    fn overlong(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
+        let max = self.bounds.text_bytes_max;
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        if std::mem::replace(&mut frame.overlong, true) {
+            return Ok(());
+        }
+        let node = frame.element.map(|id| schema.components.elements[id].name);
+        let node =
+            node.map_or_else(String::new, |sym| schema.components.names.local(sym).to_owned());
+        self.complain_at(spot.position(), node, "limit", format!("a text of over {max} bytes"))
+    }
+
+    /// Text where none is collected.
+    #[inline]
+    fn stray_text(&mut self, schema: &Schema, text: &str, spot: &dyn Spot) -> Result<(), Stop> {
+        let Some(frame) = self.frames.last() else { return Ok(()) };
+        let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
+        let blank = || text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+        let (code, message) = match (frame.nil, table.kind) {
+            (true, _) => ("cvc-elt.3.2.1", "the element is nil and has text"),
+            (false, Kind::Mixed | Kind::Simple | Kind::SimpleContent) => return Ok(()),
+            (false, Kind::ElementOnly) if blank() => return Ok(()),
+            (false, Kind::ElementOnly) => {
+                ("cvc-complex-type.2.3", "there is text between elements")
+            }
+            (false, Kind::Empty) => ("cvc-complex-type.2.1", "the element has to be empty"),
+        };
+        let sym = frame.element.map(|id| schema.components.elements[id].name);
+        let node =
+            sym.map_or_else(String::new, |sym| schema.components.names.local(sym).to_owned());
+        self.complain_at(spot.position(), node, code, message.to_owned())
+    }
+
+    #[inline]
+    pub(super) fn end(
+        &mut self,
+        schema: &Schema,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return Ok(());
+        }
+        let Some(frame) = self.frames.pop() else { return Ok(()) };
+        let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
+        let judged = self.leave(schema, &frame, table, name, spot);
+        self.words.truncate(frame.words as usize);
+        self.text.truncate(frame.text as usize);
+        judged?;
+        match self.frames.is_empty() {
+            true => self.finish(),
+            false => Ok(()),
+        }
+    }
+
+    fn leave(
+        &mut self,
+        schema: &Schema,
+        frame: &Frame,
+        table: &TypeTable,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        let given = frame.element.and_then(|id| schema.values.get(id.index()));
+        let given = given.and_then(Option::as_ref);
+        let mut value = None;
+        if frame.nil {
+            if frame.children {
+                let message = "the element is nil and has elements".to_owned();
+                self.complain(spot, name, "cvc-elt.3.2.1", message)?;
+            }
+        } else if let Some(text) = &table.text {
+            value = self.simple_text(schema, frame, text, given, name, spot)?;
+        } else {
+            if matches!(table.kind, Kind::ElementOnly | Kind::Mixed) {
+                self.complete(schema, frame, name, spot)?;
+            }
+            if let Some(fixed) = given.filter(|given| given.fixed) {
+                self.fixed_mixed(frame, fixed, name, spot)?;
+            }
+        }
+        if self.tables.idle() {
+            return Ok(());
+        }
+        let content = match (table.text.is_some(), value) {
+            (true, Some(value)) => Content::Value(value),
+            (true, None) => Content::Absent,
+            (false, _) => Content::Complex,
+        };
+        let nillable = frame.element.is_some_and(|id| schema.components.elements[id].nillable);
+        self.tables.end(&content, nillable, &mut self.violations);
+        self.violated(spot, name)
+    }
+
+    /// cvc-complex-type.2.4.b: nothing that has to come is missing.
+    #[inline]
+    fn complete(
+        &mut self,
+        schema: &Schema,
+        frame: &Frame,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        let Some(automaton) = schema.automata.get(frame.type_id.index()) else { return Ok(()) };
+        let words = self.words.get(frame.words as usize..).unwrap_or_default();
+        if frame.lost || automaton.accepts(frame.state, words) {
+            return Ok(());
+        }
+        let expected = automaton.expected(frame.state, words);
+        let others = automaton.expects_others(frame.state);
+        self.about.expected = named(schema, &expected);
+        self.about.others = others;
+        let expected = expectation(schema, &expected, others).unwrap_or_default();
+        let message = format!("the content is not complete; expected: {expected}");
+        self.complain(spot, name, "cvc-complex-type.2.4.b", message)
+    }
+
+    /// cvc-elt.5.2.2.1 and 2: mixed content with a fixed value.
+    fn fixed_mixed(
+        &mut self,
+        frame: &Frame,
+        fixed: &Given,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        if frame.children {
+            let message = "an element with a fixed value has no elements".to_owned();
+            return self.complain(spot, name, "cvc-elt.5.2.2.1", message);
+        }
+        let found = self.text.get(frame.text as usize..).unwrap_or_default();
+        if found.is_empty() || *found == *fixed.text {
+            return Ok(());
+        }
+        let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
+        self.complain(spot, name, "cvc-elt.5.2.2.2.1", message)
+    }
+
+    /// The text of an element of simple type or content, its default in the place of none. Gives the value where an
+    /// identity constraint asks for it.
+    fn simple_text(
+        &mut self,
+        schema: &Schema,
+        frame: &Frame,
+        text: &Text,
+        given: Option<&Given>,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<Option<Value>, Stop> {
+        if frame.children || frame.overlong {
+            return Ok(None);
+        }
+        let wanted = !self.tables.idle() && self.tables.wants_content();
+        let found = self.text.get(frame.text as usize..).unwrap_or_default();
+        let prefixes = frame.prefixes.as_deref().unwrap_or_default();
+        let names = Names { prefixes, schema, entities: &self.entities, spot };
+        if given.is_none() && !wanted && !text.identifiers {
+            return match text.simple.check(found, &names) {
+                Ok(()) => Ok(None),
+                Err(violation) => {
+                    self.about = valued(schema, frame, found);
+                    self.complain(spot, name, violation.code, violation.message)?;
+                    Ok(None)
+                }
+            };
+        }
+        let defaulted = given.filter(|_| found.is_empty());
+        let lexical = defaulted.map_or(found, |given| &*given.text);
+        let value = match text.simple.validate(lexical, &names) {
+            Ok(value) => value,
+            Err(violation) => {
+                self.about = valued(schema, frame, lexical);
+                self.complain(spot, name, violation.code, violation.message)?;
+                return Ok(None);
+            }
+        };
+        let wrong = given.filter(|given| {
+            // With an `xsi:type` the fixed value is one of that type.
+            let declared = given.value.as_ref() == Some(&value);
+            let same =
+                || text.simple.validate(&given.text, &names).is_ok_and(|fixed| fixed == value);
+            given.fixed && !declared && !same()
+        });
+        if let Some(fixed) = wrong.filter(|_| defaulted.is_none()) {
+            let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
+            self.complain(spot, name, "cvc-elt.5.2.2.2.2", message)?;
+            return Ok(Some(value));
+        }
+        if text.identifiers {
+            let mut met = Vec::new();
+            text.simple
+                .identifiers(lexical, &names, &mut |kind, id| met.push((kind, id.to_owned())));
+            for (kind, id) in met {
+                self.identifier(spot, name, kind, &id)?;
+            }
+        }
+        Ok(Some(value))
+    }
+}
+
+/// A text and the type it does not fit.
+#[cold]
+fn valued(schema: &Schema, frame: &Frame, text: &str) -> About {
+    let all = &schema.components;
+    let kind = &all.types[frame.type_id];
+    let type_name = match kind.name {
+        Some(name) if all.names.namespace_of(name) == NsId::XSD => {
+            TypeName::BuiltIn(all.names.local(name).to_owned())
+        }
+        Some(name) => TypeName::Global(all.names.text(name)),
+        None => TypeName::Local,
+    };
+    About { value: Some(text.to_owned()), type_name: Some(type_name), ..About::default() }
+}

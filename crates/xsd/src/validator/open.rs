@@ -1,0 +1,189 @@
+//! Which declaration and type an element is judged by.
+
+use super::run::Run;
+use super::scope::Tag;
+use super::{Root, Stop};
+use crate::arena::Id;
+use crate::automaton::Matched;
+use crate::model::{ANY_TYPE, Element, Process, Type};
+use crate::names::Sym;
+use crate::schema::{Kind, Schema};
+
+/// What an element is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Judge {
+    /// Not at all, and nothing inside it.
+    Nobody,
+    Declaration(Id<Element>),
+    /// No declaration, but a type that the caller named.
+    Type(Id<Type>),
+    /// No declaration: an `xsi:type`, or else the ur-type. Whether it had to have a declaration.
+    Undeclared {
+        strict: bool,
+    },
+}
+
+impl Run {
+    /// The judge of an element that starts.
+    #[inline]
+    pub(super) fn judge<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<Judge, Stop> {
+        let (namespace, sym) = self.sym(schema, tag.name());
+        let Some(parent) = self.frames.last_mut() else { return self.root(schema, tag, sym) };
+        parent.children = true;
+        let automaton = schema.automata.get(parent.type_id.index());
+        if !parent.lost && !parent.nil {
+            let words = self.words.get_mut(parent.words as usize..).unwrap_or_default();
+            let wildcards = &schema.components.wildcards;
+            let step = automaton.and_then(|automaton| {
+                automaton.step(parent.state, words, sym, namespace, wildcards)
+            });
+            if let Some((next, matched)) = step {
+                parent.state = next;
+                return Ok(match matched {
+                    Matched::Element(element) => Judge::Declaration(element),
+                    Matched::Wildcard(wildcard) => {
+                        by_wildcard(schema, schema.components.wildcards[wildcard].process, sym)
+                    }
+                });
+            }
+            self.out_of_place(schema, tag)?;
+        }
+        Ok(by_wildcard(schema, Process::Lax, sym))
+    }
+
+    fn root<T: Tag>(&mut self, schema: &Schema, tag: &T, sym: Sym) -> Result<Judge, Stop> {
+        let declared = schema.global(sym);
+        Ok(match (&self.root, declared) {
+            (Root::Declared | Root::Lax, Some(element)) => Judge::Declaration(element),
+            (Root::Lax, None) => Judge::Undeclared { strict: false },
+            (Root::Declared, None) => Judge::Undeclared { strict: true },
+            (Root::Element { uri, local }, Some(element))
+                if tag.name().namespace.uri == uri && tag.name().local == local =>
+            {
+                Judge::Declaration(element)
+            }
+            (Root::Element { uri, local }, _) => {
+                let message = format!("{{{uri}}}{local} has to stand here");
+                self.complain(tag, tag.name(), "cvc-elt.1", message)?;
+                by_wildcard(schema, Process::Lax, sym)
+            }
+            (Root::Type { uri, local }, _) => match schema.type_of_name(uri, local) {
+                Some(found) => Judge::Type(found),
+                None => {
+                    let message = format!("there is no type {{{uri}}}{local}");
+                    self.complain(tag, tag.name(), "cvc-type.1", message)?;
+                    Judge::Nobody
+                }
+            },
+        })
+    }
+
+    /// cvc-complex-type.2.4: a child that cannot come here.
+    #[cold]
+    fn out_of_place<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), Stop> {
+        let Some(parent) = self.frames.last_mut() else { return Ok(()) };
+        parent.lost = true;
+        let words = self.words.get(parent.words as usize..).unwrap_or_default();
+        let Some(table) = schema.type_table(parent.type_id) else { return Ok(()) };
+        let (code, message) = match table.kind {
+            Kind::Simple => {
+                ("cvc-type.3.1.2", "its parent has a simple type: no elements".to_owned())
+            }
+            Kind::SimpleContent => {
+                ("cvc-complex-type.2.2", "its parent has simple content: no elements".to_owned())
+            }
+            Kind::Empty => ("cvc-complex-type.2.1", "its parent has to be empty".to_owned()),
+            Kind::ElementOnly | Kind::Mixed => {
+                let automaton = schema.automata.get(parent.type_id.index());
+                let expected = automaton.map(|a| a.expected(parent.state, words));
+                let others = automaton.is_some_and(|a| a.expects_others(parent.state));
+                let mut list = expected.unwrap_or_default();
+                list.dedup();
+                self.about.expected = named(schema, &list);
+                self.about.others = others;
+                match expectation(schema, &list, others) {
+                    Some(expected) => {
+                        ("cvc-complex-type.2.4.a", format!("not here; expected: {expected}"))
+                    }
+                    None => ("cvc-complex-type.2.4.d", "no element can come here".to_owned()),
+                }
+            }
+        };
+        self.complain(tag, tag.name(), code, message)
+    }
+
+    /// The type that `xsi:type` names, if it may stand for the declared one (cvc-elt.4).
+    pub(super) fn replaced<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        value: &str,
+        declared: Option<(Id<Type>, Option<Id<Element>>)>,
+    ) -> Result<Option<Id<Type>>, Stop> {
+        let value = crate::syntax::collapse(value);
+        let (prefix, local) = value.split_once(':').unwrap_or(("", value));
+        let found = match (crate::syntax::is_qname(value), tag.resolve(prefix)) {
+            (true, Some(uri)) => schema.type_of_name(uri, local),
+            _ => {
+                let message = format!("{value:?} names no type");
+                self.complain(tag, tag.name(), "cvc-elt.4.1", message)?;
+                return Ok(None);
+            }
+        };
+        let Some(found) = found else {
+            let message = format!("there is no type {value}");
+            self.complain(tag, tag.name(), "cvc-elt.4.2", message)?;
+            return Ok(None);
+        };
+        let Some((declared, element)) = declared else { return Ok(Some(found)) };
+        let all = &schema.components;
+        let block = element.map_or(crate::model::Ways::NONE, |id| all.elements[id].block);
+        if all.can_replace(found, declared, block) {
+            return Ok(Some(found));
+        }
+        let message = format!("{value} cannot stand for {}", all.type_text(declared));
+        self.complain(tag, tag.name(), "cvc-elt.4.3", message)?;
+        Ok(None)
+    }
+
+    /// An element that has to be declared and is not.
+    pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), Stop> {
+        let code = match self.frames.is_empty() {
+            true => "cvc-elt.1",
+            false => "cvc-complex-type.2.4.c",
+        };
+        let message = "no global element of this name is declared".to_owned();
+        self.complain(tag, tag.name(), code, message)
+    }
+}
+
+fn by_wildcard(schema: &Schema, process: Process, sym: Sym) -> Judge {
+    match (process, schema.global(sym)) {
+        (Process::Skip, _) => Judge::Nobody,
+        (Process::Lax | Process::Strict, Some(element)) => Judge::Declaration(element),
+        (Process::Lax, None) => Judge::Undeclared { strict: false },
+        (Process::Strict, None) => Judge::Undeclared { strict: true },
+    }
+}
+
+/// The names of what could come.
+pub(super) fn named(schema: &Schema, expected: &[Sym]) -> Vec<String> {
+    expected.iter().map(|&sym| schema.components.names.text(sym)).collect()
+}
+
+/// What a message says could come, in words.
+pub(super) fn expectation(schema: &Schema, expected: &[Sym], others: bool) -> Option<String> {
+    const NAMED_MAX: usize = 10;
+    let mut words: Vec<String> =
+        expected.iter().take(NAMED_MAX).map(|&sym| schema.components.names.text(sym)).collect();
+    if expected.len() > NAMED_MAX {
+        words.push(format!("{} more", expected.len() - NAMED_MAX));
+    }
+    if others {
+        words.push("elements of other schemas".to_owned());
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The ur-type, for what nobody declares.
+pub(super) const UNDECLARED: Id<Type> = ANY_TYPE;

@@ -1,0 +1,253 @@
+//! The state of one run, and what is common to all rules.
+
+use std::collections::{HashMap, HashSet};
+
+use xml::QName;
+
+use super::{About, Bounds, Invalid, Root, Spot, Stop};
+use crate::arena::Id;
+use crate::datatype::{Identifier, Violation};
+use crate::identity::{IdentityLimits, Tables};
+use crate::model::{Element, Type};
+use crate::names::{NsId, Sym};
+use crate::schema::Schema;
+
+/// A prefix and the namespace it means.
+pub(super) type Binding = (Box<str>, Box<str>);
+
+/// An element that is open.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) type_id: Id<Type>,
+    pub(super) element: Option<Id<Element>>,
+    pub(super) state: u32,
+    /// Where its words begin.
+    pub(super) words: u32,
+    /// Where its text begins.
+    pub(super) text: u32,
+    pub(super) nil: bool,
+    /// A child was out of place: what follows cannot be judged.
+    pub(super) lost: bool,
+    pub(super) children: bool,
+    /// Its type is known: it is not merely looked through for declared elements.
+    pub(super) collects: bool,
+    /// A text that is too long has been complained about.
+    pub(super) overlong: bool,
+    /// For values with prefixes.
+    pub(super) prefixes: Option<Box<[Binding]>>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) root: Root,
+    pub(super) bounds: Bounds,
+    pub(super) frames: Vec<Frame>,
+    /// Elements open inside one that is not looked at.
+    pub(super) skipped: u32,
+    pub(super) words: Vec<u64>,
+    pub(super) text: String,
+    /// The document's namespaces, by the parser's number.
+    pub(super) spaces: Vec<NsId>,
+    pub(super) seen: Vec<u64>,
+    pub(super) invalid: Vec<Invalid>,
+    pub(super) entities: HashSet<Box<str>>,
+    pub(super) tables: Tables,
+    pub(super) violations: Vec<Violation>,
+    /// What the next complaint is about, as far as it is known already.
+    pub(super) about: About,
+    /// IDs with the number of the element that has them.
+    ids: HashMap<Box<str>, u64>,
+    references: Vec<(Box<str>, xml::Position)>,
+    pub(super) elements: u64,
+    over: bool,
+}
+
+/// A namespace that has not been looked up.
+pub(super) const UNSEEN: NsId = NsId(u32::MAX - 1);
+
+impl Run {
+    pub(super) fn new(root: Root, bounds: Bounds) -> Run {
+        let tables =
+            Tables::new(IdentityLimits { identity_entries_max: bounds.identity_entries_max });
+        Run {
+            root,
+            bounds,
+            frames: Vec::new(),
+            skipped: 0,
+            words: Vec::new(),
+            text: String::new(),
+            spaces: Vec::new(),
+            seen: Vec::new(),
+            invalid: Vec::new(),
+            entities: HashSet::new(),
+            tables,
+            violations: Vec::new(),
+            about: About::default(),
+            ids: HashMap::new(),
+            references: Vec::new(),
+            elements: 0,
+            over: false,
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.frames.clear();
+        self.skipped = 0;
+        self.words.clear();
+        self.text.clear();
+        self.spaces.clear();
+        self.invalid.clear();
+        self.entities.clear();
+        self.violations.clear();
+        self.ids.clear();
+        self.references.clear();
+        self.elements = 0;
+        self.over = false;
+        if !self.tables.idle() {
+            self.tables = Tables::new(IdentityLimits {
+                identity_entries_max: self.bounds.identity_entries_max,
+            });
+        }
+    }
+
+    /// The schema's number of a namespace of the document.
+    #[inline]
+    pub(super) fn space(&mut self, schema: &Schema, name: QName<'_>) -> NsId {
+        let at = name.namespace.id as usize;
+        match self.spaces.get(at) {
+            Some(&known) if known != UNSEEN => known,
+            Some(_) | None => self.new_space(schema, at, name.namespace.uri),
+        }
+    }
+
+    #[cold]
+    fn new_space(&mut self, schema: &Schema, at: usize, uri: &str) -> NsId {
+        let found = schema.components.names.find_namespace(uri);
+        // A document with more namespaces than this looks each of them up.
+        if at < SPACES_MAX {
+            if self.spaces.len() <= at {
+                self.spaces.resize(at + 1, UNSEEN);
+            }
+            if let Some(place) = self.spaces.get_mut(at) {
+                *place = found;
+            }
+        }
+        found
+    }
+
+    #[inline]
+    pub(super) fn sym(&mut self, schema: &Schema, name: QName<'_>) -> (NsId, Sym) {
+        let namespace = self.space(schema, name);
+        (namespace, schema.components.names.find(namespace, name.local))
+    }
+
+    /// Keeps a complaint; an error where they are enough.
+    #[cold]
+    pub(super) fn complain(
+        &mut self,
+        spot: &dyn Spot,
+        name: QName<'_>,
+        code: &'static str,
+        message: String,
+    ) -> Result<(), Stop> {
+        self.about.name = expanded(name);
+        self.complain_at(spot.position(), written(name), code, message)
+    }
+
+    #[cold]
+    pub(super) fn complain_at(
+        &mut self,
+        at: xml::Position,
+        node: String,
+        code: &'static str,
+        message: String,
+    ) -> Result<(), Stop> {
+        let about = std::mem::take(&mut self.about);
+        if self.invalid.len() < self.bounds.invalid_max.max(1) {
+            self.invalid.push(Invalid { code, node, at, message, about });
+        }
+        match self.invalid.len() < self.bounds.invalid_max {
+            true => Ok(()),
+            false => Err(Stop::Enough),
+        }
+    }
+
+    /// Hands on what identity constraints have complained about.
+    #[inline]
+    pub(super) fn violated(&mut self, spot: &dyn Spot, name: QName<'_>) -> Result<(), Stop> {
+        if self.violations.is_empty() {
+            return Ok(());
+        }
+        for violation in std::mem::take(&mut self.violations) {
+            self.complain(spot, name, violation.code, violation.message)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an ID or IDREF of the element that is innermost (cvc-id).
+    pub(super) fn identifier(
+        &mut self,
+        spot: &dyn Spot,
+        name: QName<'_>,
+        kind: Identifier,
+        text: &str,
+    ) -> Result<(), Stop> {
+        if self.ids.len() + self.references.len() >= self.bounds.identifiers_max {
+            if std::mem::replace(&mut self.over, true) {
+                return Ok(());
+            }
+            let message = format!("over {} IDs and IDREFs", self.bounds.identifiers_max);
+            return self.complain(spot, name, "limit", message);
+        }
+        match kind {
+            Identifier::Id => {
+                let owner = self.elements;
+                if let Some(&other) = self.ids.get(text) {
+                    if other == owner {
+                        return Ok(());
+                    }
+                    let message = format!("another element has the ID {text:?}");
+                    return self.complain(spot, name, "cvc-id.2", message);
+                }
+                self.ids.insert(text.into(), owner);
+            }
+            Identifier::IdRef => {
+                if !self.ids.contains_key(text) {
+                    self.references.push((text.into(), spot.position()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every IDREF has found its ID by the end.
+    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+        for (text, at) in std::mem::take(&mut self.references) {
+            if !self.ids.contains_key(&text) {
+                let message = format!("no element has the ID {text:?}");
+                self.complain_at(at, String::from(text), "cvc-id.1", message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// More namespaces than documents have.
+const SPACES_MAX: usize = 4096;
+
+/// A name with its namespace.
+pub(super) fn expanded(name: QName<'_>) -> String {
+    match name.namespace.uri {
+        "" => name.local.to_owned(),
+        uri => format!("{{{uri}}}{}", name.local),
+    }
+}
+
+/// A name as it is written.
+pub(super) fn written(name: QName<'_>) -> String {
+    match name.prefix {
+        "" => name.local.to_owned(),
+        prefix => format!("{prefix}:{}", name.local),
+    }
+}

@@ -1,0 +1,245 @@
+//! Start tags of a parser and elements of a tree as one thing, and the namespaces that values see.
+
+use std::collections::HashSet;
+
+use xml::{Document, Here, Kind, NodeId, Position, QName, Start};
+
+use super::run::Run;
+use super::{Spot, Stop};
+use crate::datatype;
+use crate::names::XSI_NAMESPACE;
+use crate::schema::Schema;
+
+/// A start tag, wherever it comes from.
+pub(super) trait Tag: Spot {
+    fn name(&self) -> QName<'_>;
+    fn has_attributes(&self) -> bool;
+    /// Every attribute, in order, until one asks to stop.
+    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop>;
+    fn resolve(&self, prefix: &str) -> Option<&str>;
+    /// All prefixes in scope, for text that is complete only when the element ends.
+    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
+}
+
+/// A start tag of a parser.
+pub(super) struct Event<'a> {
+    pub(super) start: &'a Start<'a>,
+    pub(super) here: Here<'a>,
+}
+
+/// An element of a tree.
+pub(crate) struct Node<'a> {
+    pub(super) document: &'a Document,
+    pub(super) node: NodeId,
+}
+
+impl Spot for Event<'_> {
+    fn position(&self) -> Position {
+        self.here.position()
+    }
+}
+
+impl Tag for Event<'_> {
+    #[inline]
+    fn name(&self) -> QName<'_> {
+        self.start.name
+    }
+
+    #[inline]
+    fn has_attributes(&self) -> bool {
+        !self.start.attributes.is_empty()
+    }
+
+    #[inline]
+    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+        self.start.attributes.iter().try_for_each(|given| visit(given.name, given.value))
+    }
+
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        match self.start.scope.lookup(prefix) {
+            Some(namespace) => Some(namespace.uri),
+            None => prefix.is_empty().then_some(""),
+        }
+    }
+
+    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)> {
+        let all = self.start.scope.all();
+        all.map(|(prefix, namespace)| (prefix.into(), namespace.uri.into())).collect()
+    }
+}
+
+impl Tag for Node<'_> {
+    fn name(&self) -> QName<'_> {
+        self.document.name(self.node)
+    }
+
+    fn has_attributes(&self) -> bool {
+        self.document.attributes(self.node).next().is_some()
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+        let document = self.document;
+        document
+            .attributes(self.node)
+            .try_for_each(|given| visit(document.name(given), document.value(given)))
+    }
+
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        match self.document.lookup_prefix(self.node, prefix) {
+            Some(uri) => Some(uri),
+            None => prefix.is_empty().then_some(""),
+        }
+    }
+
+    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)> {
+        let all = self.document.namespaces(self.node);
+        all.into_iter().map(|(prefix, uri)| (prefix.into(), uri.into())).collect()
+    }
+}
+
+/// Tells a run all of an element.
+pub(super) fn walk(
+    schema: &Schema,
+    run: &mut Run,
+    document: &Document,
+    element: NodeId,
+) -> Result<(), Stop> {
+    run.start(schema, &Node { document, node: element })?;
+    let mut at = document.first_child(element);
+    let mut parent = element;
+    // Up and down by the links of the tree: depth costs no stack.
+    loop {
+        match at {
+            Some(node) => match document.kind(node) {
+                Kind::Element => {
+                    run.start(schema, &Node { document, node })?;
+                    parent = node;
+                    at = document.first_child(node);
+                    continue;
+                }
+                Kind::Text => {
+                    run.text(schema, document.value(node), &Node { document, node })?;
+                    at = document.next_sibling(node);
+                }
+                Kind::Comment | Kind::Instruction | Kind::Document | Kind::Attribute => {
+                    at = document.next_sibling(node);
+                }
+            },
+            None => {
+                let spot = Node { document, node: parent };
+                run.end(schema, document.name(parent), &spot)?;
+                if parent == element {
+                    return Ok(());
+                }
+                at = document.next_sibling(parent);
+                let Some(outer) = document.parent(parent) else { return Ok(()) };
+                parent = outer;
+            }
+        }
+    }
+}
+
+/// What values of a document see: namespaces in scope, and what the schema and the document declare.
+pub(super) struct Names<'a, R> {
+    pub(super) prefixes: R,
+    pub(super) schema: &'a Schema,
+    pub(super) entities: &'a HashSet<Box<str>>,
+    pub(super) spot: &'a dyn Spot,
+}
+
+/// Where prefixes are looked up.
+pub(super) trait Prefixes {
+    fn resolve(&self, prefix: &str) -> Option<&str>;
+}
+
+impl<T: Tag> Prefixes for &T {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        Tag::resolve(*self, prefix)
+    }
+}
+
+impl Prefixes for &[(Box<str>, Box<str>)] {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        let found = self.iter().rev().find(|(known, _)| **known == *prefix);
+        match found {
+            Some((_, uri)) => Some(uri),
+            None => prefix.is_empty().then_some(""),
+        }
+    }
+}
+
+impl<R: Prefixes> datatype::Names for Names<'_, R> {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        self.prefixes.resolve(prefix)
+    }
+
+    fn notation(&self, uri: &str, local: &str) -> bool {
+        let names = &self.schema.components.names;
+        let sym = names.find(names.find_namespace(uri), local);
+        self.schema.components.globals.notations.contains_key(&sym)
+    }
+
+    fn entity(&self, name: &str) -> bool {
+        self.entities.contains(name) || self.spot.entity(name)
+    }
+}
+
+/// Where the schema of a document may be found: the values of `xsi:schemaLocation` and
+/// `xsi:noNamespaceSchemaLocation`, as namespace and location.
+#[derive(Debug, Default)]
+pub struct Hints {
+    pub found: Vec<(String, String)>,
+    /// Where the first hint stands that comes after an element of its namespace, which is an error (Part 1, 4.3.2). One
+    /// that repeats an earlier hint does no harm.
+    pub late: Option<Position>,
+    met: HashSet<String>,
+}
+
+/// Namespaces that are remembered; documents have a handful.
+const MET_MAX: usize = 1024;
+
+impl Hints {
+    fn hint(&mut self, namespace: &str, location: &str, here: Here<'_>) {
+        let hint = (namespace.to_owned(), location.to_owned());
+        if self.found.contains(&hint) || self.found.len() >= MET_MAX {
+            return;
+        }
+        if self.late.is_none() && self.met.contains(namespace) {
+            self.late = Some(here.position());
+        }
+        self.found.push(hint);
+    }
+}
+
+impl xml::Sink for Hints {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        for given in start.attributes.iter().filter(|a| a.name.namespace.uri == XSI_NAMESPACE) {
+            match given.name.local {
+                "schemaLocation" => {
+                    let words: Vec<&str> = given.value.split_ascii_whitespace().collect();
+                    for pair in words.chunks_exact(2) {
+                        if let [namespace, location] = pair {
+                            self.hint(namespace, location, here);
+                        }
+                    }
+                }
+                "noNamespaceSchemaLocation" => self.hint("", given.value.trim(), here),
+                _ => {}
+            }
+        }
+        if !self.met.contains(start.name.namespace.uri) && self.met.len() < MET_MAX {
+            self.met.insert(start.name.namespace.uri.to_owned());
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, _text: &str, _cdata: bool, _here: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _name: QName<'_>, _here: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Wildcards: which namespaces they take, and the algebra of such sets (Part 1, 3.10.6).
+//!
+//! Owns subset, union and intersection. It never decides what is done with what a wildcard takes.
+
+use crate::model::Place;
+use crate::names::NsId;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wildcard {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) process: Process,
+    pub(crate) place: Place,
+}
+
+/// Which namespaces a wildcard takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    Any,
+    /// Any but this one, and not the absent one either.
+    Not(NsId),
+    /// Sorted.
+    Of(Vec<NsId>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Process {
+    Skip,
+    Lax,
+    Strict,
+}
+
+impl Namespaces {
+    pub(crate) fn allows(&self, namespace: NsId) -> bool {
+        match self {
+            Namespaces::Any => true,
+            Namespaces::Not(not) => namespace != *not && namespace != NsId::ABSENT,
+            Namespaces::Of(list) => list.contains(&namespace),
+        }
+    }
+
+    /// Every namespace of this is one of the other (cos-ns-subset).
+    pub(crate) fn is_subset(&self, other: &Namespaces) -> bool {
+        match (self, other) {
+            (_, Namespaces::Any) => true,
+            (Namespaces::Not(a), Namespaces::Not(b)) => a == b,
+            (Namespaces::Of(list), _) => list.iter().all(|&namespace| other.allows(namespace)),
+            (Namespaces::Any | Namespaces::Not(_), Namespaces::Not(_) | Namespaces::Of(_)) => false,
+        }
+    }
+
+    /// Whether some namespace is in both.
+    pub(crate) fn overlaps(&self, other: &Namespaces) -> bool {
+        match (self, other) {
+            (Namespaces::Of(list), other) | (other, Namespaces::Of(list)) => {
+                list.iter().any(|&namespace| other.allows(namespace))
+            }
+            // There are more namespaces than any schema can name.
+            (Namespaces::Any | Namespaces::Not(_), Namespaces::Any | Namespaces::Not(_)) => true,
+        }
+    }
+
+    /// The namespaces of both (cos-aw-intersect); nothing where that cannot be expressed.
+    pub(crate) fn intersection(&self, other: &Namespaces) -> Option<Namespaces> {
+        Some(match (self, other) {
+            (Namespaces::Any, rest) | (rest, Namespaces::Any) => rest.clone(),
+            (Namespaces::Of(list), rest) | (rest, Namespaces::Of(list)) => {
+                Namespaces::Of(list.iter().copied().filter(|&ns| rest.allows(ns)).collect())
+            }
+            (Namespaces::Not(a), Namespaces::Not(b)) => match (*a, *b) {
+                (a, b) if a == b || b == NsId::ABSENT => Namespaces::Not(a),
+                (NsId::ABSENT, b) => Namespaces::Not(b),
+                _ => return None,
+            },
+        })
+    }
+
+    /// The namespaces of either (cos-aw-union); nothing where that cannot be expressed.
+    pub(crate) fn union(&self, other: &Namespaces) -> Option<Namespaces> {
+        Some(match (self, other) {
+            (Namespaces::Any, _) | (_, Namespaces::Any) => Namespaces::Any,
+            (Namespaces::Of(a), Namespaces::Of(b)) => {
+                let mut both: Vec<NsId> = a.iter().chain(b).copied().collect();
+                both.sort_unstable();
+                both.dedup();
+                Namespaces::Of(both)
+            }
+            (Namespaces::Not(a), Namespaces::Not(b)) if a == b => Namespaces::Not(*a),
+            (Namespaces::Not(_), Namespaces::Not(_)) => Namespaces::Not(NsId::ABSENT),
+            (Namespaces::Not(not), Namespaces::Of(list))
+            | (Namespaces::Of(list), Namespaces::Not(not)) => {
+                let absent = list.contains(&NsId::ABSENT);
+                match (*not, list.contains(not)) {
+                    (NsId::ABSENT, true) => Namespaces::Any,
+                    (NsId::ABSENT, false) => Namespaces::Not(NsId::ABSENT),
+                    (_, true) if absent => Namespaces::Any,
+                    (_, true) => Namespaces::Not(NsId::ABSENT),
+                    (_, false) if absent => return None,
+                    (not, false) => Namespaces::Not(not),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,173 @@
+//! Documents against schemas, as data: the schema's body, the document, and what is wrong with it, with its place.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where something does not work")]
+
+use std::sync::Arc;
+
+use xsd::{Bounds, Limits, Nothing, Root, Schema, SchemaSet, Validator};
+
+fn schema(body: &str) -> Arc<Schema> {
+    let text = format!("<s:schema xmlns:s='http://www.w3.org/2001/XMLSchema'>{body}</s:schema>");
+    let mut set = SchemaSet::new(&Nothing, Limits::default());
+    set.add_bytes(text.as_bytes(), "a.xsd");
+    Arc::new(set.compile().unwrap_or_else(|complaints| panic!("{complaints:?} in {body}")))
+}
+
+/// By bytes, in chunks of one byte, and over a tree: all three say the same.
+fn invalid(schema: &Arc<Schema>, document: &str, root: &Root) -> Vec<String> {
+    let options = xml::Options::default();
+    let mut validator = Validator::new(Arc::clone(schema), root.clone(), Bounds::default());
+    validator.validate(document.as_bytes(), &options).unwrap();
+    let whole = validator.invalid().to_vec();
+    validator.reset();
+    let mut parser = xml::Parser::new(options.clone());
+    for byte in document.as_bytes().chunks(1) {
+        parser.feed(byte, &mut validator).unwrap();
+    }
+    parser.finish(&mut validator).unwrap();
+    let tree = xml::Document::parse(document.as_bytes(), &options).unwrap();
+    let codes = |all: &[xsd::Invalid]| all.iter().map(|i| i.code).collect::<Vec<_>>();
+    assert_eq!(codes(&whole), codes(validator.invalid()), "{document} in chunks");
+    validator.validate_tree(&tree, tree.root_element().unwrap());
+    assert_eq!(codes(&whole), codes(validator.invalid()), "{document} as a tree");
+    whole.iter().map(|i| format!("{} {} {}", i.at, i.node, i.code)).collect()
+}
+
+const PEOPLE: &str = "<s:element name='r' type='r'/><s:complexType name='r'><s:sequence>\
+  <s:element name='a' type='s:int'/><s:element name='b' minOccurs='0' maxOccurs='2' nillable='true' type='s:date'/>\
+  <s:element ref='head' minOccurs='0'/></s:sequence><s:attribute name='id' type='s:ID'/><s:attribute name='to' type='s:IDREF'/>\
+  <s:attribute name='v' fixed='1.0' type='s:decimal'/></s:complexType>\
+  <s:element name='head' abstract='true'/><s:element name='tail' type='s:boolean' substitutionGroup='head'/>\
+  <s:complexType name='wider'><s:complexContent><s:extension base='r'><s:sequence><s:element name='z'/></s:sequence></s:extension></s:complexContent></s:complexType>\
+  <s:complexType name='other'/>";
+const COUNTED: &str = "<s:element name='r'><s:complexType><s:sequence minOccurs='50' maxOccurs='100'>\
+  <s:element name='a' minOccurs='2' maxOccurs='40'/><s:element name='b'/></s:sequence></s:complexType></s:element>";
+const ALL: &str = "<s:element name='r'><s:complexType><s:all><s:element name='a'/><s:element name='b' minOccurs='0'/><s:element name='c'/></s:all></s:complexType></s:element>";
+const WILD: &str = "<s:element name='r'><s:complexType><s:sequence><s:any processContents='lax' namespace='##other' minOccurs='0'/>\
+  <s:any processContents='strict' namespace='##local' minOccurs='0'/></s:sequence><s:anyAttribute processContents='lax'/></s:complexType></s:element>\
+  <s:element name='n' type='s:int'/><s:attribute name='w' type='s:int'/>";
+const TEXT: &str = "<s:element name='r'><s:complexType mixed='true'><s:sequence><s:element name='b' default='7' type='s:int' minOccurs='0'/></s:sequence></s:complexType></s:element>\
+  <s:element name='e'><s:complexType/></s:element><s:element name='f' type='s:int' fixed='1'/>";
+const KEYS: &str = "<s:element name='r'><s:complexType><s:sequence><s:element name='k' maxOccurs='9'><s:complexType><s:attribute name='n' type='s:int'/></s:complexType></s:element></s:sequence></s:complexType>\
+  <s:unique name='u'><s:selector xpath='k'/><s:field xpath='@n'/></s:unique></s:element>";
+
+/// Schema, document, what is wrong.
+const CASES: &[(&str, &str, &[&str])] = &[
+    (PEOPLE, "<r><a>1</a></r>", &[]),
+    (PEOPLE, "<r id='x' to='x' v='1'><a> 1\n</a><b>2026-11-21</b><tail>true</tail></r>", &[]),
+    (PEOPLE, "<s/>", &["1:1 s cvc-elt.1"]),
+    (PEOPLE, "<r/>", &["1:1 r cvc-complex-type.2.4.b"]),
+    (PEOPLE, "<r>\n<b>2026-11-21</b></r>", &["2:1 b cvc-complex-type.2.4.a"]),
+    (PEOPLE, "<r><a>1</a><b>2026-11-31</b></r>", &["1:25 b cvc-datatype-valid.1.2.1"]),
+    (PEOPLE, "<r><a>1</a><head/></r>", &["1:12 head cvc-elt.2"]),
+    (PEOPLE, "<r><a>1</a>x</r>", &["1:12 r cvc-complex-type.2.3"]),
+    (PEOPLE, "<r><a>1<a/></a></r>", &["1:8 a cvc-type.3.1.2"]),
+    (
+        PEOPLE,
+        "<r u='1'><a y='1'>1</a></r>",
+        &["1:1 r cvc-complex-type.3.2.1", "1:10 a cvc-type.3.1.1"],
+    ),
+    (PEOPLE, "<r v='2'><a>1</a></r>", &["1:1 v cvc-attribute.4"]),
+    (PEOPLE, "<r to='y'><a>1</a></r>", &["1:1 y cvc-id.1"]),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:type='wider'><a>1</a><z/></r>",
+        &[],
+    ),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:type='other'><a>1</a></r>",
+        &["1:1 r cvc-elt.4.3"],
+    ),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:type='none'><a>1</a></r>",
+        &["1:1 r cvc-elt.4.2"],
+    ),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance'><a>1</a><b i:nil='true'/></r>",
+        &[],
+    ),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance'><a i:nil='true'>1</a></r>",
+        &["1:56 a cvc-elt.3.1"],
+    ),
+    (
+        PEOPLE,
+        "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance'><a>1</a><b i:nil='true'> </b></r>",
+        &["1:80 b cvc-elt.3.2.1"],
+    ),
+    (ALL, "<r><c/><a/></r>", &[]),
+    (ALL, "<r><c/><b/></r>", &["1:12 r cvc-complex-type.2.4.b"]),
+    (ALL, "<r><c/><a/><c/></r>", &["1:12 c cvc-complex-type.2.4.a"]),
+    (WILD, "<r w='1' x='y'><o:o xmlns:o='o'><n>1</n></o:o><n>1</n></r>", &[]),
+    (WILD, "<r w='x'/>", &["1:1 w cvc-datatype-valid.1.2.1"]),
+    (WILD, "<r><o:o xmlns:o='o'><n>x</n></o:o></r>", &["1:25 n cvc-datatype-valid.1.2.1"]),
+    (WILD, "<r><m/></r>", &["1:4 m cvc-complex-type.2.4.c"]),
+    (TEXT, "<r>a<b/>c</r>", &[]),
+    (TEXT, "<e> </e>", &["1:4 e cvc-complex-type.2.1"]),
+    (TEXT, "<f/>", &[]),
+    (TEXT, "<f>01</f>", &[]),
+    (TEXT, "<f>2</f>", &["1:5 f cvc-elt.5.2.2.2.2"]),
+    (KEYS, "<r><k n='1'/><k n='2'/><k/></r>", &[]),
+    (KEYS, "<r><k n='1'/><k n='01'/></r>", &["1:14 k cvc-identity-constraint.4.1"]),
+];
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    for (body, document, expected) in CASES {
+        assert_eq!(invalid(&schema(body), document, &Root::Declared), *expected, "{document}");
+    }
+}
+
+#[test]
+fn large_occurrences_are_counted() {
+    let schema = schema(COUNTED);
+    for (sequences, each, valid) in [
+        (50, 2, true),
+        (100, 40, true),
+        (49, 2, false),
+        (101, 2, false),
+        (50, 1, false),
+        (50, 41, false),
+    ] {
+        let document = format!("<r>{}</r>", ("<a/>".repeat(each) + "<b/>").repeat(sequences));
+        let mut validator = Validator::new(Arc::clone(&schema), Root::Declared, Bounds::default());
+        validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
+        assert_eq!(
+            validator.is_valid(),
+            valid,
+            "{sequences} times {each}: {:?}",
+            validator.invalid()
+        );
+    }
+}
+
+#[test]
+fn the_root_may_be_given() {
+    let schema = schema(PEOPLE);
+    let element = |local: &str| Root::Element { uri: String::new(), local: local.to_owned() };
+    let of_type = |local: &str| Root::Type { uri: String::new(), local: local.to_owned() };
+    for (root, document, expected) in [
+        (element("tail"), "<tail>1</tail>", &[][..]),
+        (element("tail"), "<r><a>1</a></r>", &["1:1 r cvc-elt.1"][..]),
+        (of_type("r"), "<anything><a>1</a></anything>", &[]),
+        (of_type("none"), "<anything/>", &["1:1 anything cvc-type.1"]),
+        (Root::Lax, "<anything><r/></anything>", &["1:11 r cvc-complex-type.2.4.b"]),
+    ] {
+        assert_eq!(invalid(&schema, document, &root), expected, "{document}");
+    }
+}
+
+#[test]
+fn complaints_are_bounded() {
+    let schema = schema(PEOPLE);
+    let document = format!("<r>{}</r>", "<a>x</a>".repeat(1000));
+    for (invalid_max, found) in [(1, 1), (2, 2), (0, 1)] {
+        let bounds = Bounds { invalid_max, ..Bounds::default() };
+        let mut validator = Validator::new(Arc::clone(&schema), Root::Declared, bounds);
+        validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
+        assert_eq!(validator.invalid().len(), found);
+    }
+}

@@ -1,0 +1,30 @@
+//! Parse, transform and serialise: an element is renamed, all else copied.
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use xslt::{Nothing, Run, Stylesheet};
+
+mod sources;
+
+const STYLESHEET: &[u8] = include_bytes!("../../../bench/xml/transform.xsl");
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench(args = [0, 1, 2])]
+fn rename(bencher: Bencher<'_, '_>, which: usize) {
+    let stylesheet = Stylesheet::compile(STYLESHEET, "", &Nothing).unwrap();
+    let (_, source) = sources::all()[which].clone();
+    bencher.bench_local(|| {
+        let options = xml::Options::default();
+        let document = xml::Document::parse(black_box(source.as_bytes()), &options).unwrap();
+        stylesheet.transform(&Arc::new(document), &Run::default()).unwrap()
+    });
+}
+
+#[divan::bench]
+fn compile() -> Stylesheet {
+    Stylesheet::compile(black_box(STYLESHEET), "", &Nothing).unwrap()
+}

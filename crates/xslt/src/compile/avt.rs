@@ -1,0 +1,115 @@
+//! Attribute value templates (XSLT 1.0, 7.6.2), and bodies that come to nothing but text.
+
+use super::element::{Child, Element};
+use super::{Compiler, Locals};
+use crate::error::Error;
+use crate::program::{Avt, Part};
+
+impl<'m> Compiler<'m> {
+    /// Compiles a template.
+    pub(super) fn avt(&self, e: Element<'m>, locals: &Locals, text: &str) -> Result<Avt, Error> {
+        let mut parts = Vec::new();
+        let mut constant = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let Some((before, behind)) = rest.split_at_checked(at) else { break };
+            constant.push_str(before);
+            if let Some(after) = behind.strip_prefix("{{") {
+                constant.push('{');
+                rest = after;
+            } else if let Some(after) = behind.strip_prefix("}}") {
+                constant.push('}');
+                rest = after;
+            } else if let Some(after) = behind.strip_prefix('{') {
+                let Some(end) = expression_end(after) else {
+                    return Err(self.wrong(e, format!("`{text}`: a brace is not closed")));
+                };
+                let (inner, after) = after.split_at_checked(end).unwrap_or((after, ""));
+                if !constant.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut constant).into()));
+                }
+                parts.push(Part::Value(self.expr(e, locals, inner)?));
+                rest = after.strip_prefix('}').unwrap_or(after);
+            } else {
+                // A lone closing brace: an error that others recover from by taking it as it is.
+                if !e.forwards() {
+                    return Err(self.wrong(e, format!("`{text}`: a closing brace stands alone")));
+                }
+                constant.push('}');
+                rest = behind.strip_prefix('}').unwrap_or(behind);
+            }
+        }
+        constant.push_str(rest);
+        if parts.is_empty() {
+            return Ok(Avt::Constant(constant.into()));
+        }
+        if !constant.is_empty() {
+            parts.push(Part::Text(constant.into()));
+        }
+        Ok(Avt::Parts(parts.into()))
+    }
+
+    /// The template in an attribute; none where it is absent.
+    pub(super) fn avt_of(
+        &self,
+        e: Element<'m>,
+        locals: &Locals,
+        local: &str,
+    ) -> Result<Option<Avt>, Error> {
+        e.attribute(local).map(|text| self.avt(e, locals, text)).transpose()
+    }
+
+    /// The body as a template, if it is text and `xsl:value-of` alone.
+    pub(super) fn text_body(&self, e: Element<'m>, locals: &Locals) -> Result<Option<Avt>, Error> {
+        let mut parts = Vec::new();
+        for child in e.children() {
+            match child {
+                Child::Text(text) => push_text(&mut parts, text),
+                Child::Element(inner) => match inner.xsl() {
+                    Some("text") => {
+                        self.check_attributes(inner)?;
+                        for child in inner.children() {
+                            match child {
+                                Child::Text(text) => push_text(&mut parts, text),
+                                Child::Element(_) => return Ok(None),
+                            }
+                        }
+                    }
+                    Some("value-of") => {
+                        self.check_attributes(inner)?;
+                        let select = self.required(inner, "select")?;
+                        parts.push(Part::Value(self.expr(inner, locals, select)?));
+                    }
+                    _ => return Ok(None),
+                },
+            }
+        }
+        Ok(Some(match parts.as_mut_slice() {
+            [] => Avt::Constant("".into()),
+            [Part::Text(text)] => Avt::Constant(std::mem::take(text)),
+            _ => Avt::Parts(parts.into()),
+        }))
+    }
+}
+
+fn push_text(parts: &mut Vec<Part>, text: &str) {
+    match parts.last_mut() {
+        Some(Part::Text(before)) => *before = format!("{before}{text}").into(),
+        _ if text.is_empty() => {}
+        _ => parts.push(Part::Text(text.into())),
+    }
+}
+
+/// Where the expression ends: the next closing brace outside of literals.
+fn expression_end(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'}') => return Some(at),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,122 @@
+//! Bodies of templates and instructions: text, literal elements, and which instruction a child is.
+
+use super::element::{Child, Element};
+use super::{Compiler, FUNCTIONS, Locals};
+use crate::error::Error;
+use crate::program::{Dest, Op};
+
+/// Children that belong to their parent and are no instructions.
+const PARTS: &[&str] = &["sort", "with-param", "fallback"];
+
+impl<'m> Compiler<'m> {
+    /// Compiles the content of an element; variables end with it.
+    pub(super) fn body(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        let visible = locals.visible.len();
+        let takes_params = e.xsl() == Some("template") || e.name().namespace.uri == FUNCTIONS;
+        let mut params_over = !takes_params;
+        for child in e.children() {
+            match child {
+                Child::Text(text) => {
+                    params_over = true;
+                    self.emit(Op::Text(text.into()), e);
+                }
+                Child::Element(inner) => match inner.xsl() {
+                    Some("param") if params_over => {
+                        return Err(self.wrong(inner, "xsl:param comes before all else"));
+                    }
+                    Some("param") => self.param(inner, locals)?,
+                    Some(part) if PARTS.contains(&part) => {}
+                    Some(_) => {
+                        params_over = true;
+                        self.instruction(inner, locals)?;
+                    }
+                    None => {
+                        params_over = true;
+                        self.other(inner, locals)?;
+                    }
+                },
+            }
+        }
+        locals.visible.truncate(visible);
+        Ok(())
+    }
+
+    /// An element that is not of XSLT.
+    fn other(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        let name = e.name();
+        if name.namespace.uri == FUNCTIONS && name.local == "result" && locals.function {
+            self.value_into(e, locals, Dest::Result)?;
+            self.emit(Op::Return, e);
+            return Ok(());
+        }
+        match self.is_extension(e) {
+            true => self.unknown(e, locals),
+            false => self.literal(e, locals),
+        }
+    }
+
+    /// An instruction nobody has: its fallbacks, or an error when it is reached (XSLT 1.0, 15).
+    pub(super) fn unknown(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        let mut any = false;
+        for child in e.elements().filter(|child| child.xsl() == Some("fallback")) {
+            any = true;
+            self.body(child, locals)?;
+        }
+        if !any {
+            let what = format!("there is no instruction {}", e.shown());
+            self.emit(Op::Fail(what.into()), e);
+        }
+        Ok(())
+    }
+
+    pub(super) fn variable(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        // The name is not in scope in its own value.
+        let name = self.required_name(e)?;
+        let slot = locals.slots;
+        locals.slots += 1;
+        self.value_into(e, locals, Dest::Local(slot))?;
+        locals.visible.push((name, slot));
+        Ok(())
+    }
+
+    fn param(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        self.check_attributes(e)?;
+        let name = self.required_name(e)?;
+        let number = self.param_number(name.clone());
+        let slot = locals.slots;
+        locals.slots += 1;
+        let pc = self.emit(Op::Param { slot, name: number, otherwise: 0 }, e);
+        // The default may name the parameters before it, but not itself.
+        self.value_into(e, locals, Dest::Local(slot))?;
+        let otherwise = self.here();
+        self.patch(pc, Op::Param { slot, name: number, otherwise });
+        locals.visible.push((name, slot));
+        Ok(())
+    }
+
+    /// The value of a variable, parameter or result: `select`, or the content as a tree, or nothing.
+    pub(super) fn value_into(
+        &mut self,
+        e: Element<'m>,
+        locals: &mut Locals,
+        dest: Dest,
+    ) -> Result<(), Error> {
+        if let Some(select) = e.attribute("select") {
+            if !e.forwards() && !e.children().is_empty() {
+                let what = format!("{} has both select and content", e.shown());
+                return Err(self.wrong(e, what));
+            }
+            let expr = self.expr(e, locals, select)?;
+            self.emit(Op::Set(dest, expr), e);
+            return Ok(());
+        }
+        if e.children().is_empty() {
+            self.emit(Op::SetEmpty(dest), e);
+            return Ok(());
+        }
+        self.emit(Op::BeginTree, e);
+        self.body(e, locals)?;
+        self.emit(Op::EndTree(dest), e);
+        Ok(())
+    }
+}

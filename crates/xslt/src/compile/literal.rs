@@ -1,0 +1,143 @@
+//! Literal result elements: their names, namespaces and aliases (XSLT 1.0, 7.1.1), and extension elements.
+
+use super::element::Element;
+use super::load::Declaration;
+use super::{Compiler, Locals, XSLT};
+use crate::error::Error;
+use crate::program::{Literal, Named, Op};
+
+/// What a namespace of the stylesheet becomes in the result.
+#[derive(Debug, Clone)]
+pub(super) struct Alias {
+    pub(super) prefix: Box<str>,
+    pub(super) uri: Box<str>,
+    pub(super) precedence: u32,
+}
+
+impl<'m> Compiler<'m> {
+    /// `xsl:namespace-alias`.
+    pub(super) fn alias(&mut self, d: &Declaration, e: Element<'m>) -> Result<(), Error> {
+        let namespace = |local: &str| {
+            let text = self.required(e, local)?.trim();
+            let prefix = if text == "#default" { "" } else { text };
+            match (e.lookup(prefix), prefix) {
+                (Some(uri), _) => Ok((prefix, uri)),
+                (None, "") => Ok(("", "")),
+                (None, _) => Err(self.wrong(e, format!("the prefix `{prefix}` is not declared"))),
+            }
+        };
+        let (_, from) = namespace("stylesheet-prefix")?;
+        let (prefix, uri) = namespace("result-prefix")?;
+        let alias = Alias { prefix: prefix.into(), uri: uri.into(), precedence: d.precedence };
+        let weaker = |other: &Alias| other.precedence > d.precedence;
+        if !self.aliases.get(from).is_some_and(weaker) {
+            self.aliases.insert(from.into(), alias);
+        }
+        Ok(())
+    }
+
+    /// A literal result element with its attributes and content.
+    pub(super) fn literal(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
+        let name = self.aliased(e.name(), true);
+        let namespaces = self.result_namespaces(e);
+        let literal = Literal { name, namespaces: namespaces.into() };
+        self.emit(Op::Start(Box::new(literal)), e);
+        self.use_sets(e)?;
+        for (name, value) in e.attributes() {
+            if name.namespace.uri == XSLT {
+                let known = ["version", "use-attribute-sets", "exclude-result-prefixes"];
+                let known =
+                    known.contains(&name.local) || name.local == "extension-element-prefixes";
+                if !known && !e.forwards() {
+                    return Err(self.wrong(e, format!("there is no attribute xsl:{}", name.local)));
+                }
+                continue;
+            }
+            let value = self.avt(e, locals, value)?;
+            let name = self.aliased(name, false);
+            self.emit(Op::Attribute(Box::new((name, value))), e);
+        }
+        self.body(e, locals)?;
+        self.emit(Op::End, e);
+        Ok(())
+    }
+
+    fn aliased(&self, name: xml::QName<'_>, element: bool) -> Named {
+        let own = Named {
+            prefix: name.prefix.into(),
+            local: name.local.into(),
+            uri: name.namespace.uri.into(),
+        };
+        // The default namespace is none for attributes.
+        if !element && name.namespace.uri.is_empty() {
+            return own;
+        }
+        match self.aliases.get(name.namespace.uri) {
+            Some(alias) => Named { prefix: alias.prefix.clone(), uri: alias.uri.clone(), ..own },
+            None => own,
+        }
+    }
+
+    /// The namespace nodes a literal element has in the result: those in scope that are not excluded, without those its
+    /// literal parent has already.
+    fn result_namespaces(&self, e: Element<'m>) -> Vec<(Box<str>, Box<str>)> {
+        let own = self.all_namespaces(e);
+        let around = e.ancestry().skip(1).find(|outer| {
+            !matches!(outer.xsl(), Some("if" | "choose" | "when" | "otherwise" | "for-each"))
+        });
+        match around.filter(|outer| outer.xsl().is_none() && !self.is_extension(*outer)) {
+            Some(outer) => {
+                let outer = self.all_namespaces(outer);
+                own.into_iter().filter(|namespace| !outer.contains(namespace)).collect()
+            }
+            None => own,
+        }
+    }
+
+    fn all_namespaces(&self, e: Element<'m>) -> Vec<(Box<str>, Box<str>)> {
+        let excluded = excluded(e);
+        let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (prefix, uri) in e.namespaces() {
+            let (prefix, uri) = match self.aliases.get(uri) {
+                Some(alias) => (&*alias.prefix, &*alias.uri),
+                None if uri == XSLT || excluded.contains(&uri) || uri.is_empty() => continue,
+                None => (prefix, uri),
+            };
+            if !list.iter().any(|(p, _)| **p == *prefix) && !uri.is_empty() {
+                list.push((prefix.into(), uri.into()));
+            }
+        }
+        list
+    }
+
+    /// Whether an element's namespace is one of extension elements here (XSLT 1.0, 14.1).
+    pub(super) fn is_extension(&self, e: Element<'m>) -> bool {
+        let uri = e.name().namespace.uri;
+        !uri.is_empty() && prefixes(e, "extension-element-prefixes").contains(&uri)
+    }
+}
+
+/// Namespaces kept out of the result: excluded ones and those of extensions.
+fn excluded(e: Element<'_>) -> Vec<&str> {
+    let mut excluded = prefixes(e, "exclude-result-prefixes");
+    excluded.extend(prefixes(e, "extension-element-prefixes"));
+    excluded
+}
+
+/// The namespaces of the prefixes that an attribute lists, here and on the elements around.
+fn prefixes<'m>(e: Element<'m>, local: &str) -> Vec<&'m str> {
+    let mut uris = Vec::new();
+    for element in e.ancestry() {
+        let applies = element.xsl().is_none_or(|name| matches!(name, "stylesheet" | "transform"));
+        let listed = element.standard(local).filter(|_| applies).unwrap_or_default();
+        for prefix in listed.split_ascii_whitespace() {
+            let all = prefix == "#all";
+            let prefix = if prefix == "#default" { "" } else { prefix };
+            match all {
+                true => uris.extend(element.namespaces().into_iter().map(|(_, uri)| uri)),
+                false => uris.extend(element.lookup(prefix)),
+            }
+        }
+    }
+    uris
+}

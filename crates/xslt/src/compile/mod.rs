@@ -1,0 +1,171 @@
+//! A stylesheet's text into a program: names, expressions, templates and patterns are all settled here.
+
+mod avt;
+mod body;
+mod declaration;
+mod dispatch;
+mod element;
+mod globals;
+mod grammar;
+mod instruction;
+mod literal;
+mod load;
+mod names;
+mod scope;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xpath::Name;
+
+use crate::error::{At, Error, ErrorKind};
+use crate::out::Declared;
+use crate::program::{CallSite, Module, Op, Pc, Place, Program};
+use crate::resolver::Resolver;
+use element::Element;
+pub(crate) use element::is_blank;
+pub(crate) use grammar::is_instruction;
+use load::{Declaration, Loaded, Loader};
+pub(crate) use names::{is_ncname, split_qname};
+
+/// The namespace of XSLT.
+pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
+
+/// The namespace of EXSLT's functions.
+pub(crate) const FUNCTIONS: &str = "http://exslt.org/functions";
+
+/// Compiles a stylesheet and all its modules.
+pub(crate) fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Program, Error> {
+    let mut loader = Loader::new(resolver);
+    loader.load(bytes, uri)?;
+    let Loader { modules, declarations, .. } = loader;
+    let mut compiler = Compiler::new(&modules);
+    compiler.number_names(&declarations)?;
+    for declaration in &declarations {
+        compiler.declaration(declaration)?;
+    }
+    compiler.finish(&modules)
+}
+
+/// What is known while compiling.
+pub(super) struct Compiler<'m> {
+    modules: &'m [Loaded],
+    program: Program,
+    /// Numbers of names.
+    modes: HashMap<Name, u32>,
+    params: HashMap<Name, u32>,
+    sets: HashMap<Name, u32>,
+    globals: HashMap<Name, u32>,
+    functions: HashMap<Name, u32>,
+    /// Named templates: number and precedence.
+    templates: HashMap<Name, (u32, u32)>,
+    /// Declarations of each attribute set, in their order.
+    set_parts: Vec<Vec<Declaration>>,
+    /// Which declaration of a global counts.
+    chosen: HashMap<Name, Declaration>,
+    /// Rules with their modes, and those of all modes.
+    in_modes: Vec<(u32, u32)>,
+    everywhere: Vec<u32>,
+    aliases: HashMap<Box<str>, literal::Alias>,
+    output: Declared,
+    /// Filled while expressions compile, which borrow the compiler.
+    notes: RefCell<Notes>,
+}
+
+/// What expressions leave behind when they are compiled.
+#[derive(Default)]
+struct Notes {
+    calls: Vec<CallSite>,
+    scopes: Vec<Vec<(Box<str>, Box<str>)>>,
+    /// Globals that were named since the list was last taken.
+    needs: Vec<u32>,
+}
+
+/// Variables of the entry being compiled.
+#[derive(Default)]
+pub(super) struct Locals {
+    /// In scope, inner ones last.
+    visible: Vec<(Name, u32)>,
+    slots: u32,
+    /// The entry is a function's: `func:result` ends it.
+    function: bool,
+}
+
+impl<'m> Compiler<'m> {
+    fn new(modules: &'m [Loaded]) -> Compiler<'m> {
+        let mut compiler = Compiler {
+            modules,
+            program: Program::default(),
+            modes: HashMap::new(),
+            params: HashMap::new(),
+            sets: HashMap::new(),
+            globals: HashMap::new(),
+            functions: HashMap::new(),
+            templates: HashMap::new(),
+            set_parts: Vec::new(),
+            chosen: HashMap::new(),
+            in_modes: Vec::new(),
+            everywhere: Vec::new(),
+            aliases: HashMap::new(),
+            output: Declared::default(),
+            notes: RefCell::default(),
+        };
+        compiler.program.code.push(Op::NextNode);
+        compiler.program.places.push(Place::default());
+        compiler
+    }
+
+    fn finish(mut self, modules: &[Loaded]) -> Result<Program, Error> {
+        self.attribute_sets()?;
+        self.sort_rules();
+        let notes = self.notes.take();
+        self.program.calls = notes.calls;
+        self.program.scopes = notes.scopes;
+        self.program.output = Arc::new(self.output);
+        let module = |m: &Loaded| Module { uri: m.uri.clone(), document: m.document.clone() };
+        self.program.modules = modules.iter().map(module).collect();
+        Ok(self.program)
+    }
+
+    fn element(&self, declaration: &Declaration) -> Element<'m> {
+        self.node(declaration.module, declaration.node)
+    }
+
+    fn node(&self, module: u32, node: xml::NodeId) -> Element<'m> {
+        // Modules are never removed: their numbers are places in the list.
+        let found = self.modules.get(module as usize).or(self.modules.first());
+        Element::new(found.map(|m| &m.document), module, node)
+    }
+
+    /// Adds an instruction.
+    fn emit(&mut self, op: Op, element: Element<'_>) -> Pc {
+        let pc = self.here();
+        self.program.code.push(op);
+        self.program.places.push(element.place());
+        pc
+    }
+
+    /// Where the next instruction will be.
+    fn here(&self) -> Pc {
+        Pc::try_from(self.program.code.len()).unwrap_or(Pc::MAX)
+    }
+
+    /// Puts another instruction in the place of one that waited for its target.
+    fn patch(&mut self, pc: Pc, op: Op) {
+        if let Some(place) = self.program.code.get_mut(pc as usize) {
+            *place = op;
+        }
+    }
+
+    fn at(&self, element: Element<'_>) -> At {
+        let place = element.place();
+        let file = self.modules.get(place.module as usize).map(|m| m.uri.clone());
+        At { file: file.unwrap_or_default(), line: place.line, column: place.column }
+    }
+
+    /// The error that a rule of XSLT is broken at an element.
+    fn wrong(&self, element: Element<'_>, what: impl Into<Box<str>>) -> Error {
+        Error::new(ErrorKind::Static(what.into()), self.at(element))
+    }
+}

@@ -1,0 +1,210 @@
+//! What the names in an expression mean: prefixes, variables, functions and keys at a place of the stylesheet.
+
+use std::cell::RefCell;
+
+use xpath::{ErrorKind as Kind, Expr, Lookup, Name, Options, Pattern, Statics, Unknown};
+
+use super::element::Element;
+use super::names::split_qname;
+use super::{Compiler, Locals, Notes};
+use crate::error::{Error, ErrorKind};
+use crate::exslt;
+use crate::program::{CallSite, Called, GLOBAL};
+
+/// The names at one element.
+struct Scope<'c, 'm> {
+    compiler: &'c Compiler<'m>,
+    element: Element<'m>,
+    locals: &'c Locals,
+}
+
+/// An expression that was not understood, in forwards-compatible mode: an error when it is reached (XSLT 1.0, 2.5).
+struct Broken<'c> {
+    notes: &'c RefCell<Notes>,
+    module: u32,
+}
+
+impl Statics for Scope<'_, '_> {
+    fn namespace(&self, prefix: &str) -> Option<&str> {
+        self.element.lookup(prefix)
+    }
+
+    fn variable(&self, name: &Name) -> Option<u32> {
+        let local = self.locals.visible.iter().rev().find(|(visible, _)| visible == name);
+        if let Some((_, slot)) = local {
+            return Some(*slot);
+        }
+        let global = *self.compiler.globals.get(name)?;
+        self.compiler.notes.borrow_mut().needs.push(global);
+        Some(global | GLOBAL)
+    }
+
+    fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup {
+        let found = match &*name.uri {
+            "" => self.standard(&name.local, arguments),
+            uri => self.extension(uri, name, arguments.len()),
+        };
+        match found {
+            Ok(Some((called, scoped))) => {
+                let scope = if scoped { self.scope() } else { 0 };
+                let call = CallSite { function: called, module: self.element.module(), scope };
+                note(&self.compiler.notes, call)
+            }
+            Ok(None) if name.uri.is_empty() && !self.element.forwards() => {
+                Lookup::Wrong(format!("there is no function `{}()`", name.local).into())
+            }
+            Ok(None) => Lookup::Unknown,
+            Err(what) => Lookup::Wrong(what),
+        }
+    }
+
+    fn key(&self, name: &Name) -> Option<u32> {
+        self.compiler.program.key_names.get(name).copied()
+    }
+
+    fn options(&self) -> Options {
+        // Stylesheets of a later version get what there is of its functions.
+        Options { xpath2: self.element.forwards(), current: true, unknown: Unknown::Later }
+    }
+}
+
+fn note(notes: &RefCell<Notes>, call: CallSite) -> Lookup {
+    let calls = &mut notes.borrow_mut().calls;
+    calls.push(call);
+    Lookup::Found(u32::try_from(calls.len() - 1).unwrap_or(u32::MAX))
+}
+
+type Resolved = Result<Option<(Called, bool)>, Box<str>>;
+
+impl Scope<'_, '_> {
+    /// The functions of XSLT 1.0, 12; and whether the call needs the prefixes in scope.
+    fn standard(&self, local: &str, arguments: &[Option<&str>]) -> Resolved {
+        let (called, least, most, scoped) = match local {
+            "key" => (Called::Key(None), 2, 2, true),
+            "document" => (Called::Document, 1, 2, false),
+            "format-number" => (Called::FormatNumber, 2, 3, true),
+            "generate-id" => (Called::GenerateId, 0, 1, false),
+            "system-property" => (Called::SystemProperty, 1, 1, true),
+            "element-available" => (Called::ElementAvailable, 1, 1, true),
+            "function-available" => (Called::FunctionAvailable, 1, 1, true),
+            "unparsed-entity-uri" => (Called::UnparsedEntityUri, 1, 1, false),
+            _ => return Ok(None),
+        };
+        if !(least..=most).contains(&arguments.len()) {
+            return Err(format!("`{local}()` does not take {} arguments", arguments.len()).into());
+        }
+        // A key named literally is settled here.
+        if let (Called::Key(None), Some(Some(literal))) = (called, arguments.first()) {
+            let Some((prefix, local)) = split_qname(literal) else {
+                return Err(format!("`{literal}` is not a name").into());
+            };
+            let uri = match prefix {
+                "" => "",
+                prefix => self
+                    .element
+                    .lookup(prefix)
+                    .ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?,
+            };
+            let number = self.key(&Name { uri: uri.into(), local: local.into() });
+            return match number {
+                Some(number) => Ok(Some((Called::Key(Some(number)), false))),
+                None => Ok(Some((called, true))),
+            };
+        }
+        Ok(Some((called, scoped)))
+    }
+
+    fn extension(&self, uri: &str, name: &Name, given: usize) -> Resolved {
+        if let Some(number) = self.compiler.functions.get(name) {
+            return Ok(Some((Called::User(*number), false)));
+        }
+        let Some(function) = exslt::find(uri, &name.local) else { return Ok(None) };
+        match (function.least..=function.most).contains(&given) {
+            true => Ok(Some((Called::Extension(function), false))),
+            false => Err(format!("`{}()` does not take {given} arguments", name.local).into()),
+        }
+    }
+
+    fn scope(&self) -> u32 {
+        self.compiler.scope_number(self.element)
+    }
+}
+
+impl Statics for Broken<'_> {
+    fn namespace(&self, _prefix: &str) -> Option<&str> {
+        None
+    }
+
+    fn variable(&self, _name: &Name) -> Option<u32> {
+        None
+    }
+
+    fn function(&self, _name: &Name, _arguments: &[Option<&str>]) -> Lookup {
+        let call = CallSite { function: Called::Broken, module: self.module, scope: 0 };
+        note(self.notes, call)
+    }
+
+    fn key(&self, _name: &Name) -> Option<u32> {
+        None
+    }
+
+    fn options(&self) -> Options {
+        Options { xpath2: false, current: true, unknown: Unknown::Refuse }
+    }
+}
+
+impl<'m> Compiler<'m> {
+    /// The prefixes in scope of an element, kept for the run.
+    pub(super) fn scope_number(&self, element: Element<'_>) -> u32 {
+        let own = |(prefix, uri): (&str, &str)| (Box::from(prefix), Box::from(uri));
+        let scope: Vec<_> = element.namespaces().into_iter().map(own).collect();
+        let scopes = &mut self.notes.borrow_mut().scopes;
+        let found = scopes.iter().rposition(|other| *other == scope);
+        let at = found.unwrap_or_else(|| {
+            scopes.push(scope);
+            scopes.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    /// Compiles an expression.
+    pub(super) fn expr(&self, e: Element<'m>, locals: &Locals, text: &str) -> Result<Expr, Error> {
+        let scope = Scope { compiler: self, element: e, locals };
+        Expr::compile(text, &scope).or_else(|error| {
+            let variable =
+                matches!(error.kind, Kind::UnknownVariable(_) | Kind::UndeclaredPrefix(_));
+            if !e.forwards() || variable {
+                let what = format!("`{}`: {error}", short(text));
+                return Err(Error::new(ErrorKind::Expression(what.into()), self.at(e)));
+            }
+            let broken = Broken { notes: &self.notes, module: e.module() };
+            Expr::compile("broken()", &broken).map_err(|error| {
+                Error::new(ErrorKind::Expression(error.to_string().into()), self.at(e))
+            })
+        })
+    }
+
+    /// Compiles a pattern.
+    pub(super) fn pattern(
+        &self,
+        e: Element<'m>,
+        locals: &Locals,
+        text: &str,
+    ) -> Result<Pattern, Error> {
+        let scope = Scope { compiler: self, element: e, locals };
+        Pattern::compile(text, &scope).map_err(|error| {
+            let what = format!("the pattern `{}`: {error}", short(text));
+            Error::new(ErrorKind::Expression(what.into()), self.at(e))
+        })
+    }
+}
+
+/// Enough of a text to know it again.
+fn short(text: &str) -> String {
+    let mut chars = text.trim().chars();
+    let mut short: String = chars.by_ref().take(100).collect();
+    if chars.next().is_some() {
+        short.push_str("..");
+    }
+    short
+}

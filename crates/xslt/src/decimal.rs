@@ -1,0 +1,266 @@
+//! `format-number()` and `xsl:decimal-format` (XSLT 1.0, 12.3): the patterns of the JDK 1.1's DecimalFormat.
+
+/// The characters of an `xsl:decimal-format`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DecimalFormat {
+    pub(crate) decimal_separator: char,
+    pub(crate) grouping_separator: char,
+    pub(crate) infinity: Box<str>,
+    pub(crate) minus_sign: char,
+    pub(crate) nan: Box<str>,
+    pub(crate) percent: char,
+    pub(crate) per_mille: char,
+    pub(crate) zero_digit: char,
+    pub(crate) digit: char,
+    pub(crate) pattern_separator: char,
+}
+
+impl Default for DecimalFormat {
+    fn default() -> DecimalFormat {
+        DecimalFormat {
+            decimal_separator: '.',
+            grouping_separator: ',',
+            infinity: "Infinity".into(),
+            minus_sign: '-',
+            nan: "NaN".into(),
+            percent: '%',
+            per_mille: '\u{2030}',
+            zero_digit: '0',
+            digit: '#',
+            pattern_separator: ';',
+        }
+    }
+}
+
+/// More digits than a double can have are zeros: a pattern of a million is not worth their memory.
+const DIGITS_MAX: usize = 400;
+
+/// One half of a pattern.
+#[derive(Debug, Default)]
+struct Half {
+    prefix: String,
+    suffix: String,
+    integer_least: usize,
+    fraction_least: usize,
+    fraction_most: usize,
+    /// Digits between grouping separators; none without them.
+    group: Option<usize>,
+    scale: Scale,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Scale {
+    #[default]
+    One,
+    Percent,
+    PerMille,
+}
+
+/// Where in a half the reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Prefix,
+    Integer,
+    Fraction,
+    Suffix,
+}
+
+impl DecimalFormat {
+    /// Writes a number by a pattern; an error is a sentence about the pattern.
+    pub(crate) fn format(&self, number: f64, pattern: &str) -> Result<String, String> {
+        let (positive, negative) = match pattern.split_once(self.pattern_separator) {
+            Some((positive, negative)) => (positive, Some(negative)),
+            None => (pattern, None),
+        };
+        let half = self.half(positive)?;
+        let negative = negative.map(|text| self.half(text)).transpose()?;
+        if number.is_nan() {
+            return Ok(self.nan.to_string());
+        }
+        let below = number < 0.0;
+        let mut body = match number.is_infinite() {
+            true => self.infinity.to_string(),
+            false => self.digits(number.abs(), &half),
+        };
+        // A number that is rounded to nothing has no sign.
+        let nothing = number.is_finite() && body.chars().all(|c| !self.counts(c));
+        let signed = below && !nothing;
+        Ok(match (signed, negative) {
+            (true, Some(other)) => format!("{}{body}{}", other.prefix, other.suffix),
+            (true, None) => format!("{}{}{body}{}", self.minus_sign, half.prefix, half.suffix),
+            (false, _) => {
+                body.insert_str(0, &half.prefix);
+                body.push_str(&half.suffix);
+                body
+            }
+        })
+    }
+
+    /// A digit that is not zero.
+    fn counts(&self, c: char) -> bool {
+        let zero = u32::from(self.zero_digit);
+        (1..10).contains(&u32::from(c).wrapping_sub(zero))
+    }
+
+    fn half(&self, text: &str) -> Result<Half, String> {
+        let mut half = Half::default();
+        let mut part = Part::Prefix;
+        let mut quoted = false;
+        for c in text.chars() {
+            if c == '\'' {
+                quoted = !quoted;
+                continue;
+            }
+            let active = !quoted
+                && (c == self.digit
+                    || c == self.zero_digit
+                    || c == self.grouping_separator
+                    || c == self.decimal_separator);
+            if active && part == Part::Prefix {
+                part = Part::Integer;
+            }
+            if !active && matches!(part, Part::Integer | Part::Fraction) {
+                part = Part::Suffix;
+            }
+            match (active, part) {
+                (true, Part::Suffix) => {
+                    return Err(format!("`{text}` is no pattern: `{c}` behind the suffix"));
+                }
+                (true, _) => self.active(c, &mut part, &mut half, text)?,
+                (false, Part::Prefix) => self.literal(c, quoted, &mut half.scale, &mut half.prefix),
+                (false, _) => self.literal(c, quoted, &mut half.scale, &mut half.suffix),
+            }
+        }
+        if part == Part::Prefix && half.scale == Scale::One && text.is_empty() {
+            half.integer_least = 1;
+        }
+        Ok(half)
+    }
+
+    fn active(&self, c: char, part: &mut Part, half: &mut Half, text: &str) -> Result<(), String> {
+        let bad = |what: &str| Err(format!("`{text}` is no pattern: {what}"));
+        let fraction = *part == Part::Fraction;
+        if c == self.decimal_separator {
+            if fraction {
+                return bad("two decimal separators");
+            }
+            *part = Part::Fraction;
+        } else if c == self.grouping_separator {
+            if fraction {
+                return Ok(());
+            }
+            half.group = Some(0);
+        } else if fraction {
+            half.fraction_most = (half.fraction_most + 1).min(DIGITS_MAX);
+            if c == self.zero_digit {
+                half.fraction_least = half.fraction_most;
+            }
+        } else {
+            if c == self.zero_digit {
+                half.integer_least = (half.integer_least + 1).min(DIGITS_MAX);
+            } else if half.integer_least > 0 {
+                return bad("an optional digit behind one that is not");
+            }
+            if let Some(group) = &mut half.group {
+                *group += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn literal(&self, c: char, quoted: bool, scale: &mut Scale, out: &mut String) {
+        if !quoted && c == self.percent {
+            *scale = Scale::Percent;
+        }
+        if !quoted && c == self.per_mille {
+            *scale = Scale::PerMille;
+        }
+        out.push(c);
+    }
+
+    fn digits(&self, number: f64, half: &Half) -> String {
+        let scaled = match half.scale {
+            Scale::One => number,
+            Scale::Percent => number * 100.0,
+            Scale::PerMille => number * 1000.0,
+        };
+        let plain = match scaled.is_finite() {
+            true => format!("{scaled:.*}", half.fraction_most),
+            false => format!("{number:.*}", half.fraction_most),
+        };
+        let (integer, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+        let fraction = fraction.trim_end_matches('0');
+        let integer = integer.trim_start_matches('0');
+        let integer = format!("{integer:0>width$}", width = half.integer_least);
+        let mut out = String::new();
+        for (at, c) in integer.char_indices() {
+            let left = integer.len() - at;
+            if at > 0 && half.group.is_some_and(|size| size > 0 && left % size == 0) {
+                out.push(self.grouping_separator);
+            }
+            out.push(self.localised(c));
+        }
+        let fraction = format!("{fraction:0<width$}", width = half.fraction_least);
+        if integer.is_empty() && fraction.is_empty() {
+            out.push(self.zero_digit);
+        }
+        if !fraction.is_empty() {
+            out.push(self.decimal_separator);
+            out.extend(fraction.chars().map(|c| self.localised(c)));
+        }
+        out
+    }
+
+    fn localised(&self, c: char) -> char {
+        let digit = c.to_digit(10).unwrap_or(0);
+        char::from_u32(u32::from(self.zero_digit) + digit).unwrap_or(c)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let cases = [
+            (1234.567, "#,##0.00", "1,234.57"),
+            (0.5, "#.#", ".5"),
+            (0.5, "0.#", "0.5"),
+            (0.0, "#", "0"),
+            (0.0, "#.00", ".00"),
+            (-3.0, "0", "-3"),
+            (-3.0, "0;(0)", "(3)"),
+            (-0.001, "0.0", "0.0"),
+            (0.256, "0%", "26%"),
+            (0.256, "0.0\u{2030}", "256.0\u{2030}"),
+            (2.5, "0", "2"),
+            (3.5, "0", "4"),
+            (f64::NAN, "0", "NaN"),
+            (f64::INFINITY, "0", "Infinity"),
+            (f64::NEG_INFINITY, "(0)", "-(Infinity)"),
+            (1e15, "#,####", "1000,0000,0000,0000"),
+            (5.0, "000", "005"),
+            (12.0, "'#'0", "#12"),
+        ];
+        for (number, pattern, expected) in cases {
+            let found = DecimalFormat::default().format(number, pattern);
+            assert_eq!(found.as_deref(), Ok(expected), "{number} {pattern}");
+        }
+        for bad in ["0.0.0", "0x0", "0#"] {
+            assert!(DecimalFormat::default().format(1.0, bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_characters() {
+        let format = DecimalFormat {
+            decimal_separator: ',',
+            grouping_separator: '.',
+            zero_digit: '\u{660}',
+            ..DecimalFormat::default()
+        };
+        let found = format.format(1234.5, "#.##\u{660},\u{660}");
+        assert_eq!(found.as_deref(), Ok("\u{661}.\u{662}\u{663}\u{664},\u{665}"));
+    }
+}

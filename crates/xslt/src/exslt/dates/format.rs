@@ -1,0 +1,136 @@
+//! `date:format-date()`: the patterns of Java's `SimpleDateFormat`, in English.
+
+use super::calendar::{day_in_year, week_in_month, week_in_year, weekday};
+use super::stamp::{Kind, SECOND, Stamp};
+
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+pub(super) const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// The first three letters.
+pub(super) fn short(name: &str) -> &str {
+    name.get(..3).unwrap_or(name)
+}
+
+/// Writes a stamp by a pattern. What the stamp does not say is written as nothing.
+pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
+    let mut out = String::new();
+    let mut rest = pattern;
+    while let Some(first) = rest.chars().next() {
+        if first == '\'' {
+            rest = quoted(rest.get(1..).unwrap_or_default(), &mut out);
+            continue;
+        }
+        let end = rest.find(|c| c != first).unwrap_or(rest.len());
+        let (run, after) = rest.split_at_checked(end).unwrap_or_default();
+        match first.is_ascii_alphabetic() {
+            true => out.push_str(&field(stamp, first, run.len())),
+            false => out.push_str(run),
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Text up to the next quote; two quotes are one, also alone.
+fn quoted<'p>(rest: &'p str, out: &mut String) -> &'p str {
+    if let Some(after) = rest.strip_prefix('\'') {
+        out.push('\'');
+        return after;
+    }
+    let mut rest = rest;
+    loop {
+        let Some((text, after)) = rest.split_once('\'') else {
+            out.push_str(rest);
+            return "";
+        };
+        out.push_str(text);
+        match after.strip_prefix('\'') {
+            Some(more) => {
+                out.push('\'');
+                rest = more;
+            }
+            None => return after,
+        }
+    }
+}
+
+fn field(stamp: &Stamp, letter: char, width: usize) -> String {
+    let Stamp { year, month, day, hour, minute, nanos, .. } = *stamp;
+    let says = says(stamp.kind);
+    let number = |known: bool, value: i64| match known {
+        true => format!("{value:0width$}", width = width.min(20)),
+        false => String::new(),
+    };
+    let full = says.year && says.month && says.day;
+    match letter {
+        'G' if says.year => (if year > 0 { "AD" } else { "BC" }).into(),
+        'y' if says.year && width == 2 => format!("{:02}", year.abs() % 100),
+        'y' => number(says.year, year.abs()),
+        'M' if width > 2 => name(says.month, &MONTHS, month - 1, width),
+        'M' => number(says.month, month),
+        'd' => number(says.day, day),
+        'D' => number(full, day_in_year(year, month, day)),
+        'E' => name(full, &DAYS, weekday(stamp.day_number()), width),
+        'F' => number(full, (day - 1) / 7 + 1),
+        'w' => number(full, week_in_year(year, month, day)),
+        'W' => number(full, week_in_month(year, month, day)),
+        'a' if says.time => (if hour < 12 { "AM" } else { "PM" }).into(),
+        'H' => number(says.time, hour),
+        'k' => number(says.time, if hour == 0 { 24 } else { hour }),
+        'K' => number(says.time, hour % 12),
+        'h' => number(says.time, if hour % 12 == 0 { 12 } else { hour % 12 }),
+        'm' => number(says.time, minute),
+        's' => number(says.time, nanos / SECOND),
+        'S' => number(says.time, nanos % SECOND / 1_000_000),
+        'z' => stamp.zone.map_or_else(String::new, |_| format!("GMT{}", stamp.zone_text(""))),
+        'Z' => stamp.zone.map_or_else(String::new, |_| stamp.zone_text("+00:00").replace(':', "")),
+        _ => String::new(),
+    }
+}
+
+fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
+    let name = usize::try_from(place).ok().and_then(|place| names.get(place)).filter(|_| known);
+    let name = name.copied().unwrap_or_default();
+    match width > 3 {
+        true => name.into(),
+        false => short(name).into(),
+    }
+}
+
+/// What a kind says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Says {
+    pub(super) year: bool,
+    pub(super) month: bool,
+    pub(super) day: bool,
+    pub(super) time: bool,
+}
+
+pub(super) fn says(kind: Kind) -> Says {
+    let (year, month, day, time) = match kind {
+        Kind::DateTime => (true, true, true, true),
+        Kind::Date => (true, true, true, false),
+        Kind::Time => (false, false, false, true),
+        Kind::YearMonth => (true, true, false, false),
+        Kind::Year => (true, false, false, false),
+        Kind::MonthDay => (false, true, true, false),
+        Kind::Month => (false, true, false, false),
+        Kind::Day => (false, false, true, false),
+    };
+    Says { year, month, day, time }
+}

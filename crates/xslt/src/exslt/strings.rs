@@ -1,0 +1,224 @@
+//! `str:*` (<http://exslt.org/strings>).
+
+use xpath::{Call, ErrorKind, Value};
+
+use super::arguments::{nodes, number, text, texts, tokens};
+use super::{Code, Function, Surroundings};
+
+const fn row(local: &'static str, least: usize, most: usize, code: Code) -> Function {
+    Function { uri: "http://exslt.org/strings", local, least, most, code }
+}
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    row("tokenize", 1, 2, tokenize),
+    row("split", 1, 2, split),
+    row("replace", 3, 3, replace),
+    row("padding", 1, 2, padding),
+    row("align", 2, 3, align),
+    row("concat", 1, 1, concat),
+    row("encode-uri", 2, 3, encode_uri),
+    row("decode-uri", 1, 2, decode_uri),
+];
+
+type Outcome = Result<Value, ErrorKind>;
+
+/// Pieces between any of some characters, white space if none are named; every character if there are none.
+fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let whole = text(arguments, 0, call);
+    let between = match arguments.len() {
+        1 => "\t\r\n ".to_owned(),
+        _ => text(arguments, 1, call),
+    };
+    call.budget.charge(whole.len() as u64)?;
+    if between.is_empty() {
+        return tokens(characters(&whole), call);
+    }
+    tokens(whole.split(|c| between.contains(c)).filter(|piece| !piece.is_empty()), call)
+}
+
+/// Pieces between a whole string, a space if none is given; every character if it is empty.
+fn split(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let whole = text(arguments, 0, call);
+    let between = match arguments.len() {
+        1 => " ".to_owned(),
+        _ => text(arguments, 1, call),
+    };
+    call.budget.charge(whole.len() as u64)?;
+    if between.is_empty() {
+        return tokens(characters(&whole), call);
+    }
+    tokens(whole.split(between.as_str()).filter(|piece| !piece.is_empty()), call)
+}
+
+fn characters(text: &str) -> impl Iterator<Item = &str> {
+    text.split("").filter(|character| !character.is_empty())
+}
+
+/// Replaces several strings at once, longer ones first, each by the string at the same place of the other list; by
+/// nothing where that is shorter. An empty string is found between any two characters that nothing else replaces.
+fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let whole = text(arguments, 0, call);
+    let mut by = texts(arguments, 2, call).into_iter();
+    let pairs =
+        texts(arguments, 1, call).into_iter().map(|search| (search, by.next().unwrap_or_default()));
+    let (empty, mut pairs): (Vec<_>, Vec<_>) = pairs.partition(|(search, _)| search.is_empty());
+    let between = empty.first().map_or("", |(_, by)| by.as_str());
+    // Of equals the first one counts: the sort keeps their order.
+    pairs.sort_by_key(|(search, _)| std::cmp::Reverse(search.len()));
+    call.budget.charge(whole.len() as u64 * (1 + pairs.len() as u64))?;
+    let mut out = String::with_capacity(whole.len());
+    let mut rest = whole.as_str();
+    while let Some(first) = rest.chars().next() {
+        match pairs.iter().find_map(|(search, by)| Some((rest.strip_prefix(search.as_str())?, by)))
+        {
+            Some((after, by)) => {
+                out.push_str(by);
+                rest = after;
+                call.budget.text(by.len())?;
+            }
+            None => {
+                out.push(first);
+                rest = rest.get(first.len_utf8()..).unwrap_or_default();
+                if !rest.is_empty() && !between.is_empty() {
+                    call.budget.text(between.len())?;
+                    out.push_str(between);
+                }
+            }
+        }
+        too_long(&out, call)?;
+    }
+    Ok(Value::text(out))
+}
+
+fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
+    let max = call.budget.limits().text_bytes_max;
+    match text.len() as u64 > u64::from(max) {
+        true => Err(ErrorKind::Limit { name: "text_bytes_max", max: u64::from(max) }),
+        false => Ok(()),
+    }
+}
+
+/// A string of so many characters, repeating another.
+fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let wanted = number(arguments, 0, call);
+    let unit = match arguments.len() {
+        1 => " ".to_owned(),
+        _ => text(arguments, 1, call),
+    };
+    if unit.is_empty() || wanted.is_nan() {
+        return Ok(Value::text(""));
+    }
+    let max = f64::from(call.budget.limits().text_bytes_max);
+    let wanted = wanted.floor().max(0.0);
+    if wanted > max {
+        return Err(ErrorKind::Limit {
+            name: "text_bytes_max",
+            max: u64::from(call.budget.limits().text_bytes_max),
+        });
+    }
+    let mut out = String::new();
+    let mut made = 0.0;
+    for c in unit.chars().cycle() {
+        if made >= wanted {
+            break;
+        }
+        made += 1.0;
+        out.push(c);
+    }
+    call.budget.text(out.len())?;
+    Ok(Value::text(out))
+}
+
+/// Lays a string over another at its left, right or middle; the result is as long as that other.
+fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let given: Vec<char> = text(arguments, 0, call).chars().collect();
+    let ground: Vec<char> = text(arguments, 1, call).chars().collect();
+    call.budget.charge((given.len() + ground.len()) as u64)?;
+    let Some(room) = ground.len().checked_sub(given.len()) else {
+        return Ok(Value::text(given.into_iter().take(ground.len()).collect::<String>()));
+    };
+    let before = match text(arguments, 2, call).as_str() {
+        "right" => room,
+        "center" => room / 2,
+        _ => 0,
+    };
+    let after = ground.iter().skip(before + given.len());
+    let out: String = ground.iter().take(before).chain(&given).chain(after).collect();
+    Ok(Value::text(out))
+}
+
+fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let mut out = String::new();
+    for &node in nodes(arguments, 0)? {
+        let text = call.world.string_value(node);
+        call.budget.text(text.len())?;
+        out.push_str(&text);
+        too_long(&out, call)?;
+    }
+    Ok(Value::text(out))
+}
+
+/// RFC 2396, section 2: unreserved characters stay, reserved ones are escaped if asked for, all others always are. The
+/// percent sign is one of these, even where it looks like the start of an escape, as libxslt has it.
+fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let whole = text(arguments, 0, call);
+    let escape_reserved = arguments.get(1).is_some_and(Value::to_boolean);
+    if !is_utf8(arguments, 2, call) {
+        return Ok(Value::text(""));
+    }
+    call.budget.text(whole.len().saturating_mul(3))?;
+    let mut out = String::with_capacity(whole.len());
+    for byte in whole.bytes() {
+        let reserved = b";/?:@&=+$,[]".contains(&byte);
+        match byte.is_ascii_alphanumeric()
+            || b"-_.!~*'()".contains(&byte)
+            || reserved && !escape_reserved
+        {
+            true => out.push(char::from(byte)),
+            false => {
+                out.push('%');
+                out.extend([hex(byte >> 4), hex(byte & 15)]);
+            }
+        }
+    }
+    Ok(Value::text(out))
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+/// Empty if what was escaped is no UTF-8.
+fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+    let whole = text(arguments, 0, call);
+    if !is_utf8(arguments, 1, call) {
+        return Ok(Value::text(""));
+    }
+    call.budget.text(whole.len())?;
+    let mut bytes = Vec::with_capacity(whole.len());
+    let mut rest = whole.bytes();
+    while let Some(byte) = rest.next() {
+        let mut ahead = rest.clone();
+        let escaped = match byte == b'%' {
+            true => digit(ahead.next()).zip(digit(ahead.next())),
+            false => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                rest = ahead;
+                bytes.push(high << 4 | low);
+            }
+            None => bytes.push(byte),
+        }
+    }
+    Ok(Value::text(String::from_utf8(bytes).unwrap_or_default()))
+}
+
+fn digit(byte: Option<u8>) -> Option<u8> {
+    char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// The encoding of escaped characters, if one is named: only UTF-8 is known, and what has another name is not decoded.
+fn is_utf8(arguments: &[Value], place: usize, call: &Call<'_>) -> bool {
+    arguments.len() <= place || text(arguments, place, call).eq_ignore_ascii_case("utf-8")
+}

@@ -1,0 +1,37 @@
+//! XSLT 1.0: a stylesheet compiled to instructions once, documents transformed by it any number of times.
+//!
+//! Owns the stylesheet language, its output methods and the extension functions that are common in the field. It
+//! loads nothing by itself: modules and documents come from the caller's [`Resolver`]. It never reads a clock or a
+//! locale, and knows nothing of gateways. A run costs no more than its [`Budgets`] say, and no stack worth mentioning.
+//!
+//! ```
+//! let source = br#"<t:transform version="1.0" xmlns:t="http://www.w3.org/1999/XSL/Transform">
+//!   <t:output omit-xml-declaration="yes"/>
+//!   <t:template match="a"><b><t:apply-templates/></b></t:template>
+//! </t:transform>"#;
+//! let stylesheet = xslt::Stylesheet::compile(source, "", &xslt::Nothing)?;
+//! let document = xml::Document::parse(b"<a>1</a>", &xml::Options::default()).unwrap();
+//! let output = stylesheet.transform(&document.into(), &xslt::Run::default())?;
+//! assert_eq!(output.bytes, b"<b>1</b>");
+//! # Ok::<(), xslt::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod collate;
+mod compile;
+mod decimal;
+mod error;
+mod exslt;
+mod limits;
+mod numbering;
+mod out;
+mod program;
+mod resolver;
+mod run;
+mod stylesheet;
+
+pub use error::{At, Error, ErrorKind};
+pub use limits::Budgets;
+pub use out::{Encoding, Method};
+pub use resolver::{Nothing, Resolver, Resource};
+pub use stylesheet::{Argument, Output, Parameter, Run, Stylesheet};

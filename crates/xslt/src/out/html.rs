@@ -1,0 +1,147 @@
+//! The output method `html` (XSLT 1.0, 16.2): what its elements are, and how their tags are written.
+
+use super::serializer::{Open, Serializer};
+use super::tag::Tag;
+use super::{Encoding, escape};
+
+/// How an element's content is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Nature {
+    /// Not of HTML: written as XML is.
+    #[default]
+    Foreign,
+    Ordinary,
+    /// No end tag.
+    Void,
+    /// Its text is not escaped.
+    Raw,
+    /// A `meta` that says again what the serializer has said: left out.
+    Dropped,
+}
+
+const VOID: &[&str] = &[
+    "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "isindex",
+    "link", "meta", "param", "source", "track", "wbr",
+];
+
+const RAW: &[&str] = &["script", "style"];
+
+/// Around these a line break would be a visible space.
+const INLINE: &[&str] = &[
+    "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "br", "button", "cite", "code", "dfn",
+    "em", "font", "i", "iframe", "img", "input", "kbd", "label", "map", "object", "q", "s", "samp",
+    "select", "small", "span", "strike", "strong", "sub", "sup", "textarea", "tt", "u", "var",
+];
+
+/// Inside these white space counts.
+const PRESERVED: &[&str] = &["pre", "textarea", "script", "style"];
+
+const URI_ATTRIBUTES: &[&str] = &[
+    "action",
+    "archive",
+    "background",
+    "cite",
+    "classid",
+    "codebase",
+    "data",
+    "for",
+    "href",
+    "longdesc",
+    "profile",
+    "src",
+    "usemap",
+];
+
+const BOOLEAN_ATTRIBUTES: &[&str] = &[
+    "checked", "compact", "declare", "defer", "disabled", "ismap", "multiple", "nohref",
+    "noresize", "noshade", "nowrap", "readonly", "selected",
+];
+
+fn listed(list: &[&str], name: &str) -> bool {
+    list.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// Text of an HTML element.
+pub(super) fn text(text: &str, last: char, out: &mut Vec<u8>) {
+    let mut pieces = text.split('\u{a0}');
+    if let Some(first) = pieces.next() {
+        escape::HTML_TEXT.write(first, last, out);
+    }
+    for piece in pieces {
+        out.extend_from_slice(b"&nbsp;");
+        escape::HTML_TEXT.write(piece, last, out);
+    }
+}
+
+impl Serializer {
+    pub(super) fn start_html(&mut self, tag: &Tag) {
+        let pieces = &tag.pieces;
+        let local = pieces.local(tag.name);
+        self.close_tag();
+        if local.eq_ignore_ascii_case("meta") && says_content_type(tag) && !self.open.is_empty() {
+            self.open.push(Open { html: Nature::Dropped, ..Open::default() });
+            return;
+        }
+        self.doctype("", local);
+        self.break_line(listed(INLINE, local));
+        let nature = match () {
+            () if listed(VOID, local) => Nature::Void,
+            () if listed(RAW, local) => Nature::Raw,
+            () => Nature::Ordinary,
+        };
+        // Where white space counts nothing is indented, and the element is as good as mixed.
+        let mixed = listed(PRESERVED, local);
+        self.open.push(Open { html: nature, mixed, ..Open::default() });
+        self.out.push(b'<');
+        self.name("", local);
+        self.declarations(tag);
+        for piece in &tag.attributes {
+            let (name, value) = (pieces.local(*piece), pieces.value(*piece));
+            self.out.push(b' ');
+            self.name(pieces.prefix(*piece), name);
+            if listed(BOOLEAN_ATTRIBUTES, name) && name.eq_ignore_ascii_case(value) {
+                continue;
+            }
+            self.out.extend_from_slice(b"=\"");
+            escape::html_attribute(value, listed(URI_ATTRIBUTES, name), self.last, &mut self.out);
+            self.out.push(b'"');
+        }
+        self.out.push(b'>');
+        if local.eq_ignore_ascii_case("head") {
+            self.meta();
+        }
+    }
+
+    pub(super) fn end_html(&mut self, local: &str, open: Open) {
+        match open.html {
+            Nature::Void | Nature::Dropped => return,
+            Nature::Foreign | Nature::Ordinary | Nature::Raw => {}
+        }
+        if self.indent && open.children && !open.mixed {
+            self.line(self.open.len());
+        }
+        self.out.extend_from_slice(b"</");
+        self.name("", local);
+        self.out.push(b'>');
+    }
+
+    fn meta(&mut self) {
+        self.break_line(false);
+        let settings = self.settings.clone();
+        let media_type = settings.media_type.as_deref().unwrap_or("text/html");
+        let encoding = settings.encoding.unwrap_or(Encoding::Utf8).name();
+        self.out.extend_from_slice(b"<meta http-equiv=\"Content-Type\" content=\"");
+        escape::html_attribute(media_type, false, self.last, &mut self.out);
+        self.out.extend_from_slice(b"; charset=");
+        self.out.extend_from_slice(encoding.as_bytes());
+        self.out.extend_from_slice(b"\">");
+    }
+}
+
+/// Whether a `meta` names the content type, which the serializer does itself.
+fn says_content_type(tag: &Tag) -> bool {
+    let is = |name: &str, value: &str| {
+        name.eq_ignore_ascii_case("http-equiv") && value.eq_ignore_ascii_case("content-type")
+    };
+    tag.attributes.iter().any(|p| is(tag.pieces.local(*p), tag.pieces.value(*p)))
+}

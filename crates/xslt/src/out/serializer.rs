@@ -1,0 +1,326 @@
+//! Events into bytes, by the methods `xml` and `text`; what is particular to HTML lies beside.
+
+use super::tag::Tag;
+use super::{Encoding, Method, Settings, encode, escape, html};
+
+/// Writes one result.
+#[derive(Debug)]
+pub(crate) struct Serializer {
+    pub(super) out: Vec<u8>,
+    pub(super) settings: Settings,
+    /// None until the first element or text decides it (XSLT 1.0, 16).
+    method: Option<Method>,
+    /// White space, comments and instructions that came before that.
+    early: Vec<Early>,
+    pub(super) open: Vec<Open>,
+    /// The last start tag still lacks its `>`.
+    tag_open: bool,
+    /// A CDATA section's text, which may come in several pieces.
+    section: String,
+    pub(super) indent: bool,
+    pub(super) last: char,
+    doctype_written: bool,
+}
+
+/// What is remembered of an open element.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Open {
+    /// Some text stands in it: nothing may be indented.
+    pub(super) mixed: bool,
+    pub(super) children: bool,
+    pub(super) cdata: bool,
+    pub(super) html: html::Nature,
+}
+
+#[derive(Debug)]
+enum Early {
+    Text(String, bool),
+    Comment(String),
+    Instruction(String, String),
+}
+
+impl Serializer {
+    pub(crate) fn new(settings: Settings, capacity: usize) -> Serializer {
+        let last = settings.encoding.unwrap_or(Encoding::Utf8).last();
+        let mut serializer = Serializer {
+            out: Vec::with_capacity(capacity),
+            method: None,
+            early: Vec::new(),
+            open: Vec::new(),
+            tag_open: false,
+            section: String::new(),
+            indent: false,
+            last,
+            doctype_written: false,
+            settings,
+        };
+        if let Some(method) = serializer.settings.method {
+            serializer.decide(method);
+        }
+        serializer
+    }
+
+    /// The bytes, in the encoding asked for, and the method they were written by.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, Method) {
+        let method = self.method.unwrap_or(Method::Xml);
+        if self.method.is_none() {
+            self.decide(method);
+        }
+        self.end_section();
+        let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
+        (encode::encode(self.out, encoding), method)
+    }
+
+    pub(crate) fn start(&mut self, tag: &Tag) {
+        let pieces = &tag.pieces;
+        let (prefix, local) = (pieces.prefix(tag.name), pieces.local(tag.name));
+        let uri = pieces.uri(tag.name);
+        if self.method.is_none() {
+            let html = uri.is_empty() && local.eq_ignore_ascii_case("html");
+            self.decide(if html { Method::Html } else { Method::Xml });
+        }
+        match self.method {
+            Some(Method::Text) => return,
+            Some(Method::Html) if uri.is_empty() => return self.start_html(tag),
+            Some(Method::Html | Method::Xml) | None => {}
+        }
+        self.close_tag();
+        self.doctype(prefix, local);
+        self.break_line(false);
+        let cdata = !self.settings.cdata_sections.is_empty()
+            && self.settings.cdata_sections.iter().any(|(u, l)| **u == *uri && **l == *local);
+        self.open.push(Open { cdata, ..Open::default() });
+        self.out.push(b'<');
+        self.name(prefix, local);
+        self.declarations(tag);
+        for piece in &tag.attributes {
+            self.out.push(b' ');
+            self.name(pieces.prefix(*piece), pieces.local(*piece));
+            self.out.extend_from_slice(b"=\"");
+            escape::ATTRIBUTE.write(pieces.value(*piece), self.last, &mut self.out);
+            self.out.push(b'"');
+        }
+        self.tag_open = true;
+    }
+
+    pub(crate) fn end(&mut self, prefix: &str, local: &str) {
+        if self.method == Some(Method::Text) {
+            return;
+        }
+        self.end_section();
+        let open = self.open.pop().unwrap_or_default();
+        if open.html != html::Nature::Foreign {
+            return self.end_html(local, open);
+        }
+        if self.tag_open {
+            self.tag_open = false;
+            self.out.extend_from_slice(b"/>");
+            return;
+        }
+        if self.indent && open.children && !open.mixed {
+            self.line(self.open.len());
+        }
+        self.out.extend_from_slice(b"</");
+        self.name(prefix, local);
+        self.out.push(b'>');
+    }
+
+    pub(crate) fn text(&mut self, text: &str, raw: bool) {
+        match self.method {
+            None if text.trim_matches([' ', '\t', '\r', '\n']).is_empty() => {
+                return self.early.push(Early::Text(text.to_owned(), raw));
+            }
+            None => self.decide(Method::Xml),
+            Some(Method::Text) => return self.out.extend_from_slice(text.as_bytes()),
+            Some(Method::Xml | Method::Html) => {}
+        }
+        self.close_tag();
+        let last = self.last;
+        let html = self.method == Some(Method::Html);
+        let Some(open) = self.open.last_mut() else {
+            return match raw {
+                true => self.out.extend_from_slice(text.as_bytes()),
+                false => escape::TEXT.write(text, last, &mut self.out),
+            };
+        };
+        open.mixed = true;
+        match () {
+            () if raw || open.html == html::Nature::Raw => {
+                self.end_section();
+                self.out.extend_from_slice(text.as_bytes());
+            }
+            () if open.cdata => self.section.push_str(text),
+            () if html => html::text(text, last, &mut self.out),
+            () => escape::TEXT.write(text, last, &mut self.out),
+        }
+    }
+
+    pub(crate) fn comment(&mut self, text: &str) {
+        match self.method {
+            None => return self.early.push(Early::Comment(text.to_owned())),
+            Some(Method::Text) => return,
+            Some(Method::Xml | Method::Html) => {}
+        }
+        self.end_section();
+        self.close_tag();
+        self.break_line(false);
+        self.out.extend_from_slice(b"<!--");
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"-->");
+    }
+
+    pub(crate) fn instruction(&mut self, target: &str, text: &str) {
+        let close: &[u8] = match self.method {
+            None => {
+                return self.early.push(Early::Instruction(target.to_owned(), text.to_owned()));
+            }
+            Some(Method::Text) => return,
+            Some(Method::Xml) => b"?>",
+            Some(Method::Html) => b">",
+        };
+        self.end_section();
+        self.close_tag();
+        self.break_line(false);
+        self.out.extend_from_slice(b"<?");
+        self.out.extend_from_slice(target.as_bytes());
+        if !text.is_empty() {
+            self.out.push(b' ');
+            self.out.extend_from_slice(text.as_bytes());
+        }
+        self.out.extend_from_slice(close);
+    }
+
+    /// Settles the method, writes the declaration and what came before.
+    fn decide(&mut self, method: Method) {
+        self.method = Some(method);
+        self.indent = match method {
+            Method::Xml => self.settings.indent.unwrap_or(false),
+            Method::Html => self.settings.indent.unwrap_or(true),
+            Method::Text => false,
+        };
+        if method == Method::Xml {
+            self.declaration();
+        }
+        for early in std::mem::take(&mut self.early) {
+            match early {
+                Early::Text(text, raw) => self.text(&text, raw),
+                Early::Comment(text) => self.comment(&text),
+                Early::Instruction(target, text) => self.instruction(&target, &text),
+            }
+        }
+    }
+
+    fn declaration(&mut self) {
+        if self.settings.omit_declaration == Some(true) {
+            return;
+        }
+        let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8).name();
+        self.out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"");
+        self.out.extend_from_slice(encoding.as_bytes());
+        self.out.push(b'"');
+        if let Some(standalone) = self.settings.standalone {
+            let word: &[u8] = if standalone { b"yes" } else { b"no" };
+            self.out.extend_from_slice(b" standalone=\"");
+            self.out.extend_from_slice(word);
+            self.out.push(b'"');
+        }
+        self.out.extend_from_slice(b"?>\n");
+    }
+
+    /// Before the first element.
+    pub(super) fn doctype(&mut self, prefix: &str, local: &str) {
+        if self.doctype_written {
+            return;
+        }
+        self.doctype_written = true;
+        let settings = self.settings.clone();
+        let (public, system) = (&settings.doctype_public, &settings.doctype_system);
+        let html = self.method == Some(Method::Html);
+        if system.is_none() && !(html && public.is_some()) {
+            return;
+        }
+        self.out.extend_from_slice(b"<!DOCTYPE ");
+        self.name(prefix, local);
+        match public {
+            Some(public) => {
+                self.out.extend_from_slice(b" PUBLIC ");
+                self.quoted(public);
+            }
+            None => self.out.extend_from_slice(b" SYSTEM"),
+        }
+        if let Some(system) = system {
+            self.out.push(b' ');
+            self.quoted(system);
+        }
+        self.out.extend_from_slice(b">\n");
+    }
+
+    fn quoted(&mut self, literal: &str) {
+        let quote = if literal.contains('"') { b'\'' } else { b'"' };
+        self.out.push(quote);
+        self.out.extend_from_slice(literal.as_bytes());
+        self.out.push(quote);
+    }
+
+    pub(super) fn declarations(&mut self, tag: &Tag) {
+        for piece in &tag.namespaces {
+            self.out.extend_from_slice(b" xmlns");
+            let prefix = tag.pieces.prefix(*piece);
+            if !prefix.is_empty() {
+                self.out.push(b':');
+                self.out.extend_from_slice(prefix.as_bytes());
+            }
+            self.out.extend_from_slice(b"=\"");
+            escape::ATTRIBUTE.write(tag.pieces.uri(*piece), self.last, &mut self.out);
+            self.out.push(b'"');
+        }
+    }
+
+    pub(super) fn name(&mut self, prefix: &str, local: &str) {
+        if !prefix.is_empty() {
+            self.out.extend_from_slice(prefix.as_bytes());
+            self.out.push(b':');
+        }
+        self.out.extend_from_slice(local.as_bytes());
+    }
+
+    pub(super) fn close_tag(&mut self) {
+        if self.tag_open {
+            self.tag_open = false;
+            self.out.push(b'>');
+        }
+    }
+
+    fn end_section(&mut self) {
+        if !self.section.is_empty() {
+            let section = std::mem::take(&mut self.section);
+            escape::cdata(&section, self.last, &mut self.out);
+        }
+    }
+
+    /// Begins a line for a child of the open element, where lines are asked for and no text stands there.
+    pub(super) fn break_line(&mut self, inline: bool) {
+        self.end_section();
+        let depth = self.open.len();
+        match self.open.last_mut() {
+            Some(open) => {
+                let mixed = open.mixed;
+                open.children |= !inline;
+                open.mixed |= inline;
+                if self.indent && !mixed && !inline {
+                    self.line(depth);
+                }
+            }
+            None if self.indent && self.out.last().is_some_and(|byte| *byte != b'\n') => {
+                self.out.push(b'\n');
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn line(&mut self, depth: usize) {
+        self.out.push(b'\n');
+        // Deep nesting must not make the white space quadratic.
+        self.out.resize(self.out.len() + 2 * depth.min(64), b' ');
+    }
+}

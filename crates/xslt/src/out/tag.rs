@@ -1,0 +1,102 @@
+//! A start tag while it is being put together: attributes and namespaces may still come.
+
+/// A name, and for attributes a value, as pieces of one text that lie one behind the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Piece {
+    start: u32,
+    prefix_end: u32,
+    local_end: u32,
+    uri_end: u32,
+    value_end: u32,
+}
+
+/// Names and values in one string, so that a tag costs no allocation of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    text: String,
+}
+
+impl Pieces {
+    pub(crate) fn push(&mut self, prefix: &str, local: &str, uri: &str, value: &str) -> Piece {
+        let start = self.end();
+        self.text.push_str(prefix);
+        let prefix_end = self.end();
+        self.text.push_str(local);
+        let local_end = self.end();
+        self.text.push_str(uri);
+        let uri_end = self.end();
+        self.text.push_str(value);
+        Piece { start, prefix_end, local_end, uri_end, value_end: self.end() }
+    }
+
+    /// Its length, to cut it back to.
+    pub(crate) fn end(&self) -> u32 {
+        // A tag's text is bounded by the run's output budget, far below 4 GiB.
+        u32::try_from(self.text.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn truncate(&mut self, end: u32) {
+        self.text.truncate(end as usize);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+    }
+
+    pub(crate) fn prefix(&self, piece: Piece) -> &str {
+        self.slice(piece.start, piece.prefix_end)
+    }
+
+    pub(crate) fn local(&self, piece: Piece) -> &str {
+        self.slice(piece.prefix_end, piece.local_end)
+    }
+
+    pub(crate) fn uri(&self, piece: Piece) -> &str {
+        self.slice(piece.local_end, piece.uri_end)
+    }
+
+    pub(crate) fn value(&self, piece: Piece) -> &str {
+        self.slice(piece.uri_end, piece.value_end)
+    }
+
+    fn slice(&self, start: u32, end: u32) -> &str {
+        self.text.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+/// A start tag.
+#[derive(Debug, Default)]
+pub(crate) struct Tag {
+    pub(crate) pieces: Pieces,
+    pub(crate) name: Piece,
+    /// In the order they came; a later one of the same name took the place of the earlier.
+    pub(crate) attributes: Vec<Piece>,
+    /// Namespace nodes: prefix and URI. After fixup: exactly what has to be declared.
+    pub(crate) namespaces: Vec<Piece>,
+}
+
+impl Tag {
+    /// Begins a new one.
+    pub(crate) fn begin(&mut self, prefix: &str, local: &str, uri: &str) {
+        self.pieces.clear();
+        self.attributes.clear();
+        self.namespaces.clear();
+        self.name = self.pieces.push(prefix, local, uri, "");
+    }
+
+    pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) {
+        let piece = self.pieces.push(prefix, "", uri, "");
+        self.namespaces.push(piece);
+    }
+
+    /// Adds an attribute; it takes the place of one of the same name.
+    pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
+        let same = |p: &Piece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
+        let at = self.attributes.iter().position(same);
+        let piece = self.pieces.push(prefix, local, uri, value);
+        match at.and_then(|at| self.attributes.get_mut(at)) {
+            Some(earlier) => *earlier = piece,
+            None => self.attributes.push(piece),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! A compiled stylesheet: instructions in one list, and the tables they refer to. Immutable.
+//!
+//! Instructions jump within the list instead of nesting, so that the machine needs no recursion of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xml::Document;
+use xpath::{Expr, Name, NameTest, Pattern};
+
+use crate::decimal::DecimalFormat;
+use crate::exslt::Function;
+use crate::out::Settings;
+
+/// Where an instruction is in [`Program::code`].
+pub(crate) type Pc = u32;
+
+/// All there is to run.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) code: Vec<Op>,
+    /// For each instruction the place in the stylesheet it came from.
+    pub(crate) places: Vec<Place>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) templates: Vec<Template>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) sets: Vec<Entry>,
+    /// By the number a key's name has.
+    pub(crate) keys: Vec<Vec<Key>>,
+    pub(crate) key_names: HashMap<Name, u32>,
+    pub(crate) formats: HashMap<Name, DecimalFormat>,
+    /// What numbered function calls are.
+    pub(crate) calls: Vec<CallSite>,
+    /// Prefixes in scope where a function needs them at run time.
+    pub(crate) scopes: Vec<Vec<(Box<str>, Box<str>)>>,
+    pub(crate) functions: Vec<UserFunction>,
+    pub(crate) spaces: Vec<SpaceRule>,
+    pub(crate) output: Settings,
+}
+
+/// A module's text, for `document('')` and for errors.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) uri: Arc<str>,
+    pub(crate) document: Arc<Document>,
+}
+
+/// A place in a module.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    pub(crate) module: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// Instructions that run with variables of their own, up to a [`Op::Return`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entry {
+    pub(crate) pc: Pc,
+    /// How many variables they need.
+    pub(crate) slots: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Template {
+    pub(crate) entry: Entry,
+}
+
+/// One alternative of a template's pattern.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) template: u32,
+    pub(crate) alternative: xpath::Alternative,
+    pub(crate) precedence: u32,
+    /// The lowest precedence among what its stylesheet imports: `xsl:apply-imports` looks from there to `precedence`.
+    pub(crate) imports_from: u32,
+    pub(crate) priority: f64,
+}
+
+/// Rules by local part, then by namespace.
+pub(crate) type ByName = HashMap<Box<str>, Vec<(Box<str>, Box<[u32]>)>>;
+
+/// The rules of a mode, by what they can match; each list best first.
+#[derive(Debug, Default)]
+pub(crate) struct Mode {
+    /// By local part, then by namespace: rules for the name and rules for any name, merged.
+    pub(crate) elements: ByName,
+    pub(crate) attributes: ByName,
+    pub(crate) any_element: Box<[u32]>,
+    pub(crate) any_attribute: Box<[u32]>,
+    pub(crate) text: Box<[u32]>,
+    pub(crate) comment: Box<[u32]>,
+    pub(crate) instruction: Box<[u32]>,
+    pub(crate) root: Box<[u32]>,
+    pub(crate) namespace: Box<[u32]>,
+}
+
+/// A global variable or parameter.
+#[derive(Debug)]
+pub(crate) struct Global {
+    pub(crate) name: Name,
+    pub(crate) is_param: bool,
+    pub(crate) entry: Entry,
+    /// Globals its own text names: made before it, so that chains of them need no depth.
+    pub(crate) needs: Vec<u32>,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) matches: Pattern,
+    pub(crate) value: Expr,
+    pub(crate) place: Place,
+}
+
+/// A function call in an expression: which function, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallSite {
+    pub(crate) function: Called,
+    pub(crate) module: u32,
+    /// In [`Program::scopes`].
+    pub(crate) scope: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Called {
+    /// `key()`, and the key's number if the name is literal.
+    Key(Option<u32>),
+    Document,
+    FormatNumber,
+    GenerateId,
+    SystemProperty,
+    ElementAvailable,
+    FunctionAvailable,
+    UnparsedEntityUri,
+    Extension(Function),
+    /// A `func:function`, in [`Program::functions`].
+    User(u32),
+    /// An expression that was not understood in forwards-compatible mode.
+    Broken,
+}
+
+/// A `func:function`.
+#[derive(Debug)]
+pub(crate) struct UserFunction {
+    pub(crate) name: Name,
+    pub(crate) entry: Entry,
+    /// Names of its parameters, in order.
+    pub(crate) params: Vec<u32>,
+}
+
+/// One name of `xsl:strip-space` or `xsl:preserve-space`; the list has the deciding ones first.
+#[derive(Debug)]
+pub(crate) struct SpaceRule {
+    pub(crate) test: NameTest,
+    pub(crate) strip: bool,
+    pub(crate) precedence: u32,
+    pub(crate) priority: f64,
+}
+
+/// A name as a stylesheet wrote it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Named {
+    pub(crate) prefix: Box<str>,
+    pub(crate) local: Box<str>,
+    pub(crate) uri: Box<str>,
+}
+
+/// An attribute value template.
+#[derive(Debug)]
+pub(crate) enum Avt {
+    Constant(Box<str>),
+    Parts(Box<[Part]>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Part {
+    Text(Box<str>),
+    Value(Expr),
+}
+
+/// A literal result element.
+#[derive(Debug)]
+pub(crate) struct Literal {
+    pub(crate) name: Named,
+    pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
+}
+
+/// The name of an `xsl:element` or `xsl:attribute` that is made in the run.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) name: Avt,
+    pub(crate) namespace: Option<Avt>,
+    /// In [`Program::scopes`].
+    pub(crate) scope: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct SortKey {
+    pub(crate) value: Expr,
+    pub(crate) order: Option<Avt>,
+    pub(crate) data_type: Option<Avt>,
+    pub(crate) case_order: Option<Avt>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ForEach {
+    pub(crate) select: Expr,
+    pub(crate) sorts: Box<[SortKey]>,
+    /// Behind the loop.
+    pub(crate) end: Pc,
+}
+
+/// What templates are applied to.
+#[derive(Debug)]
+pub(crate) enum Select {
+    /// The children, and before them the attributes or not: what nearly all stylesheets ask for, without an expression.
+    Content {
+        attributes: bool,
+    },
+    Expr(Expr),
+}
+
+#[derive(Debug)]
+pub(crate) struct Apply {
+    pub(crate) select: Select,
+    pub(crate) mode: u32,
+    pub(crate) sorts: Box<[SortKey]>,
+    /// How many parameters lie on the stack for it.
+    pub(crate) params: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Single,
+    Multiple,
+    Any,
+}
+
+#[derive(Debug)]
+pub(crate) struct Numbering {
+    pub(crate) value: Option<Expr>,
+    pub(crate) level: Level,
+    pub(crate) count: Option<Pattern>,
+    pub(crate) from: Option<Pattern>,
+    pub(crate) format: Avt,
+    pub(crate) grouping_separator: Option<Avt>,
+    pub(crate) grouping_size: Option<Avt>,
+}
+
+/// Where a result tree fragment or a value goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Dest {
+    /// A variable of the running entry.
+    Local(u32),
+    /// A parameter for the next call, by the number of its name.
+    Param(u32),
+    /// What the entry gives: a global's value, a function's result.
+    Result,
+}
+
+/// One instruction.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// Goes on with the nodes of the topmost apply frame. Stands first in the code.
+    NextNode,
+    /// Ends an entry.
+    Return,
+    Jump(Pc),
+    /// Goes on behind if the expression is true, else there.
+    Unless(Expr, Pc),
+    Text(Box<str>),
+    RawText(Box<str>),
+    Value(Expr),
+    RawValue(Expr),
+    Start(Box<Literal>),
+    StartMade(Box<Made>),
+    End,
+    /// An attribute whose name is known.
+    Attribute(Box<(Named, Avt)>),
+    /// Begins to keep text instead of writing it.
+    BeginText,
+    /// The text kept becomes an attribute.
+    EndAttribute(Box<Made>),
+    EndComment,
+    /// The text kept becomes a namespace node.
+    EndNamespace(Avt),
+    EndInstruction(Avt),
+    EndMessage {
+        terminate: bool,
+    },
+    /// Begins a result tree fragment.
+    BeginTree,
+    EndTree(Dest),
+    Set(Dest, Expr),
+    /// Takes the parameter of that name, or goes on behind to make the default, which ends at the second place.
+    Param {
+        slot: u32,
+        name: u32,
+        otherwise: Pc,
+    },
+    /// A global parameter: as `Param`, from what the caller gave.
+    GlobalParam {
+        number: u32,
+        otherwise: Pc,
+    },
+    /// An empty string.
+    SetEmpty(Dest),
+    UseSet(u32),
+    Copy(Pc),
+    EndCopy,
+    CopyOf(Expr),
+    ForEach(Box<ForEach>),
+    Next,
+    Apply(Box<Apply>),
+    ApplyImports,
+    Call {
+        template: u32,
+        params: u32,
+    },
+    Number(Box<Numbering>),
+    /// Reached, it is an error.
+    Fail(Box<str>),
+}
+
+/// The bit that tells a global's number from a local's.
+pub(crate) const GLOBAL: u32 = 1 << 31;

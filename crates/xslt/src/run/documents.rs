@@ -1,0 +1,150 @@
+//! `document()`: what the caller's resolver gives out, each document once (XSLT 1.0, 12.1).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xml::{Doctype, Document, Options};
+use xpath::{DocId, Node, Value};
+
+use super::{Machine, Reach, dynamic, no_nodes, spaces};
+use crate::error::{At, Error, ErrorKind};
+
+/// Documents of the run that have an address.
+#[derive(Debug, Default)]
+pub(super) struct Documents {
+    /// By reference and base, as asked for.
+    asked: HashMap<(Box<str>, Box<str>), DocId>,
+    /// By the address the resolver gave.
+    known: HashMap<Box<str>, DocId>,
+    /// Modules of the stylesheet that are documents too.
+    modules: HashMap<u32, DocId>,
+    loaded: u32,
+}
+
+impl Machine<'_> {
+    /// `document(value)` or `document(value, base)`, called from an expression of a module.
+    pub(super) fn document_call(
+        &mut self,
+        value: &Value,
+        base: Option<&Value>,
+        module: u32,
+        reach: &mut Reach<'_>,
+    ) -> Result<Value, Error> {
+        let base_node = match base {
+            None => None,
+            Some(value) => match value.as_nodes() {
+                Some([first, ..]) => Some(Some(*first)),
+                Some([]) => Some(None),
+                None => return Err(dynamic("the second argument of document() is no node-set")),
+            },
+        };
+        let Some(nodes) = value.as_nodes().map(<[Node]>::to_vec) else {
+            let href = value.to_text(reach.world.get()).into_owned();
+            let root = match base_node {
+                None => self.load_from_module(&href, module, reach)?,
+                Some(Some(node)) => self.load_from_node(&href, node, reach)?,
+                Some(None) => return Ok(no_nodes()),
+            };
+            return Ok(Value::node(root));
+        };
+        let mut roots = Vec::new();
+        for node in nodes {
+            let href = reach.world.get().string_value(node).into_owned();
+            match base_node {
+                None => roots.push(self.load_from_node(&href, node, reach)?),
+                Some(Some(base)) => roots.push(self.load_from_node(&href, base, reach)?),
+                Some(None) => {}
+            }
+        }
+        Ok(Value::nodes(roots))
+    }
+
+    fn load_from_module(
+        &mut self,
+        href: &str,
+        module: u32,
+        reach: &mut Reach<'_>,
+    ) -> Result<Node, Error> {
+        let program = self.given.program;
+        let Some(found) = program.modules.get(module as usize) else {
+            return Err(dynamic("an expression without a module"));
+        };
+        let (href, _fragment) = href.split_once('#').unwrap_or((href, ""));
+        if !href.is_empty() {
+            return self.load(href, &found.uri, reach);
+        }
+        if let Some(doc) = self.documents.modules.get(&module) {
+            return Ok(Node::new(*doc, Document::ROOT));
+        }
+        let doc = self.add(found.document.clone(), reach)?;
+        self.documents.modules.insert(module, doc);
+        Ok(Node::new(doc, Document::ROOT))
+    }
+
+    fn load_from_node(
+        &mut self,
+        href: &str,
+        node: Node,
+        reach: &mut Reach<'_>,
+    ) -> Result<Node, Error> {
+        let (href, _fragment) = href.split_once('#').unwrap_or((href, ""));
+        if href.is_empty() {
+            return Ok(node.root());
+        }
+        let module = self.documents.modules.iter().find(|(_, doc)| **doc == node.doc);
+        let base: Box<str> = match (node.doc, module) {
+            (DocId(0), _) => self.given.base.into(),
+            (_, Some((module, _))) => {
+                let module = self.given.program.modules.get(*module as usize);
+                module.map(|module| Box::from(&*module.uri)).unwrap_or_default()
+            }
+            (doc, None) => {
+                let known = self.documents.known.iter().find(|(_, known)| **known == doc);
+                known.map(|(uri, _)| uri.clone()).unwrap_or_else(|| self.given.base.into())
+            }
+        };
+        self.load(href, &base, reach)
+    }
+
+    fn load(&mut self, href: &str, base: &str, reach: &mut Reach<'_>) -> Result<Node, Error> {
+        let asked = (Box::from(href), Box::from(base));
+        if let Some(doc) = self.documents.asked.get(&asked) {
+            return Ok(Node::new(*doc, Document::ROOT));
+        }
+        let found = self.given.resolver.resolve(href, base).map_err(|cause| {
+            let kind = ErrorKind::Resolve { href: href.into(), cause: cause.into() };
+            Error::new(kind, At::default())
+        })?;
+        let doc = match self.documents.known.get(&*found.uri) {
+            Some(doc) => *doc,
+            None => {
+                let max = self.given.budgets.documents_max;
+                if self.documents.loaded >= max {
+                    return Err(Error::limit("documents_max", max.into(), At::default()));
+                }
+                self.documents.loaded += 1;
+                let options = Options { doctype: Doctype::Internal, ..Options::default() };
+                let document = Document::parse(&found.bytes, &options).map_err(|error| {
+                    let what = format!("{}:{error}", found.uri);
+                    Error::new(ErrorKind::Document(what.into()), At::default())
+                })?;
+                let document = spaces::stripped(&Arc::new(document), self.given.program);
+                let doc = self.add(document, reach)?;
+                self.documents.known.insert(found.uri.into(), doc);
+                doc
+            }
+        };
+        self.documents.asked.insert(asked, doc);
+        Ok(Node::new(doc, Document::ROOT))
+    }
+
+    /// Adds a document that stays until the run ends.
+    fn add(&mut self, document: Arc<Document>, reach: &mut Reach<'_>) -> Result<DocId, Error> {
+        let doc = reach.world.get().add(document).map_err(|kind| self.fault_kind(kind))?;
+        // Within a nested run nothing is cut anyway, and its end keeps all that was added.
+        if self.pinned != u32::MAX {
+            self.pinned = self.pinned.max(reach.world.get().len());
+        }
+        Ok(doc)
+    }
+}

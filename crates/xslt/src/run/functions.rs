@@ -1,0 +1,229 @@
+//! The functions XSLT adds to XPath (XSLT 1.0, 12 and 15).
+
+use xpath::{Call, Name, Node, Value};
+
+use super::{Held, Machine, Reach, dynamic, no_nodes};
+use crate::compile::{self, XSLT, split_qname};
+use crate::decimal::DecimalFormat;
+use crate::error::Error;
+use crate::exslt;
+use crate::program::{CallSite, Called};
+
+/// What `system-property('xsl:vendor')` says.
+const VENDOR: &str = "Tidegate";
+
+/// Functions that `function-available()` knows without a namespace.
+const STANDARD: &[&str] = &[
+    "boolean",
+    "ceiling",
+    "concat",
+    "contains",
+    "count",
+    "current",
+    "document",
+    "element-available",
+    "false",
+    "floor",
+    "format-number",
+    "function-available",
+    "generate-id",
+    "id",
+    "key",
+    "lang",
+    "last",
+    "local-name",
+    "name",
+    "namespace-uri",
+    "normalize-space",
+    "not",
+    "number",
+    "position",
+    "round",
+    "starts-with",
+    "string",
+    "string-length",
+    "substring",
+    "substring-after",
+    "substring-before",
+    "sum",
+    "system-property",
+    "translate",
+    "true",
+    "unparsed-entity-uri",
+];
+
+impl Machine<'_> {
+    pub(super) fn function(
+        &mut self,
+        site: CallSite,
+        arguments: &mut Vec<Value>,
+        call: &mut Call<'_>,
+    ) -> Result<Value, Error> {
+        let text = |at: usize| {
+            let value = arguments.get(at);
+            value.map(|value| value.to_text(call.world).into_owned()).unwrap_or_default()
+        };
+        match site.function {
+            Called::Key(number) => self.key_call(number, site, arguments, call),
+            Called::Document => {
+                let Some(value) = arguments.first() else { return Ok(no_nodes()) };
+                let base = arguments.get(1);
+                let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+                self.document_call(value, base, site.module, &mut reach)
+            }
+            Called::FormatNumber => {
+                let number =
+                    arguments.first().map_or(f64::NAN, |value| value.to_number(call.world));
+                let name = arguments.get(2).map(|_| text(2));
+                self.format_number(number, &text(1), name.as_deref(), site)
+            }
+            Called::GenerateId => {
+                let node = match arguments.first() {
+                    None => Some(call.focus.node),
+                    Some(value) => match value.as_nodes() {
+                        Some(nodes) => nodes.first().copied(),
+                        None => return Err(dynamic("generate-id() takes a node-set")),
+                    },
+                };
+                Ok(Value::text(node.map(|node| identity(node, call)).unwrap_or_default()))
+            }
+            Called::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
+            Called::ElementAvailable => {
+                let name = self.runtime_name(&text(0), site)?;
+                let known = *name.uri == *XSLT && compile::is_instruction(&name.local);
+                Ok(Value::Boolean(known))
+            }
+            Called::FunctionAvailable => {
+                let name = self.runtime_name(&text(0), site)?;
+                let user = self.given.program.functions.iter().any(|f| f.name == name);
+                Ok(Value::Boolean(match &*name.uri {
+                    "" => STANDARD.contains(&&*name.local),
+                    uri => user || exslt::find(uri, &name.local).is_some(),
+                }))
+            }
+            Called::UnparsedEntityUri => {
+                let document = call.world.of(call.focus.node);
+                Ok(Value::text(document.unparsed_entity(&text(0)).unwrap_or_default()))
+            }
+            Called::Extension(function) => {
+                let code = function.code;
+                let mut surroundings = self.given.surroundings;
+                let result = code(arguments, call, &mut surroundings);
+                self.given.surroundings = surroundings;
+                result.map_err(|kind| self.fault_kind(kind))
+            }
+            Called::User(number) => self.user(number, arguments, call),
+            Called::Broken => Err(dynamic("this expression is none of XPath 1.0")),
+        }
+    }
+
+    /// The name that a string means where the call stands.
+    fn runtime_name(&self, text: &str, site: CallSite) -> Result<Name, Error> {
+        let text = text.trim();
+        let Some((prefix, local)) = split_qname(text) else {
+            return Err(dynamic(format!("`{text}` is not a name")));
+        };
+        let scope = self.given.program.scopes.get(site.scope as usize);
+        let found = scope.and_then(|scope| scope.iter().find(|(known, _)| **known == *prefix));
+        let uri = match (prefix, found) {
+            ("", _) => "",
+            (_, Some((_, uri))) => uri,
+            (_, None) => return Err(dynamic(format!("the prefix `{prefix}` is not declared"))),
+        };
+        Ok(Name { uri: uri.into(), local: local.into() })
+    }
+
+    fn key_call(
+        &mut self,
+        number: Option<u32>,
+        site: CallSite,
+        arguments: &[Value],
+        call: &mut Call<'_>,
+    ) -> Result<Value, Error> {
+        let [name, value] = arguments else { return Ok(no_nodes()) };
+        let number = match number {
+            Some(number) => number,
+            None => {
+                let text = name.to_text(call.world).into_owned();
+                let name = self.runtime_name(&text, site)?;
+                match self.given.program.key_names.get(&name) {
+                    Some(number) => *number,
+                    None => return Err(dynamic(format!("there is no key `{text}`"))),
+                }
+            }
+        };
+        let doc = call.focus.node.doc;
+        let world = call.world;
+        let mut reach = Reach { world: Held::Lent(world), budget: &mut *call.budget };
+        let Value::Nodes(nodes) = value else {
+            let text = value.to_text(world).into_owned();
+            return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
+        };
+        let mut all = Vec::new();
+        for node in nodes.iter() {
+            let text = world.string_value(*node);
+            all.extend_from_slice(&self.keyed(number, &text, doc, &mut reach)?);
+        }
+        Ok(Value::nodes(all))
+    }
+
+    fn format_number(
+        &self,
+        number: f64,
+        pattern: &str,
+        name: Option<&str>,
+        site: CallSite,
+    ) -> Result<Value, Error> {
+        let name = match name {
+            Some(text) => self.runtime_name(text, site)?,
+            None => Name { uri: "".into(), local: "".into() },
+        };
+        let usual = DecimalFormat::default();
+        let format = match self.given.program.formats.get(&name) {
+            Some(format) => format,
+            None if name.local.is_empty() => &usual,
+            None => return Err(dynamic(format!("there is no decimal format `{}`", name.local))),
+        };
+        format.format(number, pattern).map(Value::text).map_err(dynamic)
+    }
+
+    /// A function of the stylesheet itself.
+    fn user(
+        &mut self,
+        number: u32,
+        arguments: &mut Vec<Value>,
+        call: &mut Call<'_>,
+    ) -> Result<Value, Error> {
+        let Some(function) = self.given.program.functions.get(number as usize) else {
+            return Ok(no_nodes());
+        };
+        if arguments.len() > function.params.len() {
+            let name = &function.name.local;
+            return Err(dynamic(format!("`{name}()` takes fewer arguments")));
+        }
+        let given = function.params.iter().copied().zip(arguments.drain(..)).collect();
+        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        self.run_entry(function.entry, call.focus, given, &mut reach)
+    }
+}
+
+/// `system-property()` (XSLT 1.0, 12.4).
+fn property(name: &Name) -> Value {
+    match (&*name.uri, &*name.local) {
+        (XSLT, "version") => Value::Number(1.0),
+        (XSLT, "vendor") => Value::text(VENDOR),
+        (XSLT, "vendor-url") => Value::text("https://github.com/tidegate/tidegate"),
+        _ => Value::text(""),
+    }
+}
+
+/// A name for a node that is the same all through the run, and no other's.
+fn identity(node: Node, call: &Call<'_>) -> String {
+    match node.is_namespace() {
+        false => format!("id{}x{}", node.doc.0, node.id.0),
+        true => {
+            let prefix = call.world.namespace(node).map(|(prefix, _)| prefix).unwrap_or_default();
+            format!("id{}x{}n{prefix}", node.doc.0, node.id.0)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What expressions ask the machine for: variables, functions, keys.
+
+use std::rc::Rc;
+
+use xpath::{Call, DocId, ErrorKind, Host, Node, Value};
+
+use super::{Held, Machine, Reach, State, dynamic};
+use crate::error::Error;
+use crate::program::GLOBAL;
+
+impl Host for Machine<'_> {
+    fn variable(&mut self, number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind> {
+        if number & GLOBAL == 0 {
+            let place = self.locals.get((self.now.base + number) as usize);
+            return place.cloned().ok_or_else(|| ErrorKind::Host("an unknown variable".into()));
+        }
+        let number = number & !GLOBAL;
+        if let Some(State::Done(value)) = self.globals.get(number as usize) {
+            return Ok(value.clone());
+        }
+        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        self.global(number, &mut reach).map_err(|error| self.keep(error))
+    }
+
+    fn call(
+        &mut self,
+        number: u32,
+        arguments: &mut Vec<Value>,
+        call: &mut Call<'_>,
+    ) -> Result<Value, ErrorKind> {
+        let Some(site) = self.given.program.calls.get(number as usize).copied() else {
+            return Err(ErrorKind::Host("an unknown function".into()));
+        };
+        self.function(site, arguments, call).map_err(|error| self.keep(error))
+    }
+
+    fn key(
+        &mut self,
+        number: u32,
+        value: &str,
+        doc: DocId,
+        call: &mut Call<'_>,
+    ) -> Result<Rc<[Node]>, ErrorKind> {
+        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        self.keyed(number, value, doc, &mut reach).map_err(|error| self.keep(error))
+    }
+}
+
+impl Machine<'_> {
+    /// Keeps an error whole while it passes through an expression, which knows only texts.
+    fn keep(&mut self, error: Error) -> ErrorKind {
+        let text = error.kind.to_string();
+        self.failed = Some(error);
+        ErrorKind::Host(text.into())
+    }
+
+    /// The value of a global variable, made when it is first asked for, after those it names.
+    fn global(&mut self, number: u32, reach: &mut Reach<'_>) -> Result<Value, Error> {
+        let globals = &self.given.program.globals;
+        // A chain of globals is as long as a stylesheet wants: it is walked here, not by recursion.
+        let mut path = vec![(number, 0)];
+        while let Some((number, next)) = path.last_mut() {
+            let needs = globals.get(*number as usize).map(|g| g.needs.as_slice());
+            let need = needs.unwrap_or_default().get(*next).copied();
+            *next += 1;
+            match need {
+                Some(need) => {
+                    let fresh = matches!(self.globals.get(need as usize), Some(State::Fresh));
+                    if fresh && !path.iter().any(|(on, _)| *on == need) {
+                        path.push((need, 0));
+                    }
+                }
+                None => {
+                    let number = *number;
+                    path.pop();
+                    self.make_global(number, reach)?;
+                }
+            }
+        }
+        match self.globals.get(number as usize) {
+            Some(State::Done(value)) => Ok(value.clone()),
+            Some(State::Fresh | State::Busy) | None => {
+                Err(dynamic("a global variable without a value"))
+            }
+        }
+    }
+
+    fn make_global(&mut self, number: u32, reach: &mut Reach<'_>) -> Result<(), Error> {
+        let Some(global) = self.given.program.globals.get(number as usize) else {
+            return Ok(());
+        };
+        let state = self.globals.get_mut(number as usize);
+        match state {
+            Some(State::Done(_)) | None => return Ok(()),
+            Some(State::Busy) => {
+                let what = format!("the variable `{}` depends on itself", global.name.local);
+                let at = self.at(Some(global.place));
+                return Err(Error { at, ..dynamic(what) });
+            }
+            Some(state) => *state = State::Busy,
+        }
+        let focus = xpath::Focus::of(reach.world.get().root());
+        let made = self.run_entry(global.entry, focus, Vec::new(), reach);
+        if let Some(state) = self.globals.get_mut(number as usize) {
+            *state = match &made {
+                Ok(value) => State::Done(value.clone()),
+                Err(_) => State::Fresh,
+            };
+        }
+        made.map(drop)
+    }
+}

@@ -1,0 +1,112 @@
+//! Keys: each document's nodes by their value, indexed when first asked for (XSLT 1.0, 12.2).
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use xml::{Kind, NodeId};
+use xpath::{DocId, Evaluation, Focus, Node, Value};
+
+use super::{Machine, Reach, dynamic};
+use crate::error::Error;
+use crate::program::Key;
+
+/// A key's nodes in one document.
+#[derive(Debug)]
+pub(super) enum Index {
+    /// Being made: asked for again the key depends on itself.
+    Busy,
+    Done(HashMap<Rc<str>, Rc<[Node]>>),
+}
+
+impl Machine<'_> {
+    /// The nodes a key has for a value, in document order.
+    pub(super) fn keyed(
+        &mut self,
+        number: u32,
+        value: &str,
+        doc: DocId,
+        reach: &mut Reach<'_>,
+    ) -> Result<Rc<[Node]>, Error> {
+        let place = (number, doc);
+        if !self.keys.contains_key(&place) {
+            self.keys.insert(place, Index::Busy);
+            let made = self.index(number, doc, reach);
+            match made {
+                Ok(index) => drop(self.keys.insert(place, Index::Done(index))),
+                Err(error) => {
+                    self.keys.remove(&place);
+                    return Err(error);
+                }
+            }
+        }
+        match self.keys.get(&place) {
+            Some(Index::Done(index)) => {
+                Ok(index.get(value).cloned().unwrap_or_else(|| Rc::new([])))
+            }
+            Some(Index::Busy) | None => Err(dynamic("a key depends on itself")),
+        }
+    }
+
+    fn index(
+        &mut self,
+        number: u32,
+        doc: DocId,
+        reach: &mut Reach<'_>,
+    ) -> Result<HashMap<Rc<str>, Rc<[Node]>>, Error> {
+        let program = self.given.program;
+        let keys = program.keys.get(number as usize).map(Vec::as_slice).unwrap_or_default();
+        let mut lists: HashMap<Rc<str>, Vec<Node>> = HashMap::new();
+        let len = reach.world.get().document(doc).len();
+        for id in (0..len).map(NodeId) {
+            let node = Node::new(doc, id);
+            for key in keys {
+                self.index_node(key, node, &mut lists, reach).map_err(|mut error| {
+                    if error.at.line == 0 {
+                        error.at = self.at(Some(key.place));
+                    }
+                    error
+                })?;
+            }
+        }
+        Ok(lists.into_iter().map(|(value, nodes)| (value, nodes.into())).collect())
+    }
+
+    fn index_node(
+        &mut self,
+        key: &Key,
+        node: Node,
+        lists: &mut HashMap<Rc<str>, Vec<Node>>,
+        reach: &mut Reach<'_>,
+    ) -> Result<(), Error> {
+        if reach.world.get().of(node).kind(node.id) == Kind::Document
+            || !self.matches(&key.matches, node, reach)?
+        {
+            return Ok(());
+        }
+        let focus = Focus::of(node);
+        let world = reach.world.get();
+        let value = {
+            let mut evaluation =
+                Evaluation { world, focus, host: self, budget: &mut *reach.budget };
+            key.value.value(&mut evaluation)
+        };
+        let value = value.map_err(|error| self.fault(error))?;
+        let mut add = |text: &str| {
+            let list = match lists.get_mut(text) {
+                Some(list) => list,
+                None => lists.entry(Rc::from(text)).or_default(),
+            };
+            // A node comes once, however many of its values are the same.
+            if list.last() != Some(&node) {
+                list.push(node);
+            }
+        };
+        match &value {
+            Value::Nodes(nodes) => nodes.iter().for_each(|n| add(&world.string_value(*n))),
+            Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Tree(_) => {
+                add(&value.to_text(world));
+            }
+        }
+        Ok(())
+    }
+}

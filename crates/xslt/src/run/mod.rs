@@ -1,0 +1,367 @@
+//! The machine: runs a program over documents and writes the result.
+//!
+//! It keeps its own stack of frames, so that templates may nest as deep as the budget says whatever the thread's stack
+//! is. Only global variables and functions of the stylesheet, which expressions ask for, run inside one another.
+
+mod copy;
+mod dispatch;
+mod documents;
+mod frames;
+mod functions;
+mod host;
+mod keys;
+mod made;
+mod number;
+mod sort;
+pub(crate) mod spaces;
+mod step;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use xpath::{Budget, DocId, Evaluation, Expr, Focus, Node, Value, World};
+
+use crate::error::{At, Error, ErrorKind};
+use crate::exslt::Surroundings;
+use crate::limits::Budgets;
+use crate::out::Composer;
+use crate::program::{Avt, Entry, Part, Pc, Place, Program};
+use crate::resolver::Resolver;
+use frames::Frame;
+
+/// Where an entry that was started from outside returns to.
+const HALT: Pc = Pc::MAX;
+
+/// The instruction that goes on with the nodes of an apply frame.
+const NEXT_NODE: Pc = 0;
+
+/// Runs within runs: each costs some kilobytes of the thread's stack.
+const NESTED_MAX: u32 = 40;
+
+/// The documents, and what is left to spend. The outermost run owns its world and may cut it back.
+pub(crate) struct Reach<'w> {
+    pub(crate) world: Held<'w>,
+    pub(crate) budget: &'w mut Budget,
+}
+
+/// A world that is ours, or one that an expression is just looking at.
+pub(crate) enum Held<'w> {
+    Own(&'w mut World),
+    Lent(&'w World),
+}
+
+impl Held<'_> {
+    #[inline]
+    pub(crate) fn get(&self) -> &World {
+        match self {
+            Held::Own(world) => world,
+            Held::Lent(world) => world,
+        }
+    }
+}
+
+/// What the caller of a transformation gave, beside the documents.
+pub(crate) struct Given<'s> {
+    pub(crate) program: &'s Program,
+    pub(crate) resolver: &'s dyn Resolver,
+    pub(crate) budgets: &'s Budgets,
+    /// The address of the source, for `document()`.
+    pub(crate) base: &'s str,
+    pub(crate) surroundings: Surroundings,
+}
+
+/// Where a global variable is.
+#[derive(Debug, Clone)]
+enum State {
+    Fresh,
+    /// Being made: asked for again it depends on itself.
+    Busy,
+    Done(Value),
+}
+
+/// What runs, apart from the stacks.
+#[derive(Debug, Clone, Copy)]
+struct Registers {
+    pc: Pc,
+    focus: Focus,
+    /// Where the running entry's variables begin.
+    base: u32,
+    /// Its parameters on their stack.
+    params: (u32, u32),
+    /// The rule that chose the running template, for `xsl:apply-imports`.
+    rule: Option<u32>,
+    mode: u32,
+}
+
+/// A transformation under way.
+pub(crate) struct Machine<'s> {
+    given: Given<'s>,
+    now: Registers,
+    locals: Vec<Value>,
+    params: Vec<(u32, Value)>,
+    frames: Vec<Frame>,
+    /// The result, and inside it the fragments and texts being made.
+    out: Vec<Composer>,
+    globals: Vec<State>,
+    /// What an entry gave.
+    result: Value,
+    keys: HashMap<(u32, DocId), keys::Index>,
+    documents: documents::Documents,
+    lists: dispatch::Lists<'s>,
+    pub(crate) messages: Vec<String>,
+    /// What went wrong while an expression asked the machine for something.
+    failed: Option<Error>,
+    nested: u32,
+    /// Documents below this number stay, whatever variables end.
+    pinned: u32,
+    /// Nodes and bytes of fragments that are done.
+    spent: (u64, u64),
+    text: String,
+    spare: Vec<Vec<Node>>,
+}
+
+impl<'s> Machine<'s> {
+    pub(crate) fn new(given: Given<'s>, root: Node, out: Composer) -> Machine<'s> {
+        let globals = vec![State::Fresh; given.program.globals.len()];
+        Machine {
+            now: Registers {
+                pc: HALT,
+                focus: Focus::of(root),
+                base: 0,
+                params: (0, 0),
+                rule: None,
+                mode: 0,
+            },
+            locals: Vec::new(),
+            params: Vec::new(),
+            frames: Vec::new(),
+            out: vec![out],
+            globals,
+            result: Value::Boolean(false),
+            keys: HashMap::new(),
+            documents: documents::Documents::default(),
+            lists: dispatch::Lists::new(given.program),
+            messages: Vec::new(),
+            failed: None,
+            nested: 0,
+            pinned: 1,
+            spent: (0, 0),
+            text: String::new(),
+            spare: Vec::new(),
+            given,
+        }
+    }
+
+    /// Gives a global parameter its value, if the stylesheet has one of that name.
+    pub(crate) fn set_parameter(&mut self, name: &xpath::Name, value: Value) {
+        let globals = &self.given.program.globals;
+        let at = globals.iter().position(|global| global.is_param && global.name == *name);
+        if let Some(state) = at.and_then(|at| self.globals.get_mut(at)) {
+            *state = State::Done(value);
+        }
+    }
+
+    /// Transforms the document at `root`: the whole run.
+    pub(crate) fn transform(&mut self, root: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
+        let mut nodes = self.spare_nodes();
+        nodes.push(root);
+        self.pinned = reach.world.get().len();
+        self.push_apply(nodes, 0, HALT, self.params_end())?;
+        self.now.pc = NEXT_NODE;
+        self.run(reach)
+    }
+
+    /// The composer with the result.
+    pub(crate) fn into_result(mut self) -> Option<Composer> {
+        self.out.truncate(1);
+        self.out.pop()
+    }
+
+    /// Runs instructions until an entry returns to [`HALT`].
+    fn run(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
+        let program = self.given.program;
+        while self.now.pc != HALT {
+            let pc = self.now.pc;
+            let Some(op) = program.code.get(pc as usize) else { break };
+            self.now.pc = pc + 1;
+            let done = self.step(op, reach);
+            if let Err(mut error) = done {
+                if error.at.line == 0 {
+                    error.at = self.at(program.places.get(pc as usize).copied());
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs an entry to its end and gives its result. The registers are as before.
+    fn run_entry(
+        &mut self,
+        entry: Entry,
+        focus: Focus,
+        arguments: Vec<(u32, Value)>,
+        reach: &mut Reach<'_>,
+    ) -> Result<Value, Error> {
+        if self.nested >= NESTED_MAX {
+            let at = At::default();
+            return Err(Error::limit("nested variables and functions", NESTED_MAX.into(), at));
+        }
+        self.nested += 1;
+        let before = self.now;
+        let pinned = std::mem::replace(&mut self.pinned, u32::MAX);
+        self.result = Value::Boolean(false);
+        let open = self.out.len();
+        let start = self.params_end();
+        self.params.extend(arguments);
+        self.now.pc = HALT;
+        self.now.rule = None;
+        let done = self.enter(entry, (start, self.params_end()), None).and_then(|()| {
+            self.now.focus = focus;
+            self.run(reach)
+        });
+        self.params.truncate(start as usize);
+        // A function's result may stand inside a fragment that it leaves unfinished.
+        self.out.truncate(open);
+        self.now = before;
+        // What was made in there may live on in its result.
+        self.pinned = pinned.max(reach.world.get().len());
+        self.nested -= 1;
+        done?;
+        Ok(std::mem::replace(&mut self.result, Value::Boolean(false)))
+    }
+
+    /// What an expression needs to be evaluated here.
+    #[inline]
+    fn evaluation<'a>(&'a mut self, reach: &'a mut Reach<'_>) -> Evaluation<'a> {
+        let focus = self.now.focus;
+        Evaluation { world: reach.world.get(), focus, host: self, budget: reach.budget }
+    }
+
+    /// The error of an expression, or what made it one.
+    fn fault(&mut self, error: xpath::Error) -> Error {
+        self.fault_kind(error.kind)
+    }
+
+    fn fault_kind(&mut self, kind: xpath::ErrorKind) -> Error {
+        if let Some(error) = self.failed.take() {
+            return error;
+        }
+        if let xpath::ErrorKind::Limit { name, max } = kind {
+            return Error::limit(name, max, At::default());
+        }
+        dynamic(kind.to_string())
+    }
+
+    fn value(&mut self, expr: &Expr, reach: &mut Reach<'_>) -> Result<Value, Error> {
+        expr.value(&mut self.evaluation(reach)).map_err(|error| self.fault(error))
+    }
+
+    fn boolean(&mut self, expr: &Expr, reach: &mut Reach<'_>) -> Result<bool, Error> {
+        expr.boolean(&mut self.evaluation(reach)).map_err(|error| self.fault(error))
+    }
+
+    fn nodes(&mut self, expr: &Expr, reach: &mut Reach<'_>) -> Result<Vec<Node>, Error> {
+        expr.nodes(&mut self.evaluation(reach)).map_err(|error| self.fault(error))
+    }
+
+    fn write(
+        &mut self,
+        expr: &Expr,
+        reach: &mut Reach<'_>,
+        text: &mut String,
+    ) -> Result<(), Error> {
+        expr.write(&mut self.evaluation(reach), text).map_err(|error| self.fault(error))
+    }
+
+    /// Writes what an attribute value template comes to.
+    fn write_avt(
+        &mut self,
+        avt: &Avt,
+        reach: &mut Reach<'_>,
+        text: &mut String,
+    ) -> Result<(), Error> {
+        match avt {
+            Avt::Constant(constant) => text.push_str(constant),
+            Avt::Parts(parts) => {
+                for part in parts {
+                    match part {
+                        Part::Text(constant) => text.push_str(constant),
+                        Part::Value(expr) => self.write(expr, reach, text)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn avt(&mut self, avt: &Avt, reach: &mut Reach<'_>) -> Result<String, Error> {
+        let mut text = String::new();
+        self.write_avt(avt, reach, &mut text)?;
+        Ok(text)
+    }
+
+    /// The text of an optional template; empty where it is absent.
+    fn avt_or_empty(&mut self, avt: Option<&Avt>, reach: &mut Reach<'_>) -> Result<String, Error> {
+        avt.map_or(Ok(String::new()), |avt| self.avt(avt, reach))
+    }
+
+    fn at(&self, place: Option<Place>) -> At {
+        let place = place.unwrap_or_default();
+        let module = self.given.program.modules.get(place.module as usize);
+        let file = module.map(|module| module.uri.clone()).unwrap_or_default();
+        At { file, line: place.line, column: place.column }
+    }
+
+    fn params_end(&self) -> u32 {
+        u32::try_from(self.params.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The composer that is written to.
+    #[inline]
+    fn top(&mut self) -> Result<&mut Composer, Error> {
+        self.out.last_mut().ok_or_else(|| dynamic("nothing is being written"))
+    }
+
+    /// Checks what was written against the budgets.
+    fn check_spent(&self) -> Result<(), Error> {
+        let budgets = self.given.budgets;
+        let (mut nodes, mut bytes) = self.spent;
+        let mut full = false;
+        for composer in &self.out {
+            nodes += composer.nodes();
+            bytes += composer.bytes();
+            full |= composer.is_full();
+        }
+        if nodes > budgets.nodes_max {
+            return Err(Error::limit("nodes_max", budgets.nodes_max, At::default()));
+        }
+        if bytes > budgets.output_bytes_max || full {
+            return Err(Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()));
+        }
+        Ok(())
+    }
+
+    fn spare_nodes(&mut self) -> Vec<Node> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps a list's memory for the next one.
+    fn give_back(&mut self, mut nodes: Vec<Node>) {
+        const SPARE_MAX: usize = 32;
+        if self.spare.len() < SPARE_MAX && nodes.capacity() < 1024 {
+            nodes.clear();
+            self.spare.push(nodes);
+        }
+    }
+}
+
+/// An error of the run; its place is filled in by whoever knows the instruction.
+fn dynamic(what: impl Into<Box<str>>) -> Error {
+    Error::new(ErrorKind::Dynamic(what.into()), At::default())
+}
+
+/// Nothing, as a node-set.
+fn no_nodes() -> Value {
+    Value::Nodes(Rc::new([]))
+}

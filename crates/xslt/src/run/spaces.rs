@@ -1,0 +1,47 @@
+//! White space that `xsl:strip-space` takes out of a source (XSLT 1.0, 3.4).
+
+use std::sync::Arc;
+
+use xml::{Document, Kind, NodeId, XML_NAMESPACE};
+
+use crate::compile::is_blank;
+use crate::program::Program;
+
+/// The document without the white space the stylesheet does not want; the same one where nothing goes.
+pub(crate) fn stripped(document: &Arc<Document>, program: &Program) -> Arc<Document> {
+    if !program.spaces.iter().any(|rule| rule.strip) {
+        return document.clone();
+    }
+    let mut decided: Vec<Option<bool>> = vec![None; document.names_len()];
+    let mut goes = |id: NodeId| {
+        if document.kind(id) != Kind::Text || !is_blank(document.value(id)) {
+            return false;
+        }
+        let Some(parent) = document.parent(id) else { return false };
+        if document.kind(parent) != Kind::Element {
+            return false;
+        }
+        let name = document.name_id(parent);
+        let strips = match decided.get_mut(name.0 as usize) {
+            Some(place) => *place.get_or_insert_with(|| strips(document.name_of(name), program)),
+            None => strips(document.name_of(name), program),
+        };
+        strips && !preserved(document, parent)
+    };
+    let dropped: Vec<NodeId> = (0..document.len()).map(NodeId).filter(|id| goes(*id)).collect();
+    match dropped.is_empty() {
+        true => document.clone(),
+        false => Arc::new(document.without(&dropped)),
+    }
+}
+
+fn strips(name: xml::QName<'_>, program: &Program) -> bool {
+    let rule = program.spaces.iter().find(|rule| rule.test.accepts(name));
+    rule.is_some_and(|rule| rule.strip)
+}
+
+fn preserved(document: &Document, element: NodeId) -> bool {
+    let ancestry = std::iter::successors(Some(element), |id| document.parent(*id));
+    let space = ancestry.filter_map(|id| document.attribute(id, XML_NAMESPACE, "space")).next();
+    space == Some("preserve")
+}

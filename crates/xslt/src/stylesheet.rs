@@ -1,0 +1,188 @@
+//! The way in: compile a stylesheet, transform documents.
+
+use std::sync::Arc;
+
+use xml::{Builder, Document};
+use xpath::{Budget, Evaluation, Expr, Name, NoHost, Plain, Value, World};
+
+use crate::compile;
+use crate::error::{At, Error, ErrorKind};
+use crate::exslt::Surroundings;
+use crate::limits::Budgets;
+use crate::out::{Composer, Encoding, Method, Serializer, Target};
+use crate::program::Program;
+use crate::resolver::{Nothing, Resolver};
+use crate::run::{Given, Held, Machine, Reach, spaces};
+
+/// A compiled stylesheet. Immutable, to be shared between threads.
+#[derive(Debug)]
+pub struct Stylesheet {
+    program: Program,
+}
+
+/// A value for one of the stylesheet's parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Empty for no namespace.
+    pub uri: Box<str>,
+    /// The part after the prefix.
+    pub local: Box<str>,
+    /// The value.
+    pub value: Argument,
+}
+
+/// What a parameter is set to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Argument {
+    /// A string.
+    Text(Box<str>),
+    /// A number.
+    Number(f64),
+    /// True or false.
+    Boolean(bool),
+    /// An XPath expression, evaluated at the root of the source.
+    Expression(Box<str>),
+}
+
+/// What one transformation is given beside its source.
+pub struct Run<'a> {
+    /// Values for parameters; those the stylesheet does not have are ignored.
+    pub parameters: &'a [Parameter],
+    /// Where `document()` gets documents from.
+    pub resolver: &'a dyn Resolver,
+    /// What the transformation may cost.
+    pub budgets: Budgets,
+    /// The address of the source, the base for references in it.
+    pub base: &'a str,
+    /// Seconds since 1970 in UTC, for functions that tell the time; without, they have none to tell.
+    pub now: Option<i64>,
+    /// Where functions that give random numbers start.
+    pub seed: u64,
+    /// Writes XML whatever `xsl:output` says.
+    pub as_xml: bool,
+}
+
+/// What a transformation gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The result, serialised.
+    pub bytes: Vec<u8>,
+    /// How.
+    pub method: Method,
+    /// What a reply with these bytes is labelled, without the character set.
+    pub media_type: String,
+    /// Of the bytes.
+    pub encoding: Encoding,
+    /// What `xsl:message` said, in order.
+    pub messages: Vec<String>,
+}
+
+impl Default for Run<'_> {
+    fn default() -> Self {
+        Run {
+            parameters: &[],
+            resolver: &Nothing,
+            budgets: Budgets::default(),
+            base: "",
+            now: None,
+            seed: 0,
+            as_xml: false,
+        }
+    }
+}
+
+impl Stylesheet {
+    /// Compiles a stylesheet. `uri` is its address: its name in errors, and the base for references in it. The resolver
+    /// is asked for what it imports and includes.
+    pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
+        compile::compile(bytes, uri, resolver).map(|program| Stylesheet { program })
+    }
+
+    /// Transforms a document into bytes.
+    pub fn transform(&self, source: &Arc<Document>, run: &Run<'_>) -> Result<Output, Error> {
+        let mut settings = self.program.output.clone();
+        if run.as_xml {
+            let xml = crate::out::Declared { method: Some(Method::Xml), ..(*settings).clone() };
+            settings = Arc::new(xml);
+        }
+        let capacity = 256 + 24 * source.len() as usize;
+        let serializer = Serializer::new(settings.clone(), capacity);
+        let target = Target::Bytes(Box::new(serializer));
+        let (composer, messages) = self.run(source, run, target)?;
+        let serializer = composer.and_then(Composer::into_serializer);
+        let (bytes, method) = match serializer {
+            Some(serializer) => serializer.finish(),
+            None => (Vec::new(), Method::Xml),
+        };
+        let media_type = settings.media_type.as_deref().unwrap_or(method.media_type()).to_owned();
+        let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
+        Ok(Output { bytes, method, media_type, encoding, messages })
+    }
+
+    /// Transforms a document into a tree; gives it with the messages.
+    pub fn transform_to_tree(
+        &self,
+        source: &Arc<Document>,
+        run: &Run<'_>,
+    ) -> Result<(Document, Vec<String>), Error> {
+        let target = Target::Tree(Box::new(Builder::new()));
+        let (composer, messages) = self.run(source, run, target)?;
+        let tree = match composer {
+            Some(composer) => composer.into_tree(),
+            None => Builder::new().finish(),
+        };
+        Ok((tree, messages))
+    }
+
+    fn run(
+        &self,
+        source: &Arc<Document>,
+        run: &Run<'_>,
+        target: Target,
+    ) -> Result<(Option<Composer>, Vec<String>), Error> {
+        let source = spaces::stripped(source, &self.program);
+        let mut world = World::new(source);
+        let root = world.root();
+        let mut budget = Budget::new(xpath::Limits {
+            steps_max: run.budgets.steps_max,
+            nodes_max: u32::try_from(run.budgets.nodes_max).unwrap_or(u32::MAX),
+            text_bytes_max: u32::try_from(run.budgets.output_bytes_max).unwrap_or(u32::MAX),
+            ..xpath::Limits::default()
+        });
+        let given = Given {
+            program: &self.program,
+            resolver: run.resolver,
+            budgets: &run.budgets,
+            base: run.base,
+            surroundings: Surroundings { now: run.now, seed: run.seed },
+        };
+        let mut machine = Machine::new(given, root, Composer::new(target));
+        for parameter in run.parameters {
+            let name = Name { uri: parameter.uri.clone(), local: parameter.local.clone() };
+            let value = argument(&parameter.value, &world, &mut budget)?;
+            machine.set_parameter(&name, value);
+        }
+        let mut reach = Reach { world: Held::Own(&mut world), budget: &mut budget };
+        machine.transform(root, &mut reach)?;
+        let messages = std::mem::take(&mut machine.messages);
+        Ok((machine.into_result(), messages))
+    }
+}
+
+fn argument(argument: &Argument, world: &World, budget: &mut Budget) -> Result<Value, Error> {
+    Ok(match argument {
+        Argument::Text(text) => Value::text(&**text),
+        Argument::Number(number) => Value::Number(*number),
+        Argument::Boolean(boolean) => Value::Boolean(*boolean),
+        Argument::Expression(text) => {
+            let mut host = NoHost;
+            let mut evaluation = Evaluation::of(world, world.root(), &mut host, budget);
+            let compiled = Expr::compile(text, &Plain::default());
+            let value = compiled.and_then(|expr| expr.value(&mut evaluation));
+            value.map_err(|error| {
+                let what = format!("the parameter `{text}`: {error}");
+                Error::new(ErrorKind::Expression(what.into()), At::default())
+            })?
+        }
+    })
+}

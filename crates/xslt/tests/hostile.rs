@@ -1,0 +1,164 @@
+//! Stylesheets that would run for ever, or fill the memory: each ends with the error of its budget, on a worker's stack.
+
+use std::sync::Arc;
+
+use xslt::{Budgets, ErrorKind, Nothing, Resolver, Resource, Run, Stylesheet};
+
+/// What a worker thread has.
+const STACK_BYTES: usize = 2 << 20;
+
+/// A new document for each reference, each of which names another.
+struct Endless;
+
+impl Resolver for Endless {
+    fn resolve(&self, href: &str, base: &str) -> Result<Resource, String> {
+        let module = "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
+                      <x:import href='i'/></x:stylesheet>";
+        let bytes = match href {
+            "i" => module.as_bytes(),
+            _ => b"<d/>",
+        };
+        Ok(Resource { uri: format!("{base}/{href}"), bytes: bytes.to_vec() })
+    }
+}
+
+fn ends(body: String) -> ErrorKind {
+    let run = move || {
+        let sheet = format!(
+            "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform' \
+             xmlns:f='http://exslt.org/functions' xmlns:m='urn:m'>{body}</x:stylesheet>"
+        );
+        let compiled = match Stylesheet::compile(sheet.as_bytes(), "", &Endless) {
+            Ok(compiled) => compiled,
+            Err(error) => return error.kind,
+        };
+        let source = xml::Document::parse(b"<a><b/><b/></a>", &xml::Options::default()).unwrap();
+        let budgets = Budgets {
+            steps_max: 2_000_000,
+            output_bytes_max: 1 << 20,
+            nodes_max: 100_000,
+            ..Budgets::default()
+        };
+        let run = Run { resolver: &Endless, budgets, ..Run::default() };
+        compiled.transform(&Arc::new(source), &run).unwrap_err().kind
+    };
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap().join().unwrap()
+}
+
+fn limit(name: &str, kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Limit { name: found, .. } if *found == name)
+}
+
+#[test]
+fn what_never_ends_is_ended() {
+    let root = |body: &str| format!("<x:template match='/'>{body}</x:template>");
+    let call = |body: &str| format!("{}{body}", root("<x:call-template name='t'/>"));
+    let cases = [
+        (call("<x:template name='t'><x:call-template name='t'/></x:template>"), "depth_max"),
+        (root("<x:apply-templates select='.'/>"), "depth_max"),
+        (
+            root("<x:for-each select='//b'><x:apply-templates select='/'/></x:for-each>"),
+            "depth_max",
+        ),
+        (
+            call(
+                "<x:template name='t'><x:param name='n' select='30'/><x:if test='$n &gt; 0'>\
+                 <x:call-template name='t'><x:with-param name='n' select='$n - 1'/></x:call-template>\
+                 <x:call-template name='t'><x:with-param name='n' select='$n - 1'/></x:call-template>\
+                 </x:if></x:template>",
+            ),
+            "steps_max",
+        ),
+        (
+            call(
+                "<x:template name='t'><x:param name='s' select=\"'ab'\"/><x:call-template name='t'>\
+                 <x:with-param name='s' select='concat($s, $s)'/></x:call-template></x:template>",
+            ),
+            "text_bytes_max",
+        ),
+        (
+            call(
+                "<x:template name='t'><x:param name='s'>ab</x:param><x:call-template name='t'>\
+                 <x:with-param name='s'><i/><x:copy-of select='$s'/><x:copy-of select='$s'/>\
+                 </x:with-param></x:call-template></x:template>",
+            ),
+            "nodes_max",
+        ),
+        (
+            call(
+                "<x:template name='t'>0123456789<x:for-each select='//b'>0123456789</x:for-each>\
+                 <x:comment>0123456789</x:comment><x:call-template name='t'/></x:template>",
+            )
+            .replace("0123456789", &"0123456789".repeat(20)),
+            "output_bytes_max",
+        ),
+        (
+            call(
+                "<x:template name='t'><x:param name='n' select='1'/>\
+                 <x:if test='document(string($n))'/><x:call-template name='t'>\
+                 <x:with-param name='n' select='$n + 1'/></x:call-template></x:template>",
+            ),
+            "documents_max",
+        ),
+        (
+            format!(
+                "<f:function name='m:f'><f:result select='m:f()'/></f:function>{}",
+                root("<x:value-of select='m:f()'/>")
+            ),
+            "nested variables and functions",
+        ),
+        ("<x:import href='i'/>".to_owned(), "nested modules"),
+    ];
+    for (body, expected) in cases {
+        let kind = ends(body.clone());
+        assert!(limit(expected, &kind), "{body}: {kind:?}");
+    }
+}
+
+#[test]
+fn what_depends_on_itself_is_refused() {
+    let cases = [
+        "<x:variable name='a' select='$b'/><x:variable name='b' select='$a'/>\
+         <x:template match='/'><x:value-of select='$a'/></x:template>",
+        "<x:key name='k' match='b' use=\"key('k', 1)\"/>\
+         <x:template match='/'><x:value-of select=\"key('k', 1)\"/></x:template>",
+    ];
+    for body in cases {
+        let kind = ends(body.to_owned());
+        assert!(matches!(&kind, ErrorKind::Dynamic(what) if what.contains("itself")), "{kind:?}");
+    }
+    let kind = ends(
+        "<x:attribute-set name='a' use-attribute-sets='b'/>\
+         <x:attribute-set name='b' use-attribute-sets='a'/>"
+            .to_owned(),
+    );
+    assert!(matches!(&kind, ErrorKind::Static(what) if what.contains("itself")), "{kind:?}");
+}
+
+/// Thousands of templates inside one another, a chain of a thousand variables and a stylesheet as deep as it may be need no
+/// more stack than a worker has.
+#[test]
+fn depth_needs_no_stack() {
+    let run = || {
+        let mut globals = String::from("<x:variable name='v0' select='1'/>");
+        for n in 1..1000 {
+            globals.push_str(&format!("<x:variable name='v{n}' select='$v{} + 1'/>", n - 1));
+        }
+        let deep = format!("{}{}", "<i>".repeat(110), "</i>".repeat(110));
+        let sheet = format!(
+            "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
+             <x:output method='text'/>{globals}<x:template match='/'><x:call-template name='t'>\
+             <x:with-param name='n' select='20000'/></x:call-template>{deep}\
+             <x:value-of select='$v999'/></x:template><x:template name='t'><x:param name='n'/>\
+             <x:if test='$n = 0'>done </x:if><x:if test='$n &gt; 0'><x:call-template name='t'>\
+             <x:with-param name='n' select='$n - 1'/></x:call-template></x:if></x:template>\
+             </x:stylesheet>"
+        );
+        let compiled = Stylesheet::compile(sheet.as_bytes(), "", &Nothing).unwrap();
+        let source = xml::Document::parse(b"<a/>", &xml::Options::default()).unwrap();
+        let output = compiled.transform(&Arc::new(source), &Run::default()).unwrap();
+        String::from_utf8(output.bytes).unwrap()
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), "done 1000");
+}

@@ -1,0 +1,139 @@
+//! Keys: whose they are, and who never sees them.
+
+use crate::harness::{Gateway, Message, Origin, Plain, tidegate};
+
+const FILE: &str = "alice: key-of-alice\nbob: { key: key-of-bob, tier: Gold }\n\
+    carol: sha256:e6c3da5b206634d7f3f3586d747ffdb36b5c675757b380c6a5fe5c570c714349\n";
+
+#[track_caller]
+fn gateway(origin: &Origin, keys: &str) -> Gateway {
+    let route = format!("policies: [{{ api_key: {{ {keys} }} }}]");
+    let yaml = Plain { route: &route, ..Plain::default() }.yaml(origin);
+    Gateway::start_beside(yaml, &[("keys.yaml", FILE)])
+}
+
+#[track_caller]
+fn ask(gateway: &Gateway, target: &str, lines: &str) -> Message {
+    gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"))
+}
+
+#[test]
+fn a_key_in_a_header_lets_in_and_stays_here() {
+    let origin = Origin::saying("ok");
+    let gateway = gateway(&origin, "header: x-api-key, keys: { file: keys.yaml }");
+    // The third is written as the hash of `pass1`.
+    for key in ["key-of-alice", "key-of-bob", "pass1"] {
+        assert_eq!(ask(&gateway, "/", &format!("X-API-Key: {key}\r\n")).status(), 200, "{key}");
+    }
+    assert!(origin.requests().iter().all(|request| request.get("x-api-key").is_none()));
+    let missing = ask(&gateway, "/", "");
+    assert_eq!((missing.status(), missing.get("www-authenticate").is_some()), (401, true));
+    for lines in [
+        "X-API-Key: key-of-alic\r\n",
+        "X-API-Key: key-of-alicee\r\n",
+        "X-API-Key: KEY-OF-ALICE\r\n",
+        "X-API-Key: sha256:e6c3da5b206634d7f3f3586d747ffdb36b5c675757b380c6a5fe5c570c714349\r\n",
+        "X-API-Key: key-of-alice\r\nX-API-Key: key-of-bob\r\n",
+        "X-API-Key: \r\n",
+        "Authorization: key-of-alice\r\n",
+    ] {
+        assert_eq!(ask(&gateway, "/", lines).status(), 401, "{lines}");
+    }
+    let long = format!("X-API-Key: {}\r\n", "k".repeat(5000));
+    assert_eq!(ask(&gateway, "/", &long).status(), 401);
+    assert_eq!(origin.requests().len(), 3);
+    assert!(!gateway.log().contains("key-of-"), "{}", gateway.log());
+}
+
+#[test]
+fn a_key_in_the_query_is_cut_there() {
+    let origin = Origin::saying("ok");
+    let gateway = gateway(&origin, "query: key, keys: { alice: key-of-alice }");
+    assert_eq!(ask(&gateway, "/p?a=1&key=key-of-alice&b=2", "").status(), 200);
+    assert_eq!(origin.request().target(), "/p?a=1&b=2");
+    assert_eq!(ask(&gateway, "/p?key=nobody", "").status(), 401);
+    assert_eq!(ask(&gateway, "/p?key=key-of-alice&key=x", "").status(), 401);
+}
+
+#[test]
+fn a_key_is_forwarded_only_where_that_is_asked_for() {
+    let origin = Origin::saying("ok");
+    let gateway = gateway(&origin, "header: x-k, forward: true, keys: { alice: a1 }");
+    assert_eq!(ask(&gateway, "/", "X-K: a1\r\n").status(), 200);
+    assert_eq!(origin.request().get("x-k"), Some("a1"));
+}
+
+#[test]
+fn mistakes_in_keys_are_complaints_that_show_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |policy: &str, file: &str| {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{ path: /a }}, policies: [{{ {policy} }}], respond: {{}} }}\n"
+        );
+        std::fs::write(folder.path().join("gate.yaml"), yaml).unwrap();
+        std::fs::write(folder.path().join("keys.yaml"), file).unwrap();
+        tidegate(&["check", folder.path().join("gate.yaml").to_str().unwrap()])
+    };
+    let from_file = "api_key: { header: k, keys: { file: keys.yaml } }";
+    for (policy, file, part) in [
+        (from_file, "", "the file is empty"),
+        (from_file, "- a\n", "expected secrets by subject"),
+        (from_file, "a: secret-1\na: secret-2\n", "is here twice"),
+        (from_file, "a: \"\"\n", "an empty secret"),
+        (from_file, "a: secret-1\nb: secret-1\n", "`a` and `b` have the same key"),
+        (from_file, "a: sha256:secret-1\n", "64 hex digits"),
+        ("api_key: { header: k, keys: { file: none.yaml } }", "", "none.yaml"),
+        ("api_key: { keys: { a: b } }", "", "nothing says where the key is"),
+        ("api_key: { header: \"a b\", keys: { a: b } }", "", "cannot be the name of a header"),
+        ("api_key: { query: \"a&b\", keys: { a: b } }", "", "cannot be the name of a query"),
+        ("basic: { users: { \"a:b\": c } }", "", "a colon ends it"),
+        ("basic: { users: { a: $2y$10$short } }", "", "does not begin a bcrypt hash"),
+        ("basic: { users: { a: $6$x$y } }", "", "not supported"),
+        ("mutual_tls: {}", "", "no listener asks clients for a certificate"),
+        ("authorize: { rule: \"request.method ==\" }", "", "the rule cannot be used"),
+        ("authorize: { rule: \"reqest.method == 'GET'\" }", "", "there is no `reqest`"),
+        ("jwt: { issuers: [main] }", "", "there is no issuer `main`"),
+        ("jwt: { issuers: [] }", "", "no issuer"),
+        ("backend_jwt: { keys: [keys.yaml] }", "x", "cannot sign with"),
+    ] {
+        let said = check(policy, file);
+        assert_eq!(said.code, Some(1), "{policy}: {said:?}");
+        assert!(said.stderr.contains(part), "{policy} should say {part:?}: {}", said.stderr);
+        assert!(said.stderr.contains("help: "), "{}", said.stderr);
+        assert!(!said.stderr.contains("secret-1"), "{}", said.stderr);
+    }
+    let said = check("api_key: { header: k, keys: { a: secret-1 } }", "x: y");
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn issuers_that_cannot_work_are_complaints() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("rubbish.pem", "rubbish"),
+        ("rubbish.json", "{}"),
+        ("weak.json", r#"{"kty":"oct","kid":"a","k":"AAAA"}"#),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for (issuer, part) in [
+        ("issuer: i", "an issuer without keys"),
+        ("jwks: \"http://127.0.0.1:1/k\"", "an issuer without its name"),
+        ("issuer: i, jwks: \"http://127.0.0.1:1/k\", keys: [rubbish.pem]", "in one place"),
+        ("issuer: i, keys: [rubbish.pem]", "no usable keys"),
+        ("issuer: i, keys: [rubbish.json]", "neither a JWK nor a JWK set"),
+        ("issuer: i, keys: [weak.json]", "no key that verifies tokens"),
+        ("issuer: i, keys: [none.pem]", "there is no such file"),
+        ("issuer: i, discovery: true", "has no scheme"),
+        ("issuer: i, jwks: \"ftp://a/k\"", "neither http nor https"),
+        ("isuer: i, jwks: \"http://a/k\"", "did you mean `issuer`?"),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ main: {{ {issuer} }} }}\nroutes:\n  a: {{ match: {{ path: /a }}, policies: [{{ jwt: {{ issuers: [main] }} }}], respond: {{}} }}\n"
+        );
+        std::fs::write(folder.path().join("gate.yaml"), yaml).unwrap();
+        let said = tidegate(&["check", folder.path().join("gate.yaml").to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{issuer}: {said:?}");
+        assert!(said.stderr.contains(part), "{issuer} should say {part:?}: {}", said.stderr);
+    }
+}

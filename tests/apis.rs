@@ -1,0 +1,408 @@
+//! `apis`: routes made of OpenAPI documents, and what their extensions ask for.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Gateway, Message, Origin, tidegate};
+
+fn service(answer: &Value) -> Origin {
+    let text = answer.to_string();
+    Origin::answering(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len()))
+}
+
+fn start(document: &str, keys: &str, more: &str) -> Gateway {
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\napis: {{ pets: {{ openapi: api.yaml, {keys} }} }}\n{more}\n"
+    );
+    Gateway::start_beside(yaml, &[("api.yaml", document)])
+}
+
+fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "{method} {target} HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+fn checked(document: &str, keys: &str, more: &str) -> crate::harness::Run {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\napis: {{ pets: {{ openapi: api.yaml, {keys} }} }}\n{more}\n"
+    );
+    std::fs::write(&path, yaml).unwrap();
+    std::fs::write(folder.path().join("api.yaml"), document).unwrap();
+    tidegate(&["check", path.to_str().unwrap()])
+}
+
+#[test]
+fn a_document_becomes_routes_below_its_base_path() {
+    let origin = Origin::echo();
+    let document = r#"
+openapi: 3.0.1
+info: { title: Echo, version: 1.0.0 }
+x-wso2-basePath: /ctx/1.0.0
+x-wso2-production-endpoints: { urls: ["ORIGIN/base"] }
+paths:
+  /path: { post: { responses: { "200": { description: ok } } } }
+  /pets/{petId}: { get: { responses: { "200": { description: ok } } } }
+"#
+    .replace("ORIGIN", &origin.url());
+    let gateway = start(&document, "errors: wso2", "");
+    let reply = ask(&gateway, "POST", "/ctx/1.0.0/path?a=b", "as it is\n");
+    assert_eq!((reply.status(), reply.text().as_str()), (200, "as it is\n"));
+    assert_eq!(origin.request().target(), "/base/path?a=b");
+    assert_eq!(ask(&gateway, "GET", "/ctx/1.0.0/pets/a%20b", "").status(), 200);
+    assert_eq!(origin.requests()[1].target(), "/base/pets/a%20b");
+    let reply = ask(&gateway, "GET", "/ctx/1.0.0/nothing", "");
+    assert_eq!((reply.status(), reply.get("content-type")), (404, Some("application/json")));
+    let reply = ask(&gateway, "DELETE", "/ctx/1.0.0/path", "");
+    assert_eq!((reply.status(), reply.get("allow")), (405, Some("POST, OPTIONS")));
+    let reply = ask(&gateway, "OPTIONS", "/ctx/1.0.0/path", "");
+    assert_eq!((reply.status(), reply.get("allow")), (204, Some("POST, OPTIONS")));
+    assert_eq!(ask(&gateway, "GET", "/path", "").status(), 404);
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn an_upstream_of_ones_own_gets_the_path_without_the_base() {
+    let origin = Origin::echo();
+    let document = "openapi: 3.1.0\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1/x\" }]\npaths: { /pets: { get: { responses: {} } } }";
+    let more = format!("upstreams: {{ mine: {{ targets: [\"{}\"] }} }}", origin.url());
+    let gateway = start(document, "base_path: /petstore/v1, upstream: mine", &more);
+    assert_eq!(ask(&gateway, "GET", "/petstore/v1/pets", "").status(), 200);
+    assert_eq!(origin.request().target(), "/pets");
+    // Without a base path the document's paths are as they stand.
+    let gateway = start(document, "upstream: mine", &more);
+    assert_eq!(ask(&gateway, "GET", "/pets", "").status(), 200);
+    assert_eq!(ask(&gateway, "POST", "/pets", "").status(), 405);
+    assert_eq!(ask(&gateway, "GET", "/cats", "").status(), 404);
+}
+
+#[test]
+fn swagger_2_is_read_and_validated() {
+    let origin = Origin::echo();
+    let document = r##"
+swagger: "2.0"
+info: { title: old, version: "2" }
+host: ORIGIN
+basePath: /v2
+schemes: [http]
+consumes: [application/json]
+paths:
+  /sums:
+    parameters: [{ $ref: "#/parameters/Many" }]
+    post:
+      parameters:
+        - { name: body, in: body, required: true, schema: { $ref: "#/definitions/Sum" } }
+      responses: { "200": { description: ok, schema: { $ref: "#/definitions/Sum" } } }
+  /forms:
+    post:
+      consumes: [application/x-www-form-urlencoded]
+      parameters: [{ name: n, in: formData, type: integer, required: true }]
+      responses: { "200": { description: ok } }
+parameters:
+  Many: { name: many, in: query, type: array, collectionFormat: pipes, items: { type: integer } }
+definitions:
+  Sum: { type: object, required: [a], properties: { a: { type: integer } } }
+"##
+    .replace("ORIGIN", &origin.address().to_string());
+    let gateway =
+        start(&document, "base_path: /old, validate: { request: true, verbose: true }", "");
+    assert_eq!(ask(&gateway, "POST", "/old/sums?many=1|2", r#"{"a":1}"#).status(), 200);
+    assert_eq!(origin.request().target(), "/v2/sums?many=1|2");
+    for (target, body) in [("/old/sums", r#"{"a":"1"}"#), ("/old/sums?many=1|x", r#"{"a":1}"#)] {
+        assert_eq!(ask(&gateway, "POST", target, body).status(), 400, "{target}");
+    }
+    let form = |body: &str| {
+        gateway.wire().ask(format!(
+            "POST /old/forms HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    assert_eq!((form("n=1").status(), form("n=x").status()), (200, 400));
+}
+
+#[test]
+fn the_most_specific_interceptor_is_asked() {
+    let origin = Origin::saying("ok");
+    let by = |name: &str| service(&json!({ "headersToReplace": { "x-by": name } }));
+    let (api, path, operation, reply) = (by("api"), by("path"), by("operation"), by("reply"));
+    let document = r#"
+openapi: 3.0.1
+info: { title: Pets, version: 1.0.5 }
+x-wso2-basePath: /v1
+x-wso2-production-endpoints: { urls: ["ORIGIN"] }
+x-wso2-request-interceptor: { serviceURL: "API/ignored", includes: [request_headers, invocation_context, response_body] }
+x-wso2-response-interceptor: { serviceURL: "REPLY", includes: [response_body] }
+paths:
+  /a:
+    get: { responses: {} }
+  /b:
+    x-wso2-request-interceptor: { serviceURL: "PATH", includes: [request_body], requestTimeout: 3 }
+    get: { responses: {} }
+    post:
+      x-wso2-request-interceptor: { serviceURL: "OPERATION", includes: [] }
+      responses: {}
+"#;
+    let document = [
+        ("ORIGIN", &origin),
+        ("API", &api),
+        ("PATH", &path),
+        ("OPERATION", &operation),
+        ("REPLY", &reply),
+    ]
+    .iter()
+    .fold(document.to_owned(), |text, (name, origin)| text.replace(name, &origin.url()));
+    let gateway = start(&document, "", "");
+    for (method, target, by) in
+        [("GET", "/v1/a", "api"), ("GET", "/v1/b", "path"), ("POST", "/v1/b", "operation")]
+    {
+        let got = ask(&gateway, method, target, "");
+        // The reply's side is the API's for all of them.
+        assert_eq!((got.status(), got.get("x-by")), (200, Some("reply")), "{got:?}");
+        assert_eq!(origin.requests().pop().unwrap().get("x-by"), Some(by));
+    }
+    let told: Value = serde_json::from_slice(&api.request().body).unwrap();
+    let context = &told["invocationContext"];
+    let said = ["apiName", "apiVersion", "basePath", "path", "pathTemplate", "supportedMethods"];
+    let said: Vec<&str> = said.iter().map(|name| context[name].as_str().unwrap()).collect();
+    assert_eq!(said, ["Pets", "1.0.5", "/v1", "/v1/a", "/a", "GET"]);
+    assert!(told.get("requestHeaders").is_some() && told.get("requestBody").is_none());
+    let told: Value = serde_json::from_slice(&path.request().body).unwrap();
+    assert_eq!(told, json!({ "requestBody": "" }));
+    assert_eq!(serde_json::from_slice::<Value>(&operation.request().body).unwrap(), json!({}));
+    assert_eq!(reply.requests().len(), 3);
+}
+
+#[test]
+fn dynamic_endpoints_are_those_of_the_document() {
+    for list in [true, false] {
+        let (origin, other) = (Origin::saying("origin"), Origin::saying("other"));
+        let interceptor = service(&json!({ "dynamicEndpoint": { "endpointName": "second" } }));
+        let endpoints = match list {
+            true => "[{ first: { urls: [\"ORIGIN\"] } }, { second: { urls: [\"OTHER/below\"] } }]",
+            false => "{ first: { urls: [\"ORIGIN\"] }, second: { urls: [\"OTHER/below\"] } }",
+        };
+        let document = format!(
+            "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: \"#/x-wso2-endpoints/first\"\nx-wso2-endpoints: {endpoints}\npaths:\n  /a:\n    get: {{ responses: {{}} }}\n    post: {{ x-wso2-request-interceptor: {{ serviceURL: \"{}\" }}, responses: {{}} }}\n",
+            interceptor.url()
+        );
+        let document = document.replace("ORIGIN", &origin.url()).replace("OTHER", &other.url());
+        let gateway = start(&document, "", "");
+        assert_eq!(ask(&gateway, "GET", "/v1/a?x=1", "").text(), "origin");
+        assert_eq!(ask(&gateway, "POST", "/v1/a?x=1", "").text(), "other");
+        assert_eq!(origin.request().target(), "/a?x=1");
+        assert_eq!(other.request().target(), "/below/a?x=1");
+    }
+}
+
+#[test]
+fn endpoints_are_balanced_failed_over_and_retried() {
+    let broken = Origin::answering("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n");
+    let (one, two) = (Origin::saying("one"), Origin::saying("two"));
+    let document = |endpoint: &str| {
+        let document = format!(
+            "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: {endpoint}\npaths: {{ /a: {{ get: {{ responses: {{}} }} }} }}"
+        );
+        let document = document.replace("ONE", &one.url()).replace("TWO", &two.url());
+        document.replace("BROKEN", &broken.url())
+    };
+    let texts = |gateway: &Gateway| {
+        let mut wire = gateway.wire();
+        (0..6).map(|_| wire.get("/v1/a").text()).collect::<Vec<String>>()
+    };
+    let gateway = start(&document("{ urls: [\"ONE\", \"TWO\"], type: load_balance }"), "", "");
+    let all = texts(&gateway);
+    assert_eq!(all.iter().filter(|text| *text == "one").count(), 3, "{all:?}");
+    let gateway = start(&document("{ urls: [\"ONE\", \"TWO\"], type: failover }"), "", "");
+    assert_eq!(texts(&gateway), ["one"; 6]);
+    let gone = Origin::saying("").url();
+    let failing = format!("{{ urls: [\"{gone}\", \"TWO\"], type: failover }}");
+    assert_eq!(texts(&start(&document(&failing), "", "")), ["two"; 6]);
+    let retried = "{ urls: [\"BROKEN\", \"TWO\"], advanceEndpointConfig: { timeoutInMillis: 5000, retryConfig: { count: 2, statusCodes: [503] }, circuitBreakers: { maxConnections: 10, maxRequests: 75, maxPendingRequests: 35, maxRetries: 3 } } }";
+    assert_eq!(texts(&start(&document(retried), "", "")), ["two"; 6]);
+}
+
+#[test]
+fn basic_credentials_of_an_endpoint_are_sent() {
+    let origin = Origin::saying("ok");
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: {{ urls: [\"{}\"], securityConfig: {{ enabled: true, type: BASIC, username: ann, password: secret }} }}\npaths: {{ /a: {{ get: {{ responses: {{}} }} }} }}",
+        origin.url()
+    );
+    ask(&start(&document, "", ""), "GET", "/v1/a", "");
+    assert_eq!(origin.request().get("authorization"), Some("Basic YW5uOnNlY3JldA=="));
+}
+
+#[test]
+fn cors_and_tiers_are_those_of_the_document() {
+    let origin = Origin::saying("ok");
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\nx-wso2-cors: {{ corsConfigurationEnabled: true, accessControlAllowOrigins: [\"https://app.test\"], accessControlAllowMethods: [GET, PUT] }}\nx-wso2-production-endpoints: {{ urls: [\"{}\"] }}\npaths:\n  /a: {{ get: {{ x-wso2-throttling-tier: Bronze, responses: {{}} }} }}\n  /b: {{ get: {{ x-throttling-tier: Unlimited, responses: {{}} }} }}\n",
+        origin.url()
+    );
+    let gateway = start(&document, "", "plans: { Bronze: { requests: 2, per: 1h } }");
+    let preflight = gateway.wire().ask("OPTIONS /v1/a HTTP/1.1\r\nHost: a\r\nOrigin: https://app.test\r\nAccess-Control-Request-Method: PUT\r\n\r\n");
+    assert_eq!(preflight.get("access-control-allow-origin"), Some("https://app.test"));
+    let status = |target: &str| ask(&gateway, "GET", target, "").status();
+    assert_eq!([status("/v1/a"), status("/v1/a"), status("/v1/a")], [200, 200, 429]);
+    assert_eq!((0..5).map(|_| status("/v1/b")).collect::<Vec<_>>(), [200; 5]);
+    let run = checked(&document, "", "");
+    assert!(
+        run.code == Some(1) && run.stderr.contains("the tier `Bronze` is none of the `plans`"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn security_is_asked_where_the_document_does() {
+    let origin = Origin::saying("ok");
+    let document = format!(
+        r#"
+openapi: 3.0.1
+info: {{ title: t, version: v }}
+x-wso2-basePath: /v1
+x-wso2-production-endpoints: {{ urls: ["{}"] }}
+security: [{{ default: [] }}]
+components: {{ securitySchemes: {{ default: {{ type: oauth2 }} }} }}
+paths:
+  /open: {{ get: {{ x-wso2-disable-security: true, responses: {{}} }} }}
+  /none: {{ get: {{ x-auth-type: None, responses: {{}} }} }}
+  /free: {{ get: {{ security: [], responses: {{}} }} }}
+  /read: {{ get: {{ security: [{{ default: [pets:read] }}], responses: {{}} }} }}
+  /any: {{ get: {{ responses: {{}} }} }}
+"#,
+        origin.url()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    let token = |scope: &str| {
+        let run = tidegate(&[
+            "token",
+            "--key",
+            key.to_str().unwrap(),
+            "--issuer",
+            "https://idp.test",
+            "--scope",
+            scope,
+        ]);
+        run.stdout.trim().to_owned()
+    };
+    let (good, other) = (token("pets:read"), token("pets:write"));
+    let jwks = tidegate(&["token", "--jwks", "--key", key.to_str().unwrap()]).stdout;
+    let yaml = |policies: &str| {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ main: {{ issuer: \"https://idp.test\", keys: [jwks.json] }} }}\napis: {{ pets: {{ openapi: api.yaml, {policies} }} }}\n"
+        )
+    };
+    // By the document alone, and with a policy of the API's own.
+    for policies in ["", "policies: [{ jwt: { issuers: [main] } }]"] {
+        let gateway =
+            Gateway::start_beside(yaml(policies), &[("api.yaml", &document), ("jwks.json", &jwks)]);
+        let status = |target: &str, token: &str| {
+            let line = match token {
+                "" => String::new(),
+                token => format!("Authorization: Bearer {token}\r\n"),
+            };
+            gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{line}\r\n")).status()
+        };
+        for target in ["/v1/open", "/v1/none"] {
+            assert_eq!(status(target, ""), 200, "{target} {policies}");
+        }
+        assert_eq!((status("/v1/any", ""), status("/v1/any", &other)), (401, 200), "{policies}");
+        assert_eq!((status("/v1/read", &good), status("/v1/read", &other)), (200, 403));
+        assert_eq!(status("/v1/free", ""), if policies.is_empty() { 200 } else { 401 });
+    }
+    assert!(origin.requests().iter().all(|request| request.get("authorization").is_none()));
+}
+
+#[test]
+fn documents_that_cannot_be_served_are_complained_about() {
+    let paths = "paths: { /a: { get: { responses: {} } } }";
+    for (document, keys, what) in [
+        (format!("openapi: 3.0.1\n{paths}"), "", "write `upstream: NAME`"),
+        (
+            format!("openapi: 3.0.1\nservers: [{{ url: /v1 }}]\n{paths}"),
+            "",
+            "write `upstream: NAME`",
+        ),
+        (format!("openapi: 3.0.1\n{paths}"), "upstream: nobody", "there is no upstream `nobody`"),
+        (
+            format!(
+                "openapi: 3.0.1\nx-wso2-production-endpoints: {{ urls: [\"http://a/x\", \"http://b/y\"] }}\n{paths}"
+            ),
+            "",
+            "share one path",
+        ),
+        (
+            format!(
+                "openapi: 3.0.1\nx-wso2-production-endpoints: {{ urls: [\"ftp://a\"] }}\n{paths}"
+            ),
+            "",
+            "neither http nor https",
+        ),
+        (
+            format!(
+                "openapi: 3.0.1\nx-wso2-production-endpoints: \"#/x-wso2-endpoints/b\"\nx-wso2-endpoints: {{ a: {{ urls: [\"http://a\"] }} }}\n{paths}"
+            ),
+            "",
+            "none of the `x-wso2-endpoints`",
+        ),
+        ("swagger: \"1.2\"".to_owned(), "", "no version of OpenAPI"),
+        (String::new(), "", "the file is empty"),
+    ] {
+        let run = checked(&document, keys, "");
+        assert_eq!(run.code, Some(1), "{document}: {run:?}");
+        assert!(run.stderr.contains(what), "{what}: {run:?}");
+        assert!(run.stderr.contains("tidegate.yaml:2:"), "no place: {run:?}");
+    }
+}
+
+#[test]
+fn import_writes_a_configuration_that_does_the_same() {
+    let origin = Origin::echo();
+    let document = format!(
+        r#"
+openapi: 3.0.1
+info: {{ title: t, version: v }}
+x-wso2-basePath: /v1
+x-wso2-production-endpoints: {{ urls: ["{}/base"], advanceEndpointConfig: {{ timeoutInMillis: 5000 }} }}
+x-wso2-cors: {{ accessControlAllowOrigins: ["*"] }}
+paths:
+  /a/{{id}}: {{ post: {{ requestBody: {{ content: {{ application/json: {{ schema: {{ type: object }} }} }} }}, responses: {{}} }} }}
+"#,
+        origin.url()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pets.yaml");
+    std::fs::write(&path, &document).unwrap();
+    let import = || tidegate(&["import", "openapi", path.to_str().unwrap(), "--validate"]);
+    let run = import();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(run.stdout, import().stdout, "not the same twice");
+    let yaml = run.stdout.replace("127.0.0.1:8080", "127.0.0.1:0");
+    let gateway = Gateway::start_beside(yaml, &[]);
+    assert_eq!(ask(&gateway, "POST", "/v1/a/7?b=c", "{}").text(), "{}");
+    assert_eq!(origin.request().target(), "/base/a/7?b=c");
+    assert_eq!(ask(&gateway, "POST", "/v1/a/7", "[]").status(), 400);
+    assert_eq!(ask(&gateway, "PUT", "/v1/a/7", "{}").status(), 405);
+    std::fs::write(&path, "openapi: 3.0.1\npaths: { /a: { get: {} } }").unwrap();
+    let run = import();
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stdout.is_empty() && run.stderr.contains("write `upstream: NAME`"), "{run:?}");
+}
+
+#[test]
+fn explain_shows_the_routes_that_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    std::fs::write(&path, "listen: { public: { address: \"127.0.0.1:0\" } }\napis: { pets: { openapi: api.yaml, base_path: /v1, upstream: origin } }\nupstreams: { origin: { targets: [\"http://127.0.0.1:1\"] } }\n").unwrap();
+    std::fs::write(
+        folder.path().join("api.yaml"),
+        "openapi: 3.1.0\npaths: { \"/a/{id}\": { get: { responses: {} } } }",
+    )
+    .unwrap();
+    let run = tidegate(&["explain", path.to_str().unwrap(), "GET", "/v1/a/7"]);
+    assert!(run.stdout.contains("route `pets GET /a/{id}`"), "{run:?}");
+    assert!(run.stdout.contains("{id} is 7"), "{run:?}");
+}

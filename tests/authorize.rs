@@ -1,0 +1,52 @@
+//! Rules in CEL.
+
+use crate::harness::{Gateway, Origin, Plain, tidegate};
+
+#[track_caller]
+fn gateway(origin: &Origin, rule: &str) -> Gateway {
+    let keys = "api_key: { header: k, keys: { alice: { key: a1, tier: Gold }, bob: b1 } }";
+    let route = format!("policies: [{{ {keys} }}, {{ authorize: {{ rule: {rule:?} }} }}]");
+    Plain { route: &route, ..Plain::default() }.start(origin)
+}
+
+#[test]
+fn a_rule_says_who_may_do_what() {
+    let origin = Origin::saying("ok");
+    let rule = "request.method == 'GET' && (tier == 'Gold' || request.path.startsWith('/free/')) || subject == 'bob' && request.headers['x-a'] == '1'";
+    let gateway = gateway(&origin, rule);
+    for (method, path, lines, status) in [
+        ("GET", "/", "K: a1\r\n", 200),
+        ("DELETE", "/", "K: a1\r\n", 403),
+        ("GET", "/", "K: b1\r\n", 403),
+        ("GET", "/free/x", "K: b1\r\n", 200),
+        ("DELETE", "/", "K: b1\r\nX-A: 1\r\n", 200),
+        // The header the rule asks for is not there: the rule cannot be worked out, which is no.
+        ("DELETE", "/", "K: b1\r\n", 403),
+        ("GET", "/", "", 401),
+    ] {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        let reply = gateway.wire().ask(request);
+        assert_eq!(reply.status(), status, "{method} {path} {lines}");
+        assert!(!reply.text().contains("rule"), "{}", reply.text());
+    }
+}
+
+#[test]
+fn a_rule_above_the_policy_it_asks_is_a_complaint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let key = "{ api_key: { header: k, keys: { a: b } } }";
+    for (first, second, code, part) in [
+        ("{ authorize: { rule: \"subject == 'a'\" } }", key, 1, "move it below `api_key`"),
+        (key, "{ authorize: { rule: \"subject == 'a'\" } }", 0, ""),
+        ("{ authorize: { rule: \"request.method == 'GET'\" } }", key, 0, ""),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{ path: /a }}, policies: [{first}, {second}], respond: {{}} }}\n"
+        );
+        std::fs::write(&file, yaml).unwrap();
+        let said = tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(code), "{first}: {said:?}");
+        assert!(said.stderr.contains(part), "{}", said.stderr);
+    }
+}

@@ -1,0 +1,253 @@
+//! `cache`: what RFC 9111 asks of a shared cache, from the outside.
+
+use crate::harness::{Gateway, Message, Origin, Plain, until};
+
+fn start(origin: &Origin, cache: &str) -> Gateway {
+    let route = format!("policies: [{{ cache: {{ {cache} }} }}]");
+    Plain { route: &route, ..Plain::default() }.start(origin)
+}
+
+/// An origin whose body is the number of the request, with these lines.
+fn counting(lines: &str) -> Origin {
+    answering("200 OK", lines)
+}
+
+fn answering(status: &str, lines: &str) -> Origin {
+    let front = format!("HTTP/1.1 {status}\r\n{lines}");
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            let body = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst).to_string();
+            let length = body.len();
+            peer.try_send(format!("{front}Content-Length: {length}\r\n\r\n{body}"));
+        }
+    })
+}
+
+fn ask(gateway: &Gateway, request: &str, lines: &str) -> Message {
+    gateway.wire().ask(format!("{request} HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"))
+}
+
+/// A reply is kept while it passes; it is there once its last byte was read.
+#[test]
+fn what_may_be_kept_is_given_again_and_nothing_else() {
+    const LONG: &str = "Cache-Control: max-age=600\r\n";
+    for (lines, request, keys, kept) in [
+        (LONG, "", "", true),
+        ("Cache-Control: s-maxage=600, max-age=0\r\n", "", "", true),
+        ("Cache-Control: max-age=600, s-maxage=0\r\n", "", "", false),
+        ("Expires: Fri, 01 Jan 2100 00:00:00 GMT\r\n", "", "", true),
+        ("Expires: 0\r\n", "", "", false),
+        ("Expires: Fri, 01 Jan 2100 00:00:00 GMT\r\nCache-Control: max-age=0\r\n", "", "", false),
+        ("", "", "", false),
+        ("", "", "ttl: 1h", true),
+        ("Cache-Control: max-age=0\r\n", "", "ttl: 1h", false),
+        ("Cache-Control: no-store, max-age=600\r\n", "", "", false),
+        ("Cache-Control: private, max-age=600\r\n", "", "", false),
+        ("Cache-Control: no-cache, max-age=600\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nSet-Cookie: a=b\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nVary: *\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nAge: 600\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nDate: Thu, 01 Jan 2015 00:00:00 GMT\r\n", "", "", false),
+        (LONG, "Authorization: Bearer x\r\n", "", false),
+        ("Cache-Control: public, max-age=600\r\n", "Authorization: Bearer x\r\n", "", true),
+        ("Cache-Control: s-maxage=600\r\n", "Authorization: Bearer x\r\n", "", true),
+        (LONG, "Cache-Control: no-store\r\n", "", false),
+        (LONG, "Cache-Control: no-cache\r\n", "", false),
+        (LONG, "Pragma: no-cache\r\n", "", false),
+        (LONG, "Cache-Control: max-age=0\r\n", "", false),
+        (LONG, "Cache-Control: max-age=60, foo\r\n", "", true),
+        (LONG, "Cache-Control: min-fresh=1000\r\n", "", false),
+        (LONG, "Range: bytes=0-0\r\n", "", false),
+        (LONG, "", "entry_bytes_max: 0B", false),
+    ] {
+        let origin = counting(lines);
+        let gateway = start(&origin, keys);
+        let first = ask(&gateway, "GET /a?b", request);
+        assert_eq!(first.text(), "0");
+        assert_eq!(first.length(), Some(1), "a miss passes as it came: {first:?}");
+        let second = ask(&gateway, "GET /a?b", request);
+        let hit = second.get("cache-status").is_some_and(|s| s.starts_with("tidegate; hit"));
+        assert_eq!(
+            (second.text() == "0", hit),
+            (kept, kept),
+            "{lines} {request} {keys} {second:?}"
+        );
+        assert_eq!(second.get("age").is_some() && hit, kept, "{second:?}");
+    }
+}
+
+#[test]
+fn statuses_that_are_kept() {
+    for (status, kept) in [
+        ("404 Not Found", true),
+        ("301 Moved Permanently", true),
+        ("500 Internal Server Error", false),
+        ("206 Partial Content", false),
+        ("403 Forbidden", false),
+    ] {
+        let origin = answering(status, "Cache-Control: max-age=600\r\n");
+        let gateway = start(&origin, "");
+        let bodies = [0, 1].map(|_| ask(&gateway, "GET /", "").text());
+        assert_eq!(bodies[1] == bodies[0], kept, "{status}");
+    }
+}
+
+#[test]
+fn variants_are_told_apart_and_a_url_is_host_and_target() {
+    let origin = counting("Cache-Control: max-age=600\r\nVary: Accept, X-A\r\n");
+    let gateway = start(&origin, "");
+    let text = |target: &str, lines: &str| ask(&gateway, &format!("GET {target}"), lines).text();
+    for _ in 0..2 {
+        assert_eq!(text("/a", "Accept: b\r\n"), "0");
+        assert_eq!(text("/a", "Accept: c\r\n"), "1");
+        assert_eq!(text("/a", "Accept: b\r\nX-A: 1\r\n"), "2");
+        assert_eq!(text("/a?", "Accept: b\r\n"), "3");
+        assert_eq!(text("/b", "Accept: b\r\n"), "4");
+    }
+    let other = gateway.wire().ask("GET /a HTTP/1.1\r\nHost: b.test\r\nAccept: b\r\n\r\n");
+    assert_eq!(other.text(), "5");
+}
+
+#[test]
+fn a_head_is_answered_from_what_a_get_brought_and_brings_nothing_itself() {
+    let origin = counting("Cache-Control: max-age=600\r\n");
+    let gateway = start(&origin, "");
+    ask(&gateway, "HEAD /", "");
+    assert_eq!(origin.requests().len(), 1);
+    assert_eq!(ask(&gateway, "GET /", "").text(), "1");
+    let head = ask(&gateway, "HEAD /", "");
+    assert_eq!((head.status(), head.length(), origin.requests().len()), (200, Some(1), 2));
+}
+
+#[test]
+fn clients_that_have_it_are_told_so() {
+    let origin = counting(
+        "Cache-Control: max-age=600\r\nETag: \"a\"\r\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\r\n",
+    );
+    let gateway = start(&origin, "");
+    assert_eq!(ask(&gateway, "GET /", "").status(), 200);
+    for (condition, status) in [
+        ("If-None-Match: \"a\"", 304),
+        ("If-None-Match: \"x\", W/\"a\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"b\"", 200),
+        ("If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT", 304),
+        ("If-Modified-Since: Wed, 31 Dec 2014 00:00:00 GMT", 200),
+        ("If-None-Match: \"b\"\r\nIf-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT", 200),
+    ] {
+        let reply = ask(&gateway, "GET /", &format!("{condition}\r\n"));
+        assert_eq!((reply.status(), reply.get("etag")), (status, Some("\"a\"")), "{condition}");
+    }
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn what_is_stale_is_asked_about_and_the_answer_holds() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let reply = match request.get("if-none-match") {
+                Some("\"a\"") => {
+                    "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=0\r\nX-New: 1\r\n\r\n"
+                }
+                _ => {
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nX-New: 0\r\nContent-Length: 4\r\n\r\nbody"
+                }
+            };
+            peer.try_send(reply);
+        }
+    });
+    let gateway = start(&origin, "");
+    assert_eq!(ask(&gateway, "GET /", "").get("x-new"), Some("0"));
+    // The client has another version, or the same; the upstream is asked about ours.
+    for (lines, status) in
+        [("", 200), ("If-None-Match: \"z\"\r\n", 200), ("If-None-Match: \"a\"\r\n", 304)]
+    {
+        let reply = ask(&gateway, "GET /", lines);
+        assert_eq!((reply.status(), reply.get("x-new")), (status, Some("1")), "{reply:?}");
+        assert_eq!(reply.text(), if status == 200 { "body" } else { "" });
+        assert!(reply.get("cache-status").unwrap().contains("fwd-status=304"), "{reply:?}");
+    }
+    let asked: Vec<_> =
+        origin.requests().iter().map(|r| r.get("if-none-match").map(str::to_owned)).collect();
+    assert_eq!(asked[1..], vec![Some("\"a\"".to_owned()); 3]);
+}
+
+#[test]
+fn writing_makes_what_is_kept_untrue() {
+    let origin = counting("Cache-Control: max-age=600\r\nContent-Location: /other\r\n");
+    let gateway = start(&origin, "");
+    let text = |request: &str| ask(&gateway, request, "").text();
+    assert_eq!(
+        (text("GET /a"), text("GET /other"), text("GET /a")),
+        ("0".into(), "1".into(), "0".into())
+    );
+    text("DELETE /a");
+    assert_eq!((text("GET /a"), text("GET /other")), ("3".to_owned(), "4".to_owned()));
+}
+
+#[test]
+fn a_stale_reply_stands_in_for_a_failing_upstream_where_that_is_allowed() {
+    for (said, keys, stands_in) in [
+        ("max-age=0", "stale_if_error: 1h", true),
+        ("max-age=0, stale-if-error=60", "", true),
+        ("max-age=0", "", false),
+        ("max-age=0, must-revalidate", "stale_if_error: 1h", false),
+    ] {
+        let lines = format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: {said}\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\ngood"
+        );
+        let origin = Origin::start(move |peer| {
+            if peer.request().is_some() {
+                let reply = match peer.number {
+                    0 => lines.as_str(),
+                    _ => "HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbad",
+                };
+                peer.try_send(reply);
+            }
+        });
+        let gateway = start(&origin, keys);
+        assert_eq!(ask(&gateway, "GET /", "").text(), "good");
+        until("the first connection has closed", || origin.open() == 0);
+        let reply = ask(&gateway, "GET /", "");
+        let expected = if stands_in { (200, "good") } else { (503, "bad") };
+        assert_eq!((reply.status(), reply.text().as_str()), expected, "{said} {keys} {reply:?}");
+    }
+}
+
+#[test]
+fn only_if_cached_asks_nobody() {
+    let origin = counting("Cache-Control: max-age=600\r\n");
+    let gateway = start(&origin, "");
+    assert_eq!(ask(&gateway, "GET /", "Cache-Control: only-if-cached\r\n").status(), 504);
+    assert!(origin.requests().is_empty());
+    ask(&gateway, "GET /", "");
+    assert_eq!(ask(&gateway, "GET /", "Cache-Control: only-if-cached\r\n").text(), "0");
+}
+
+#[test]
+fn a_reply_that_breaks_off_is_not_kept_and_the_store_is_bounded() {
+    let origin = Origin::start(|peer| {
+        peer.request();
+        let body = if peer.number == 0 { "ha" } else { "half-whole" };
+        peer.try_send(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{body}"
+        ));
+    });
+    let gateway = start(&origin, "");
+    assert!(!ask(&gateway, "GET /", "").whole);
+    assert_eq!(ask(&gateway, "GET /", "").text(), "half-whole");
+    assert_eq!(ask(&gateway, "GET /", "").text(), "half-whole");
+    assert_eq!(origin.accepted(), 2);
+
+    let origin = counting("Cache-Control: max-age=600\r\n");
+    let gateway = start(&origin, "entries_max: 20");
+    let targets = || (0..100).map(|n| format!("GET /{n}"));
+    targets().for_each(|target| drop(ask(&gateway, &target, "")));
+    let kept = targets().filter(|t| {
+        let reply = ask(&gateway, t, "Cache-Control: only-if-cached\r\n");
+        reply.status() == 200
+    });
+    let kept = kept.count();
+    assert!((1..=36).contains(&kept), "{kept}");
+}

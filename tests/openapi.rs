@@ -1,0 +1,320 @@
+//! `openapi`: requests and replies held to a document.
+
+use serde_json::Value;
+
+use crate::harness::{Gateway, Message, Origin};
+
+const DOCUMENT: &str = r##"
+openapi: 3.0.3
+info: { title: sums, version: "1.0" }
+paths:
+  /add/{kind}:
+    parameters:
+      - { name: kind, in: path, required: true, schema: { type: string, enum: [int, big] } }
+    post:
+      parameters:
+        - { name: limit, in: query, schema: { type: integer, minimum: 1 } }
+        - { name: tags, in: query, style: form, explode: false, schema: { type: array, items: { type: integer } } }
+        - { name: deep, in: query, style: deepObject, schema: { type: object, properties: { a: { type: boolean } } } }
+        - { name: X-Trace, in: header, required: true, schema: { type: string, minLength: 3 } }
+        - { name: session, in: cookie, schema: { type: integer } }
+      requestBody:
+        required: true
+        content:
+          application/json: { schema: { $ref: "#/components/schemas/Sum" } }
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              required: [intA]
+              properties: { intA: { type: integer }, more: { type: array, items: { type: integer } } }
+      responses:
+        "200":
+          description: ok
+          headers: { X-Count: { required: true, schema: { type: integer } } }
+          content: { application/json: { schema: { $ref: "parts.yaml#/Result" } } }
+        4XX: { description: bad, content: { application/json: { schema: { type: object } } } }
+    get:
+      responses: { "200": { description: whatever } }
+components:
+  schemas:
+    Sum:
+      type: object
+      required: [intA, intB, id]
+      properties:
+        id: { type: integer, readOnly: true }
+        secret: { type: string, writeOnly: true }
+        intA: { type: integer }
+        intB: { type: integer, nullable: true, minimum: 0, exclusiveMinimum: true }
+"##;
+
+const PARTS: &str = r#"
+Result:
+  type: object
+  required: [sum, secret]
+  properties:
+    sum: { type: integer }
+    secret: { type: string, writeOnly: true }
+"#;
+
+fn gateway(origin: &Origin, keys: &str) -> Gateway {
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+telemetry: {{ access_log: {{ format: json }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: sums.yaml, {keys} }} }}] }} }}
+"#,
+        origin.url()
+    );
+    Gateway::start_beside(yaml, &[("sums.yaml", DOCUMENT), ("parts.yaml", PARTS)])
+}
+
+fn send(gateway: &Gateway, start: &str, lines: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "{start} HTTP/1.1\r\nHost: a.test\r\n{lines}Content-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+fn errors(reply: &Message) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap();
+    let errors = body["errors"].as_array().cloned().unwrap_or_default();
+    errors.iter().map(|error| error.as_str().unwrap().to_owned()).collect()
+}
+
+const JSON: &str = "X-Trace: abc\r\nContent-Type: application/json\r\n";
+const FORM: &str = "X-Trace: abc\r\nContent-Type: application/x-www-form-urlencoded\r\n";
+
+#[test]
+fn requests_that_obey_pass_as_they_came() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "verbose: true");
+    for (start, lines, body) in [
+        ("POST /add/int", JSON, r#"{"intA": 1, "intB": 2}"#),
+        ("POST /add/big?limit=2&unknown=x", JSON, r#"{ "intA":1, "intB":null, "other": [] }"#),
+        ("POST /add/int?tags=1,2,3&deep[a]=true", JSON, r#"{"intA":1,"intB":2}"#),
+        (
+            "POST /add/%69nt",
+            "x-trace: abc\r\ncontent-type: application/json; charset=utf-8\r\nCookie: a=b; session=7\r\n",
+            r#"{"intA":1,"intB":2}"#,
+        ),
+        ("POST /add/int", FORM, "intA=1&more=1&more=2&x=%20"),
+        ("GET /add/int", "", ""),
+    ] {
+        let reply = send(&gateway, start, lines, body);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, body), "{start}: {reply:?}");
+    }
+    assert_eq!(origin.requests()[1].target(), "/add/big?limit=2&unknown=x");
+}
+
+#[test]
+fn requests_that_do_not_are_refused_with_the_pointer() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "verbose: true");
+    let good = r#"{"intA":1,"intB":2}"#;
+    for (start, lines, body, begins) in [
+        ("POST /add/int", JSON, r#"{"intA":"1","intB":2}"#, "/intA: "),
+        ("POST /add/int", JSON, r#"{"intB":2}"#, "/: \"intA\" is a required property"),
+        ("POST /add/int", JSON, r#"{"intA":1,"intB":0}"#, "/intB: "),
+        ("POST /add/int", JSON, r#"{"intA":1,"intB":2,"id":1}"#, "/id: "),
+        ("POST /add/int", JSON, "[]", "/: "),
+        ("POST /add/int", JSON, "{", "/: the body is no JSON"),
+        ("POST /add/int", JSON, "", "/: a body is required"),
+        ("POST /add/other", JSON, good, "path parameter `kind`: "),
+        ("POST /add/int?limit=0", JSON, good, "query parameter `limit`: "),
+        ("POST /add/int?limit=x", JSON, good, "query parameter `limit`: "),
+        ("POST /add/int?limit=", JSON, good, "query parameter `limit`: "),
+        ("POST /add/int?tags=1,x", JSON, good, "query parameter `tags` at /1: "),
+        ("POST /add/int?deep[a]=maybe", JSON, good, "query parameter `deep` at /a: "),
+        (
+            "POST /add/int",
+            "Content-Type: application/json\r\n",
+            good,
+            "header `X-Trace`: it is required",
+        ),
+        (
+            "POST /add/int",
+            "X-Trace: a\r\nContent-Type: application/json\r\n",
+            good,
+            "header `X-Trace`: ",
+        ),
+        (
+            "POST /add/int",
+            "X-Trace: abc\r\nCookie: session=x\r\nContent-Type: application/json\r\n",
+            good,
+            "cookie `session`: ",
+        ),
+        ("POST /add/int", FORM, "intA=x", "/intA: "),
+        ("POST /add/int", FORM, "more=1", "/: \"intA\" is a required property"),
+    ] {
+        let reply = send(&gateway, start, lines, body);
+        assert_eq!(reply.status(), 400, "{start} {body}: {reply:?}");
+        assert_eq!(reply.get("content-type"), Some("application/problem+json"));
+        let errors = errors(&reply);
+        assert!(errors.iter().any(|error| error.starts_with(begins)), "{begins}: {errors:?}");
+    }
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn all_that_is_wrong_is_told_within_a_bound() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "verbose: true");
+    let reply = send(
+        &gateway,
+        "POST /add/int?limit=0",
+        "Content-Type: application/json\r\n",
+        r#"{"intA":"x","intB":"y"}"#,
+    );
+    assert_eq!(errors(&reply).len(), 4, "{reply:?}");
+    let many = format!("/add/int?tags={}", "x,".repeat(200));
+    let reply = send(&gateway, &format!("POST {many}"), JSON, "{}");
+    assert!(errors(&reply).len() <= 16, "{reply:?}");
+}
+
+#[test]
+fn without_verbose_the_client_learns_only_that() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "");
+    let reply = send(&gateway, "POST /add/int", JSON, r#"{"intA":"1","intB":2}"#);
+    assert_eq!(reply.status(), 400);
+    assert!(!reply.text().contains("intA"), "{reply:?}");
+    // The operator reads it in the access log.
+    gateway.wait_for_output("intA");
+}
+
+#[test]
+fn other_content_types_are_415() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "");
+    for lines in [
+        "X-Trace: abc\r\nContent-Type: text/xml\r\n",
+        "X-Trace: abc\r\n",
+        "X-Trace: abc\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n",
+    ] {
+        assert_eq!(send(&gateway, "POST /add/int", lines, "{}").status(), 415, "{lines}");
+    }
+}
+
+#[test]
+fn other_methods_and_paths_are_405_and_404() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "");
+    let reply = send(&gateway, "DELETE /add/int", "", "");
+    assert_eq!((reply.status(), reply.get("allow")), (405, Some("POST, GET, HEAD, OPTIONS")));
+    let reply = send(&gateway, "OPTIONS /add/int", "", "");
+    assert_eq!((reply.status(), reply.get("allow")), (204, Some("POST, GET, HEAD, OPTIONS")));
+    for path in ["/add", "/add/int/x", "/", "/ADD/int"] {
+        let reply = send(&gateway, &format!("GET {path}"), "", "");
+        assert_eq!(
+            (reply.status(), reply.get("content-type")),
+            (404, Some("application/problem+json")),
+            "{path}"
+        );
+    }
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn replies_that_break_the_document_are_502() {
+    for (reply, status, error) in [
+        ("200 OK\r\nX-Count: 1\r\nContent-Type: application/json", 200, ""),
+        ("200 OK\r\nContent-Type: application/json", 502, "header `X-Count`: it is required"),
+        ("200 OK\r\nX-Count: one\r\nContent-Type: application/json", 502, "header `X-Count`: "),
+        (
+            "200 OK\r\nX-Count: 1\r\nContent-Type: text/plain",
+            502,
+            "/: the content type `text/plain`",
+        ),
+        ("404 No\r\nContent-Type: application/json", 404, ""),
+        // No schema is for it.
+        ("500 Broken\r\nContent-Type: text/plain", 500, ""),
+    ] {
+        let body = r#"{"sum": 3}"#;
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 {reply}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let gateway = gateway(&origin, "request: false, response: true, verbose: true");
+        let got = send(&gateway, "POST /add/int", JSON, "{}");
+        assert_eq!(got.status(), status, "{reply}: {got:?}");
+        match error {
+            "" => assert_eq!(got.text(), body),
+            error => assert!(errors(&got)[0].starts_with(error), "{got:?}"),
+        }
+    }
+}
+
+#[test]
+fn bodies_of_replies_are_read_and_their_values_never_told() {
+    for (body, fault) in [
+        (r#"{"sum": "s3cret"}"#, "/sum: "),
+        (r#"{}"#, "/: "),
+        (r#"{"sum": 1, "secret": "s3cret"}"#, "/secret: "),
+        ("s3cret", "/: the body is no JSON"),
+    ] {
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\nX-Count: 1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let gateway = gateway(&origin, "response: true, verbose: true");
+        let got = send(&gateway, "POST /add/int", JSON, r#"{"intA":1,"intB":2}"#);
+        assert_eq!(got.status(), 502, "{body}: {got:?}");
+        assert!(errors(&got)[0].starts_with(fault), "{got:?}");
+        assert!(!got.text().contains("s3cret"), "{got:?}");
+        // The upstream was asked for what can be read.
+        assert_eq!(origin.request().get("accept-encoding"), None);
+    }
+    // What no schema is for passes.
+    let origin = Origin::saying("anything");
+    let gateway = gateway(&origin, "response: true");
+    assert_eq!(send(&gateway, "GET /add/int", "", "").text(), "anything");
+}
+
+#[test]
+fn a_body_over_the_bound_is_413_and_a_deep_one_no_harm() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, "body_bytes_max: 64KiB");
+    assert_eq!(send(&gateway, "POST /add/int", JSON, &" ".repeat(70_000)).status(), 413);
+    let deep = "[".repeat(60_000);
+    assert_eq!(send(&gateway, "POST /add/int", JSON, &deep).status(), 400);
+}
+
+#[test]
+fn mistakes_in_documents_are_said() {
+    let origin = Origin::saying("");
+    for (document, what) in [
+        ("openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }", "`x` is no status"),
+        ("openapi: 4.0.0", "no version of OpenAPI that can be read"),
+        ("a: [", "cannot read"),
+        ("openapi: 3.1.0\npaths: { /a: { $ref: \"other.yaml#/x\" } }", "other.yaml"),
+        (
+            "openapi: 3.1.0\npaths: { /a: { $ref: \"https://a/b.yaml\" } }",
+            "would have to be downloaded",
+        ),
+        (
+            "openapi: 3.1.0\npaths: { /a: { post: { requestBody: { content: { application/json: { schema: { $ref: \"#/nowhere\" } } } } } } }",
+            "which does not exist",
+        ),
+        (
+            "openapi: 3.1.0\npaths: { /a: { post: { requestBody: { content: { application/json: { schema: { type: nothing } } } } } } }",
+            "schema: Unexpected type",
+        ),
+        (
+            "openapi: 3.1.0\npaths: { /a: { get: { parameters: [{ in: query }] } } }",
+            "a parameter without `name`",
+        ),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, response: true }} }}] }} }}\n",
+            origin.url()
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidegate.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        std::fs::write(folder.path().join("api.yaml"), document).unwrap();
+        let run = crate::harness::tidegate(&["check", path.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{document}: {run:?}");
+        assert!(run.stderr.contains(what) || run.stdout.contains(what), "{what}: {run:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! `rate_limit`: exactly so many pass, over all workers, and whoever is refused learns when to come again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::harness::{Gateway, Message, Origin, Plain, Wire, tidegate, until};
+use crate::reload::put;
+
+fn limited(limit: &str) -> String {
+    format!("policies: [{{ rate_limit: {{ {limit} }} }}]")
+}
+
+fn start(origin: &Origin, limit: &str) -> Gateway {
+    Plain { route: &limited(limit), ..Plain::default() }.start(origin)
+}
+
+/// How many of `count` requests pass, one after the other.
+fn passed(wire: &mut Wire, request: &str, count: usize) -> usize {
+    let statuses = (0..count).map(|_| wire.ask(request).status());
+    statuses.filter(|status| *status == 200).count()
+}
+
+fn get(header: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a.test\r\n{header}\r\n")
+}
+
+#[test]
+fn exactly_the_burst_passes_over_all_workers_and_connections() {
+    let origin = Origin::saying("ok");
+    let yaml =
+        Plain { route: &limited("requests: 100, per: 1h"), ..Plain::default() }.yaml(&origin);
+    let gateway = Gateway::start(yaml.replace("workers: 1", "workers: 2"));
+    let passed_all = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let passed = passed(&mut gateway.wire(), &get(""), 40);
+                passed_all.fetch_add(passed, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!(passed_all.load(Ordering::SeqCst), 100);
+    assert_eq!(origin.requests().len(), 100);
+}
+
+#[test]
+fn replies_tell_how_the_caller_stands() {
+    let origin = Origin::saying("ok");
+    let gateway = start(&origin, "requests: 2, per: 1h");
+    let mut wire = gateway.wire();
+    let told = |reply: &Message| {
+        let value = |name: &str| reply.get(name).unwrap_or_default().to_owned();
+        (value("ratelimit"), value("ratelimit-policy"))
+    };
+    let policy = "\"1h\";q=2;w=3600".to_owned();
+    let first = wire.get("/");
+    assert_eq!(told(&first), ("\"1h\";r=1;t=1800".to_owned(), policy.clone()));
+    // A machine may be slow, but not by a minute.
+    let whole_in = |reply: &Message| {
+        let (standing, told_policy) = told(reply);
+        assert_eq!(told_policy, policy);
+        standing.strip_prefix("\"1h\";r=0;t=").unwrap().parse::<u64>().unwrap()
+    };
+    assert!((3540..=3600).contains(&whole_in(&wire.get("/"))));
+    let refused = wire.get("/");
+    assert_eq!(refused.status(), 429);
+    assert!((3540..=3600).contains(&whole_in(&refused)));
+    let wait: u64 = refused.get("retry-after").unwrap().parse().unwrap();
+    assert!((1740..=1800).contains(&wait), "{wait}");
+    assert_eq!(refused.get("content-type"), Some("application/problem+json"));
+    assert!(refused.text().contains("\"fault\":\"rate_limited\""), "{refused:?}");
+}
+
+#[test]
+fn a_caller_that_waits_as_it_was_told_passes_and_not_before() {
+    let origin = Origin::saying("ok");
+    let gateway = start(&origin, "requests: 1, per: 2s, headers: false");
+    let mut wire = gateway.wire();
+    let first = wire.get("/");
+    assert_eq!((first.status(), first.get("ratelimit")), (200, None));
+    let start = std::time::Instant::now();
+    let refused = wire.get("/");
+    assert_eq!((refused.status(), refused.get("retry-after")), (429, Some("2")));
+    until("it passes again", || wire.get("/").status() == 200);
+    assert!(start.elapsed().as_millis() >= 1800, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn whoever_shares_a_count() {
+    let origin = Origin::saying("ok");
+    let limit = "requests: 3, per: 1h, by: ";
+    // A header counts for itself, and a request without it by its client.
+    let gateway = start(&origin, &format!("{limit}\"header:X-Key\""));
+    let mut wire = gateway.wire();
+    for (header, pass) in [("X-Key: a\r\n", 3), ("x-key: b\r\n", 3), ("", 3), ("X-Key: a\r\n", 0)] {
+        assert_eq!(passed(&mut wire, &get(header), 5), pass, "{header}");
+    }
+    // A route is one count for all.
+    let gateway = start(&origin, &format!("{limit}route"));
+    assert_eq!(passed(&mut gateway.wire(), &get("X-Key: a\r\n"), 2), 2);
+    assert_eq!(passed(&mut gateway.wire(), &get("X-Key: b\r\n"), 5), 1);
+    // A client is the peer, whatever it says about itself.
+    let gateway = start(&origin, &format!("{limit}client"));
+    assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.1\r\n"), 2), 2);
+    assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.2\r\n"), 5), 1);
+    // A trusted proxy is believed.
+    let limit = limited("requests: 3, per: 1h");
+    let gateway =
+        Plain { route: &limit, listener: "trusted_proxies: [\"127.0.0.0/8\"]", ..Plain::default() };
+    let gateway = gateway.start(&origin);
+    for client in ["192.0.2.1", "192.0.2.2"] {
+        let request = get(&format!("X-Forwarded-For: {client}\r\n"));
+        assert_eq!(passed(&mut gateway.wire(), &request, 5), 3, "{client}");
+    }
+}
+
+#[test]
+fn all_windows_hold_and_what_one_refuses_costs_the_others_nothing() {
+    let origin = Origin::saying("ok");
+    let gateway =
+        start(&origin, "requests: 5, per: 1h, windows: [{ requests: 1000, per: 1d, burst: 3 }]");
+    let mut wire = gateway.wire();
+    assert_eq!(passed(&mut wire, &get(""), 20), 3);
+    let reply = wire.get("/");
+    let standing = reply.get("ratelimit").unwrap();
+    assert!(standing.starts_with("\"1h\";r=2;"), "{standing}");
+    assert!(standing.contains(", \"1d\";r=0;"), "{standing}");
+    let wait: u64 = reply.get("retry-after").unwrap().parse().unwrap();
+    assert!((60..=87).contains(&wait), "{wait}");
+}
+
+#[test]
+fn limits_of_one_name_share_their_counts_and_others_do_not() {
+    let origin = Origin::saying("ok");
+    let route = |path: &str, name: &str| {
+        format!(
+            "{{ match: {{ path: {path} }}, upstream: origin, policies: [{{ rate_limit: {{ requests: 4, per: 1h{name} }} }}] }}"
+        )
+    };
+    let gateway = Gateway::start(format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ origin: {{ targets: [{:?}] }} }}\n\
+         routes:\n  a: {}\n  b: {}\n  c: {}\n  d: {}\n",
+        origin.url(),
+        route("/a", ", name: orders"),
+        route("/b", ", name: orders"),
+        route("/c", ""),
+        route("/d", ""),
+    ));
+    let mut wire = gateway.wire();
+    let mut passed = |path: &str| (0..6).filter(|_| wire.get(path).status() == 200).count();
+    assert_eq!((passed("/a"), passed("/b"), passed("/c"), passed("/d")), (4, 0, 4, 4));
+    assert!(wire.get("/a").get("ratelimit-policy").unwrap().starts_with("\"orders\";q=4"));
+}
+
+#[test]
+fn an_unchanged_limit_keeps_its_counts_on_reload() {
+    let origin = Origin::saying("ok");
+    let yaml = |limit: &str, more: &str| {
+        let route = format!("{}{more}", limited(limit));
+        let admin = "admin: { address: \"127.0.0.1:0\" }";
+        Plain { route: &route, more: admin, ..Plain::default() }.yaml(&origin)
+    };
+    let gateway = Gateway::start(yaml("requests: 5, per: 1h", ""));
+    let reload = |yaml: &str| assert_eq!(put(&gateway, yaml).status(), 200);
+    let mut wire = gateway.wire();
+    assert_eq!(passed(&mut wire, &get(""), 3), 3);
+    reload(&yaml("requests: 5, per: 1h", ", host: target"));
+    assert_eq!(passed(&mut gateway.wire(), &get(""), 9), 2);
+    reload(&yaml("requests: 6, per: 1h", ""));
+    assert_eq!(passed(&mut gateway.wire(), &get(""), 9), 6);
+}
+
+#[test]
+fn a_flood_of_made_up_keys_locks_nobody_out_and_forgets_no_offender() {
+    let origin = Origin::saying("ok");
+    let gateway = start(&origin, "requests: 10, per: 1h, by: \"header:x-key\", keys_max: 1000");
+    let mut wire = gateway.wire();
+    assert_eq!(passed(&mut wire, &get("x-key: offender\r\n"), 12), 10);
+    for key in 0..6000 {
+        assert_eq!(wire.ask(get(&format!("x-key: {key}\r\n"))).status(), 200, "{key}");
+    }
+    assert_eq!(passed(&mut wire, &get("x-key: offender\r\n"), 3), 0);
+}
+
+#[test]
+fn mistakes_are_complained_about_with_a_way_out() {
+    let origin = Origin::saying("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    for (limit, more, complaint) in [
+        ("requests: 5", "", "add `per: 1m`"),
+        ("per: 5s", "", "add `requests: 100`"),
+        ("by: client", "", "a rate limit without a limit"),
+        ("requests: 0, per: 1s", "", "a whole number from 1"),
+        ("requests: 1, per: 0s", "", "would refuse everything"),
+        ("requests: 1, per: 1s, by: clint", "", "nothing to count by"),
+        ("requests: 1, per: 1s, by: \"header:a b\"", "", "nothing to count by"),
+        ("plans: true", "plans: { Gold: { requests: 1, per: 1s } }", "add `default: PLAN`"),
+        (
+            "plans: true, default: Golf",
+            "plans: { Gold: { requests: 1, per: 1s } }",
+            "there is no plan `Golf`; did you mean `Gold`?",
+        ),
+        ("requests: 1, per: 1s", "plans: { Gold: {} }", ""),
+        ("plans: true, requests: 1, per: 1s", "plans: { Gold: {} }", "a plan without limits"),
+        (
+            "plans: true, requests: 1, per: 1s",
+            "plans: { Gold: { unlimited: true, requests: 1, per: 1s } }",
+            "an unlimited plan with limits",
+        ),
+        ("requests: 1, per: 1s, name: 'a\"b'", "", "cannot be sent in a header line"),
+        (
+            "requests: 1, per: 1s, windows: [{ requests: 1, per: 1s }, { requests: 1, per: 2s }, { requests: 1, per: 3s }, { requests: 1, per: 4s }]",
+            "",
+            "at most 4 windows",
+        ),
+    ] {
+        let plain = Plain { route: &limited(limit), more, ..Plain::default() };
+        std::fs::write(&file, plain.yaml(&origin)).unwrap();
+        let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+        let said = run.stdout + &run.stderr;
+        assert_eq!(run.code, Some(i32::from(!complaint.is_empty())), "{limit}: {said}");
+        assert!(said.contains(complaint), "{limit}: {said}");
+    }
+}

@@ -1,0 +1,115 @@
+//! What upstreams answer, validated and transformed.
+
+use std::io::{Read as _, Write as _};
+
+use super::*;
+
+const XML: &str = "Content-Type: text/xml;charset=utf-8\r\n";
+const ROUTE: &str = "errors: kong, policies: [{ soap: { schema: calculator.wsdl, validate: [response], verbose: true } }]";
+
+fn result(text: &str) -> String {
+    envelope(
+        SOAP_11,
+        &format!(
+            "<AddResponse xmlns=\"http://tempuri.org/\"><AddResult>{text}</AddResult></AddResponse>"
+        ),
+    )
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_reply_is_held_to_the_wsdl() {
+    let good = Origin::answering(answer(200, XML, result("12").as_bytes()));
+    assert_eq!(post(&gateway(&good, ROUTE), &add()).text(), result("12"));
+
+    let bad = Origin::answering(answer(200, XML, result("many").as_bytes()));
+    let reply = post(&gateway(&bad, ROUTE), &add());
+    let message = "Error Node: AddResult, Error code: 1824, Line: 4, Message: Element '{http://tempuri.org/}AddResult': 'many' is not a valid value of the atomic type 'xs:int'.";
+    assert_eq!(
+        reply.text(),
+        kong_11("Client", "Response - XSD validation failed", message, Some(200))
+    );
+    assert_eq!(reply.status(), 500);
+
+    // A fault is what a service may answer at any time.
+    let fault = envelope(
+        SOAP_11,
+        "<soap:Fault><faultcode>soap:Client</faultcode><faultstring>no</faultstring></soap:Fault>",
+    );
+    let origin = Origin::answering(answer(500, XML, fault.as_bytes()));
+    let reply = post(&gateway(&origin, ROUTE), &add());
+    assert_eq!((reply.status(), reply.text()), (500, fault));
+}
+
+#[test]
+fn an_upstreams_error_becomes_a_fault_where_one_wants_it() {
+    let origin = Origin::answering(answer(503, "Content-Type: text/html\r\n", b"<h1>down</h1>"));
+    let route = "errors: kong, policies: [{ soap: { validate: [response], upstream_errors: fault, verbose: true } }]";
+    let reply = post(&gateway(&origin, route), &add());
+    let message = "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
+    assert_eq!(
+        reply.text(),
+        kong_11("Server", "Response - General process failed", message, Some(503))
+    );
+    assert_eq!(reply.status(), 500);
+}
+
+#[test]
+fn a_coded_reply_is_looked_into_and_coded_again() {
+    let lines = format!("{XML}Content-Encoding: gzip\r\n");
+    let policies = "policies: [{ soap: { schema: kong-result.wsdl, validate: [response] } }, { xslt: { on: response, stylesheet: kong-result.xsl } }]";
+    let origin = Origin::answering(answer(200, &lines, &gzip(&result("12"))));
+    for errors in ["errors: kong,", ""] {
+        let reply = post(&gateway(&origin, &format!("{errors} {policies}")), &add());
+        assert_eq!(
+            (reply.status(), reply.get("content-encoding")),
+            (200, Some("gzip")),
+            "{}",
+            reply.text()
+        );
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&*reply.body).read_to_string(&mut text).unwrap();
+        assert!(
+            text.contains("<KongResult xmlns=\"http://tempuri.org/\">12</KongResult>")
+                || text.contains("<KongResult>12</KongResult>"),
+            "{text}"
+        );
+    }
+    // What inflates beyond the bound is refused before it is held.
+    let bomb = Origin::answering(answer(200, &lines, &gzip(&" ".repeat(1 << 20))));
+    let route = "policies: [{ soap: { validate: [response], body_bytes_max: 64KiB } }]";
+    assert_eq!(post(&gateway(&bomb, route), &add()).status(), 502);
+}
+
+#[test]
+fn deflate_is_what_kong_refuses() {
+    let lines = format!("{XML}Content-Encoding: deflate\r\n");
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(result("12").as_bytes()).unwrap();
+    let origin = Origin::answering(answer(200, &lines, &encoder.finish().unwrap()));
+    let reply = post(&gateway(&origin, ROUTE), &add());
+    let message = "Content-encoding of type 'deflate' is not supported";
+    assert_eq!(
+        reply.text(),
+        kong_11("Server", "Response - General process failed", message, Some(200))
+    );
+    assert_eq!(reply.get("content-encoding"), None);
+    let reply = post(&gateway(&origin, &ROUTE.replace("errors: kong, ", "")), &add());
+    assert_eq!((reply.status(), reply.get("content-encoding")), (200, Some("deflate")));
+}
+
+#[test]
+fn a_result_of_another_kind_is_labelled() {
+    let sheet = r#"<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:output method="text"/><xsl:param name="name"/><xsl:template match="/">{"<xsl:value-of select="$name"/>":<xsl:value-of select="//*[local-name()='AddResult']"/>}</xsl:template></xsl:stylesheet>"#;
+    let origin = Origin::answering(answer(200, XML, result("12").as_bytes()));
+    let route = "policies: [{ xslt: { on: response, stylesheet: json.xsl, parameters: { name: \"it's\" } } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("json.xsl", sheet)]);
+    let reply = post(&gateway, &add());
+    assert_eq!(reply.text(), r#"{"it's":12}"#);
+    assert_eq!(reply.get("content-type"), Some("application/json"));
+}

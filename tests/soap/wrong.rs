@@ -1,0 +1,106 @@
+//! Definitions and keys that are wrong.
+
+use super::*;
+use crate::harness::tidegate;
+
+fn complaints(route: &str, files: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ o: {{ targets: [\"http://127.0.0.1:1\"] }} }}\nroutes: {{ all: {{ match: {{ path: /** }}, upstream: o, {route} }} }}\n"
+    );
+    std::fs::write(&path, yaml).unwrap();
+    for (name, text) in FILES.iter().chain(files) {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = tidegate(&["check".as_ref(), path.as_os_str()]);
+    format!("{}{}", run.stdout, run.stderr)
+}
+
+#[test]
+fn a_wrong_definition_is_complained_about_with_its_place() {
+    let wsdl = WSDL.replacen("type=\"xsd:int\"", "type=\"xsd:nothing\"", 1);
+    let root = WSDL.replace("wsdl:definitions", "wsdl:definition");
+    let sheet = RENAME.replace("t:Subtract", "t:Subtract[");
+    let later = RENAME.replace("version=\"1.0\" xmlns", "version=\"2.0\" xmlns");
+    let files: &[(&str, &str)] = &[
+        ("wrong.wsdl", &wsdl),
+        ("root.wsdl", &root),
+        ("wrong.xsl", &sheet),
+        ("later.xsl", &later),
+    ];
+    for (policy, said) in [
+        ("soap: { schema: wrong.wsdl }", "wrong.wsdl:13:"),
+        ("soap: { schema: root.wsdl }", "neither a WSDL's nor a schema's"),
+        ("soap: { schema: none.wsdl }", "cannot read"),
+        ("soap: { schema: calculator.xsd, action: required }", "is no WSDL"),
+        ("soap: { action: optional }", "needs the WSDL"),
+        ("soap: { imports: { a: calculator.xsd } }", "there is none"),
+        ("soap: { envelope: { \"1.3\": calculator.xsd } }", "no version of SOAP"),
+        ("soap: { versions: [\"1.3\"] }", "is not known here"),
+        ("soap: { schema: calculator.wsdl, fetch: { ttl: 1h } }", "unknown key \"fetch\""),
+        ("xslt: { on: request, stylesheet: wrong.xsl }", "wrong.xsl:"),
+        ("xslt: { on: request, stylesheet: later.xsl }", "only 1.1 features are supported"),
+        ("xslt: { on: request, stylesheet: rename.xsl, engine: saxon }", "is not known here"),
+        (
+            "xpath_route: { cases: [{ xpath: \"//t:a\", equals: x, upstream: o }] }",
+            "the expression",
+        ),
+        (
+            "xpath_route: { cases: [{ xpath: \"//a\", equals: x, upstream: p }] }",
+            "there is no upstream `p`",
+        ),
+        ("xpath_route: { cases: [{ xpath: \"//a\", equals: x }] }", "goes nowhere"),
+    ] {
+        let said_all = complaints(&format!("policies: [{{ {policy} }}]"), files);
+        let plain = said.replace('"', "`");
+        assert!(said_all.contains(said) || said_all.contains(&plain), "{policy}: {said_all}");
+    }
+}
+
+#[test]
+fn a_wrong_definition_may_be_answered_with_faults() {
+    let origin = Origin::saying("never");
+    let root = WSDL.replace("wsdl:definitions", "wsdl:definition");
+    let route = "errors: kong, policies: [{ soap: { schema: root.wsdl, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("root.wsdl", &root)]);
+    for _ in 0..2 {
+        assert_fault(
+            &post(&gateway, &add()),
+            "Client",
+            "Request - XSD validation failed",
+            "Unable to find a suitable Schema to validate the SOAP/XML",
+        );
+    }
+    let route = "policies: [{ xslt: { on: request, stylesheet: later.xsl, bad_definitions: fault, verbose: true } }]";
+    let later = RENAME.replace("version=\"1.0\" xmlns", "version=\"2.0\" xmlns");
+    let gateway = gateway_to(&origin.url(), route, &[("later.xsl", &later)]);
+    let reply = post(&gateway, &add());
+    assert_eq!(reply.status(), 500);
+    assert!(reply.text().contains("only 1.1 features are supported"), "{}", reply.text());
+    assert!(reply.text().contains("<faultcode>soap:Server</faultcode>"), "{}", reply.text());
+}
+
+#[test]
+fn imports_are_found_beside_and_by_the_map() {
+    let origin = Origin::saying("ok");
+    let types = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"http://t/types\"><xs:simpleType name=\"Small\"><xs:restriction base=\"xs:int\"><xs:maxInclusive value=\"9\"/></xs:restriction></xs:simpleType></xs:schema>";
+    for (location, imports) in [
+        ("types.xsd", ""),
+        ("http://nowhere.test/t.xsd", ", imports: { \"http://nowhere.test/t.xsd\": types.xsd }"),
+    ] {
+        let schema = format!(
+            "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" xmlns:t=\"http://t/types\" targetNamespace=\"http://t/\"><xs:import namespace=\"http://t/types\" schemaLocation=\"{location}\"/><xs:element name=\"Add\" type=\"t:Small\"/></xs:schema>"
+        );
+        let route = format!(
+            "errors: kong, policies: [{{ soap: {{ schema: main.xsd, verbose: true {imports} }} }}]"
+        );
+        let files: &[(&str, &str)] = &[("main.xsd", &schema), ("types.xsd", types)];
+        let gateway = gateway_to(&origin.url(), &route, files);
+        let message =
+            |value: &str| envelope(SOAP_11, &format!("<Add xmlns=\"http://t/\">{value}</Add>"));
+        assert_eq!(post(&gateway, &message("9")).text(), "ok", "{location}");
+        let reply = post(&gateway, &message("10"));
+        assert!(reply.text().contains("Error code: 1834"), "{location}: {}", reply.text());
+    }
+}

@@ -1,0 +1,154 @@
+//! Tokens of every kind, good and bad, as an issuer or an attacker makes them.
+
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+/// A key of an issuer.
+pub(crate) struct Key {
+    pair: Pair,
+    id: String,
+}
+
+enum Pair {
+    Rsa(RsaKeyPair),
+    P256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
+/// Keys take long to make; those of the tests are these.
+pub(crate) static RSA: LazyLock<Key> = LazyLock::new(|| {
+    let pair = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
+    Key { pair: Pair::Rsa(pair), id: "rsa".to_owned() }
+});
+pub(crate) static EC: LazyLock<Key> = LazyLock::new(|| Key::new("ec"));
+pub(crate) static OTHER_EC: LazyLock<Key> = LazyLock::new(|| Key::new("other"));
+pub(crate) static ED: LazyLock<Key> = LazyLock::new(|| {
+    let pair = Ed25519KeyPair::generate().unwrap();
+    Key { pair: Pair::Ed25519(pair), id: "ed".to_owned() }
+});
+
+pub(crate) fn base64(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+impl Key {
+    /// A new key on P-256.
+    pub(crate) fn new(id: &str) -> Key {
+        let pair = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+        Key { pair: Pair::P256(pair), id: id.to_owned() }
+    }
+
+    fn algorithm(&self) -> &'static str {
+        match self.pair {
+            Pair::Rsa(_) => "RS256",
+            Pair::P256(_) => "ES256",
+            Pair::Ed25519(_) => "EdDSA",
+        }
+    }
+
+    /// The public half, pinned to no algorithm but by its kind.
+    pub(crate) fn jwk(&self) -> Value {
+        let mut jwk = match &self.pair {
+            Pair::Rsa(pair) => {
+                let key = pair.public_key();
+                json!({
+                    "kty": "RSA",
+                    "n": base64(key.modulus().big_endian_without_leading_zero()),
+                    "e": base64(key.exponent().big_endian_without_leading_zero()),
+                })
+            }
+            Pair::P256(pair) => {
+                let point = pair.public_key().as_ref();
+                let (x, y) = point[1..].split_at(32);
+                json!({ "kty": "EC", "crv": "P-256", "x": base64(x), "y": base64(y) })
+            }
+            Pair::Ed25519(pair) => {
+                let x = base64(pair.public_key().as_ref());
+                json!({ "kty": "OKP", "crv": "Ed25519", "x": x })
+            }
+        };
+        jwk["kid"] = self.id.as_str().into();
+        jwk["use"] = "sig".into();
+        jwk
+    }
+
+    /// The public half as PEM.
+    pub(crate) fn pem(&self) -> String {
+        let der = match &self.pair {
+            Pair::Rsa(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
+            Pair::P256(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
+            Pair::Ed25519(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
+        };
+        let lines: Vec<String> = STANDARD
+            .encode(der)
+            .as_bytes()
+            .chunks(64)
+            .map(|line| String::from_utf8_lossy(line).into_owned())
+            .collect();
+        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+    }
+
+    /// A token with these claims and what a good one says beside them.
+    pub(crate) fn token(&self, claims: &Value) -> String {
+        let mut all = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 600 });
+        let all_claims = all.as_object_mut().unwrap();
+        for (name, value) in claims.as_object().unwrap() {
+            match value {
+                Value::Null => drop(all_claims.remove(name)),
+                value => drop(all_claims.insert(name.clone(), value.clone())),
+            }
+        }
+        self.sign(&json!({ "alg": self.algorithm(), "kid": self.id }).to_string(), &all.to_string())
+    }
+
+    /// A token with exactly this header and payload, signed as the header says where the key can.
+    pub(crate) fn sign(&self, header: &str, payload: &str) -> String {
+        let signed = format!("{}.{}", base64(header), base64(payload));
+        let random = SystemRandom::new();
+        let bytes = signed.as_bytes();
+        let signature = match &self.pair {
+            Pair::Rsa(pair) => {
+                let kind: &'static dyn signature::RsaEncoding = match () {
+                    () if header.contains("RS384") => &signature::RSA_PKCS1_SHA384,
+                    () if header.contains("RS512") => &signature::RSA_PKCS1_SHA512,
+                    () if header.contains("PS256") => &signature::RSA_PSS_SHA256,
+                    () if header.contains("PS384") => &signature::RSA_PSS_SHA384,
+                    () if header.contains("PS512") => &signature::RSA_PSS_SHA512,
+                    () => &signature::RSA_PKCS1_SHA256,
+                };
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(kind, &random, bytes, &mut signature).unwrap();
+                signature
+            }
+            Pair::P256(pair) => pair.sign(&random, bytes).unwrap().as_ref().to_vec(),
+            Pair::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
+        };
+        format!("{signed}.{}", base64(signature))
+    }
+}
+
+/// A token whose signature is a HMAC with these bytes as the key: what an attacker makes of a public key.
+pub(crate) fn hmac_token(secret: &[u8], header: &str, payload: &str) -> String {
+    let signed = format!("{}.{}", base64(header), base64(payload));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
+    format!("{signed}.{}", base64(tag))
+}
+
+/// A key set.
+pub(crate) fn jwks(keys: &[&Key]) -> String {
+    json!({ "keys": keys.iter().map(|key| key.jwk()).collect::<Vec<_>>() }).to_string()
+}
