@@ -107,9 +107,9 @@ impl Key {
         let mut all = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 600 });
         let all_claims = all.as_object_mut().unwrap();
         for (name, value) in claims.as_object().unwrap() {
-            match value {
-                Value::Null => drop(all_claims.remove(name)),
-                value => drop(all_claims.insert(name.clone(), value.clone())),
+            match value.is_null() {
+                true => drop(all_claims.remove(name)),
+                false => drop(all_claims.insert(name.clone(), value.clone())),
             }
         }
         self.sign(&json!({ "alg": self.algorithm(), "kid": self.id }).to_string(), &all.to_string())

@@ -51,6 +51,7 @@ fn counts(policy: &Policy) -> bool {
     matches!(policy, Policy::RateLimit(_) | Policy::Concurrency(_))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others ask nobody")]
 fn wants_identity(policy: &Policy) -> bool {
     match policy {
         Policy::RateLimit(keys) => match &keys.by {

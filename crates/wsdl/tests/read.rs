@@ -1,4 +1,12 @@
 //! Descriptions in, what is found or complained about out.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper may panic"
+)]
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,12 @@
 //! Parse, transform and serialise: an element is renamed, all else copied.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper may panic"
+)]
 
 use std::sync::Arc;
 

@@ -1,4 +1,12 @@
 //! The same stylesheets and documents through `xsltproc`: the bytes have to be the same.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper may panic"
+)]
 
 use std::fs;
 use std::path::Path;

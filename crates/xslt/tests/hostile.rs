@@ -1,4 +1,12 @@
 //! Stylesheets that would run for ever, or fill the memory: each ends with the error of its budget, on a worker's stack.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper may panic"
+)]
 
 use std::sync::Arc;
 

@@ -1,4 +1,12 @@
 //! Stylesheets as a table: what is in the stylesheet, the source, and the bytes that come out.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper may panic"
+)]
 
 use std::sync::Arc;
 

@@ -74,8 +74,11 @@ const OCCURS: &[Occurs] = &[
     Occurs { min: 0, max: Some(5) },
 ];
 
+/// A base type, facets by name and value, and values.
+type Family = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
 /// Bases with facets that fit, and values near their edges.
-const SIMPLE: &[(&str, &[(&str, &str)], &[&str])] = &[
+const SIMPLE: &[Family] = &[
     ("string", &[("maxLength", "3"), ("minLength", "1")], &["", "a", "abc", "abcd", "été", " a "]),
     ("token", &[("pattern", "[a-c]{1,3}|x\\d+")], &["abc", "x12", " ab ", "d", "x", ""]),
     (
@@ -306,7 +309,7 @@ impl Model {
                         }
                     }
                 }
-                let _ok = write!(out, "</xs:{tag}>\n");
+                let _ok = writeln!(out, "</xs:{tag}>");
             }
         }
     }
@@ -370,7 +373,7 @@ impl Walk<'_> {
                 self.model(model);
             }
         }
-        let _ok = write!(self.out, "</{name}>\n");
+        let _ok = writeln!(self.out, "</{name}>");
     }
 
     fn times(&mut self, occurs: Occurs) -> u32 {

@@ -30,6 +30,7 @@ pub(crate) fn faults(route: &Route) -> plan::Errors {
 }
 
 /// Whether some policy over XML tells the client what is wrong.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about XML")]
 pub(crate) fn tells(route: &Route) -> bool {
     route.policies.iter().any(|policy| match &policy.value {
         Policy::Soap(keys) => keys.verbose,
@@ -49,6 +50,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &Place<'_, '_>
 }
 
 /// How a policy at this place treats content codings of replies.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others read no reply as XML")]
 pub(super) fn codings(at: At, bytes_max: config::Size, place: &Place<'_, '_>) -> Codings {
     let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
     let looks_too = |policy: &Spanned<Policy>| match &policy.value {

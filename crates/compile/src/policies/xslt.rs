@@ -61,10 +61,7 @@ pub(crate) fn build(
 
 /// Whether the validation of this side comes after: below on requests, above on replies.
 fn is_before(on: MessageSide, at: At, place: &Place<'_, '_>) -> bool {
-    let validates = |policy: &Spanned<Policy>| match &policy.value {
-        Policy::Soap(keys) => keys.validate.value.contains(&on),
-        _ => false,
-    };
+    let validates = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Soap(keys) if keys.validate.value.contains(&on));
     let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
     let mut below = place.of.policies.iter().skip_while(|policy| policy.at != at);
     match on {

@@ -163,7 +163,6 @@ mod tests {
             ("/pets/1/y", None),
         ] {
             let at = paths.find(&items, path.as_bytes());
-            let at = at.map(|(at, values)| (at, values));
             let expected = found.map(|(at, values): (usize, Vec<(&str, &str)>)| {
                 (at, values.into_iter().map(|(n, v)| (n, Cow::Borrowed(v))).collect::<Values<'_>>())
             });

@@ -191,6 +191,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::type_complexity, reason = "a table of cases")]
     fn the_matrix_of_headers_and_versions() {
         use Strictness::{Optional, Required};
         use Version::{V11, V12};
