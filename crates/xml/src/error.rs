@@ -20,7 +20,7 @@ pub struct Error {
     pub at: Position,
 }
 
-/// Why a document is refused. The helper who writes the parser extends this; one variant for each rule a person can act on.
+/// Why a document is refused: one variant for each sort of fault a person can act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
