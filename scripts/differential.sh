@@ -4,7 +4,6 @@
 # `cargo xtask differential`: --rounds N, --seed N.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-scripts/setup.sh tests
 if ! command -v javac >/dev/null 2>&1 || ! command -v mvn >/dev/null 2>&1; then
   say "installing a Java compiler and Maven"
   apt-get update -qq

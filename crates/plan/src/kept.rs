@@ -31,13 +31,4 @@ impl Kept {
         self.things.insert(key.to_owned(), thing.clone());
         Ok(thing)
     }
-
-    /// Whether the other holds the same things.
-    pub fn len(&self) -> usize {
-        self.things.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.things.is_empty()
-    }
 }
