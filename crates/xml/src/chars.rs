@@ -78,12 +78,30 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 /// Past the ASCII part of a name that begins at `at`, colons left out; none where none begins in ASCII.
 #[inline]
 pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
-    let (first, rest) = bytes.get(at..)?.split_first()?;
-    if class(*first) & NAME_START == 0 {
-        return None;
+    match bytes.get(at) {
+        Some(first) if class(*first) & NAME_START != 0 => {
+            Some(skip_ascii_name_chars(bytes, at + 1))
+        }
+        _ => None,
     }
-    let len = rest.iter().position(|byte| class(*byte) & NAME == 0).unwrap_or(rest.len());
-    Some(at + 1 + len)
+}
+
+/// Past the ASCII characters at `at` that may stand in a name, colons left out.
+#[inline]
+fn skip_ascii_name_chars(bytes: &[u8], mut at: usize) -> usize {
+    // Eight at a time, without a question for each whether there is one more.
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        for (passed, byte) in chunk.iter().enumerate() {
+            if class(*byte) & NAME == 0 {
+                return at + passed;
+            }
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|byte| class(*byte) & NAME != 0) {
+        at += 1;
+    }
+    at
 }
 
 /// Past the name at `at`, colons left out; `at` where there is none.
@@ -102,11 +120,10 @@ pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
 /// Past the characters at `at` that may stand in a name, colons left out.
 #[inline]
 pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
-    let rest = text.as_bytes().get(at..).unwrap_or_default();
-    let len = rest.iter().position(|byte| class(*byte) & NAME == 0).unwrap_or(rest.len());
-    match rest.get(len) {
-        Some(0x80..) => skip_wide_name_chars(text, at + len),
-        _ => at + len,
+    let end = skip_ascii_name_chars(text.as_bytes(), at);
+    match text.as_bytes().get(end) {
+        Some(0x80..) => skip_wide_name_chars(text, end),
+        _ => end,
     }
 }
 
@@ -124,57 +141,56 @@ pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
-/// Marks the bytes of a word that are `byte`; only the lowest mark is sure, and that is the one looked at.
+/// Of a word without its top bits: each byte's top bit is clear where the byte is `byte`.
 #[inline]
-const fn mark(word: u64, byte: u8) -> u64 {
-    let zeros = word ^ (ONES * byte as u64);
-    zeros.wrapping_sub(ONES) & !zeros & TOPS
+const fn differs(low: u64, byte: u8) -> u64 {
+    (low ^ (ONES * byte as u64)) + !TOPS
 }
 
-/// Marks the bytes of a word below a space; only the lowest mark is sure.
+/// The same where the byte is below a space.
 #[inline]
-const fn mark_control(word: u64) -> u64 {
-    word.wrapping_sub(ONES * 0x20) & !word & TOPS
+const fn is_no_control(low: u64) -> u64 {
+    low + ONES * (0x80 - 0x20)
 }
 
-/// The first byte from `at` on that `marks` marks in its word and `stops` stops at; the length where there is none.
+/// The top bits of the bytes of character data at which a run of it may end.
 #[inline]
-fn find(
-    bytes: &[u8],
-    mut at: usize,
-    marks: impl Fn(u64) -> u64,
-    stops: impl Fn(u8) -> bool,
-) -> usize {
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let marked = marks(u64::from_le_bytes(*chunk));
-        if marked != 0 {
-            return at + (marked.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    while bytes.get(at).is_some_and(|byte| !stops(*byte)) {
-        at += 1;
-    }
-    at
+const fn mark_text(word: u64) -> u64 {
+    let low = word & !TOPS;
+    let differs =
+        differs(low, b'<') & differs(low, b'&') & differs(low, b']') & differs(low, b'\r');
+    !(differs | word) & TOPS
 }
 
-/// How many bytes are looked at in words before the vector search is called, whose call costs more than a short run.
+/// The same of an attribute's value.
+#[inline]
+const fn mark_value(word: u64, quote: u8) -> u64 {
+    let low = word & !TOPS;
+    let differs =
+        differs(low, quote) & differs(low, b'<') & differs(low, b'&') & is_no_control(low);
+    !(differs | word) & TOPS
+}
+
+/// How far is looked at in words before the vector search is called, whose call costs more than a short run.
 const SHORT: usize = 48;
 
 /// Where character data has `<`, `&`, `]` or a carriage return.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
-    let near = bytes.get(..bytes.len().min(at + SHORT)).unwrap_or(bytes);
-    let end = find(
-        near,
-        at,
-        |word| mark(word, b'<') | mark(word, b'&') | mark(word, b']') | mark(word, b'\r'),
-        |byte| matches!(byte, b'<' | b'&' | b']' | b'\r'),
-    );
-    match end < near.len() {
-        true => end,
-        false => far_text_end(bytes, end),
+    let mut passed = at;
+    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk::<8>()) {
+        let marked = mark_text(u64::from_le_bytes(*word));
+        if marked != 0 {
+            return passed + (marked.trailing_zeros() / 8) as usize;
+        }
+        passed += 8;
+        if passed >= at + SHORT {
+            return far_text_end(bytes, passed);
+        }
     }
+    let rest = bytes.get(passed..).unwrap_or_default();
+    let ends = |byte: &u8| matches!(byte, b'<' | b'&' | b']' | b'\r');
+    passed + rest.iter().position(ends).unwrap_or(rest.len())
 }
 
 fn far_text_end(bytes: &[u8], at: usize) -> usize {
@@ -186,12 +202,17 @@ fn far_text_end(bytes: &[u8], at: usize) -> usize {
 /// Where an attribute's value has its quote, `<`, `&`, or white space other than a blank.
 #[inline]
 pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
-    find(
-        bytes,
-        at,
-        |word| mark(word, quote) | mark(word, b'<') | mark(word, b'&') | mark_control(word),
-        |byte| byte == quote || byte == b'<' || byte == b'&' || byte < b' ',
-    )
+    let mut passed = at;
+    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk::<8>()) {
+        let marked = mark_value(u64::from_le_bytes(*word), quote);
+        if marked != 0 {
+            return passed + (marked.trailing_zeros() / 8) as usize;
+        }
+        passed += 8;
+    }
+    let rest = bytes.get(passed..).unwrap_or_default();
+    let ends = |byte: &u8| *byte == quote || matches!(byte, b'<' | b'&' | 0..b' ');
+    passed + rest.iter().position(ends).unwrap_or(rest.len())
 }
 
 /// Whether two byte strings are the same. Names are short: a call of `memcmp` costs more than the comparison.
@@ -200,18 +221,36 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    if let (Some((a_words, _)), Some((b_words, _))) = (words(a), words(b)) {
-        let fronts = a_words.iter().zip(b_words).all(|(a, b)| a == b);
-        return fronts && a.last_chunk::<8>() == b.last_chunk::<8>();
+    match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        // The last word may be looked at twice in part.
+        (Some(a_last), Some(b_last)) => a_last == b_last && same_words(a, b),
+        _ => same_short(a, b),
     }
-    a.iter().zip(b).all(|(a, b)| a == b)
 }
 
-/// As words of eight and a rest; none if there is not one word.
 #[inline]
-fn words(bytes: &[u8]) -> Option<(&[[u8; 8]], &[u8])> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    (!words.is_empty()).then_some((words, rest))
+fn same_words(a: &[u8], b: &[u8]) -> bool {
+    let (mut a, mut b) = (a, b);
+    while let (Some((a_word, a_rest)), Some((b_word, b_rest))) =
+        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
+    {
+        if a_word != b_word {
+            return false;
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    true
+}
+
+/// Less than a word, of the same length.
+#[inline]
+fn same_short(a: &[u8], b: &[u8]) -> bool {
+    match (a.first_chunk::<4>(), b.first_chunk::<4>()) {
+        (Some(a_first), Some(b_first)) => {
+            a_first == b_first && a.last_chunk::<4>() == b.last_chunk::<4>()
+        }
+        _ => a.iter().zip(b).all(|(a, b)| a == b),
+    }
 }
 
 /// Bytes that are looked at together.
@@ -222,7 +261,8 @@ pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     for (index, block) in blocks.iter().enumerate() {
-        if is_suspect(block)
+        if is_unusual(block)
+            && is_suspect(block)
             && let Some(at) = forbidden_between(bytes, index * BLOCK, index * BLOCK + BLOCK)
         {
             return Some(at);
@@ -235,8 +275,14 @@ pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     }
 }
 
-/// Written so that the compiler makes vector instructions of it.
+/// Whether there is anything but ASCII that is printed and line feeds. Written so that the compiler makes vector
+/// instructions of it: as a signed number a byte beyond ASCII is below the space too.
 #[inline]
+fn is_unusual(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, byte| found | ((byte.cast_signed() < 0x20) & (*byte != b'\n')))
+}
+
+/// Whether there may be a character that is not allowed.
 fn is_suspect(block: &[u8; BLOCK]) -> bool {
     let mut found = 0u8;
     for byte in block {

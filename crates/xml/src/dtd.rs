@@ -126,12 +126,12 @@ impl Machine {
             }
             _ => false,
         };
-        let phase = match reader.next()? {
+        let phase = match reader.peek()? {
             b'[' => Phase::Subset,
             b'>' => Phase::Prolog,
             _ => return Err(reader.unexpected("`[` or `>`")),
         };
-        let to = reader.at;
+        let to = reader.at + 1;
         self.token(at)?;
         self.phase = phase;
         self.dtd = Some(Box::new(Dtd { incomplete: external, ..Dtd::default() }));

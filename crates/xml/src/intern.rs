@@ -52,9 +52,12 @@ impl Interner {
     #[inline]
     fn find_among_few(&self, wanted: &str) -> Option<u32> {
         let text = self.text.as_bytes();
-        let found = self.spans.iter().position(|(from, to)| {
-            let bytes = text.get(*from as usize..*to as usize);
-            bytes.is_some_and(|bytes| same(bytes, wanted.as_bytes()))
+        // What was met last is asked for most.
+        let found = self.spans.iter().rposition(|(from, to)| {
+            (to - from) as usize == wanted.len()
+                && text
+                    .get(*from as usize..*to as usize)
+                    .is_some_and(|known| same(known, wanted.as_bytes()))
         });
         found.and_then(|at| u32::try_from(at).ok())
     }

@@ -97,6 +97,11 @@ impl<'w> Window<'w> {
         self.text.get(from..to).unwrap_or_default()
     }
 
+    /// Where `at` is in the document's own window: within an entity, at the reference to it.
+    pub(crate) fn place(&self, at: usize) -> (&'w str, usize) {
+        self.origin.unwrap_or((self.text, at))
+    }
+
     /// Whether `expected` stands at `at`; More if the window ends in it.
     pub(crate) fn starts(&self, at: usize, expected: &str, what: &'static str) -> Scan<bool> {
         let rest = self.text.as_bytes().get(at..).unwrap_or_default();
@@ -206,11 +211,8 @@ impl Machine {
     }
 
     #[inline]
-    pub(crate) fn here<'a>(&'a self, window: &Window<'a>, at: usize) -> Here<'a> {
-        match window.origin {
-            None => Here { tracker: &self.tracker, window: window.text, at },
-            Some((text, at)) => Here { tracker: &self.tracker, window: text, at },
-        }
+    pub(crate) fn here<'a>(&'a self, window: &'a Window<'a>, at: usize) -> Here<'a> {
+        Here { tracker: &self.tracker, window, at }
     }
 
     /// Counts a token.
@@ -365,8 +367,49 @@ impl Machine {
         bad(at, format!("{} is not allowed {place}", window.found(at)))
     }
 
-    /// The content of the root element, or of an entity.
+    /// The content of the root element, or of an entity. No token is longer than its budget: what is behind it is out of
+    /// sight, however much of the document is at hand.
     pub(crate) fn content<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        from: usize,
+        sink: &mut S,
+    ) -> Run<Left, S::Error> {
+        let mut at = from;
+        loop {
+            let cut = self.cut(window, at);
+            let left = self.stretch(cut.as_ref().unwrap_or(window), at, sink)?;
+            at = match (left, cut.is_some()) {
+                (Left::Within(to, _) | Left::Used(to), true) if to > at => to,
+                (Left::Used(to), true) => match self.characters(window, to, sink)? {
+                    next if next > to => next,
+                    _ if matches!(window.byte(to), Some(b'<' | b'&')) => {
+                        return Ok(self.incomplete(window, to, "markup")?);
+                    }
+                    _ => return Ok(Left::Used(to)),
+                },
+                (Left::Within(to, what), _) => return Ok(self.incomplete(window, to, what)?),
+                (left @ (Left::Used(_) | Left::Next(_)), _) => return Ok(left),
+            };
+        }
+    }
+
+    /// Character data that has to look behind what a token may have: it has no budget of its own.
+    #[inline(never)]
+    fn characters<S: Sink>(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        sink: &mut S,
+    ) -> Run<usize, S::Error> {
+        match self.phase == Phase::Cdata {
+            true => self.cdata(window, at, sink),
+            false => self.text(window, at, sink),
+        }
+    }
+
+    /// The content of a window of which nothing is out of sight.
+    fn stretch<S: Sink>(
         &mut self,
         window: &Window<'_>,
         from: usize,
@@ -392,21 +435,17 @@ impl Machine {
                     }
                 }
             };
-            let cut = self.cut(window, at);
-            let piece = cut.as_ref().unwrap_or(window);
-            let read = match (first, piece.byte(at + 1)) {
-                (b'&', _) => self.reference(piece, at, sink),
-                (_, Some(b'/')) => self.end_tag(piece, at, sink),
-                (_, Some(b'!')) => self.content_declaration(piece, at, sink),
-                (_, Some(b'?')) => self.instruction(piece, at, sink),
-                (_, Some(_)) => self.start_tag(piece, at, sink),
+            let read = match (first, window.byte(at + 1)) {
+                (b'&', _) => self.reference(window, at, sink),
+                (_, Some(b'/')) => self.end_tag(window, at, sink),
+                (_, Some(b'!')) => self.content_declaration(window, at, sink),
+                (_, Some(b'?')) => self.instruction(window, at, sink),
+                (_, Some(_)) => self.start_tag(window, at, sink),
                 (_, None) => Err(Stop::More("markup").into()),
             };
             at = match read {
                 Ok(to) => to,
-                Err(Halt::Stop(Stop::More(what))) => {
-                    return Ok(self.incomplete(window, at, what)?);
-                }
+                Err(Halt::Stop(Stop::More(what))) => return Ok(Left::Within(at, what)),
                 Err(other) => return Err(other),
             };
             if self.open.is_empty() {

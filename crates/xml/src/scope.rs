@@ -2,6 +2,7 @@
 //!
 //! Owns the numbers of namespace names and prefixes within one parse.
 
+use crate::chars::same;
 use crate::intern::{Interner, NONE};
 use crate::{Namespace, XML_NAMESPACE};
 
@@ -11,12 +12,28 @@ pub(crate) const NO_NAMESPACE: u32 = 0;
 /// All declarations in scope.
 #[derive(Debug)]
 pub(crate) struct Spaces {
-    uris: Interner,
+    uris: Uris,
     prefixes: Interner,
     bindings: Vec<Binding>,
     /// For each prefix the binding that counts.
     top: Vec<u32>,
 }
+
+/// Namespace names: asked for at every tag, so that each has its own string.
+#[derive(Debug)]
+struct Uris {
+    /// The first `len` are in use; the memory of the others is kept.
+    texts: Vec<String>,
+    len: usize,
+    /// The same once they are many.
+    many: Interner,
+}
+
+/// Up to here looking through all of them is quicker than a hash.
+const FEW: usize = 8;
+
+/// A longer string's memory is not kept.
+const KEPT_BYTES_MAX: usize = 1024;
 
 /// One declaration.
 #[derive(Debug, Clone, Copy)]
@@ -37,10 +54,68 @@ pub(crate) enum Declared {
     TooMany,
 }
 
+impl Uris {
+    fn new() -> Uris {
+        Uris { texts: Vec::new(), len: 0, many: Interner::new() }
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// The number of a name, a new one if it was not met before. None: there are too many.
+    fn number(&mut self, uri: &str) -> Option<u32> {
+        let known = match self.len <= FEW {
+            true => {
+                let known = |text: &String| same(text.as_bytes(), uri.as_bytes());
+                let texts = self.texts.get(..self.len).unwrap_or_default();
+                texts.iter().position(known).and_then(|at| u32::try_from(at).ok())
+            }
+            false => self.many.find(uri),
+        };
+        match known {
+            Some(number) => Some(number),
+            None => self.add(uri),
+        }
+    }
+
+    fn add(&mut self, uri: &str) -> Option<u32> {
+        let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
+        match self.texts.get_mut(self.len) {
+            // One document often declares what the one before did.
+            Some(text) if same(text.as_bytes(), uri.as_bytes()) => {}
+            Some(text) => {
+                text.clear();
+                text.push_str(uri);
+            }
+            None => self.texts.push(uri.to_owned()),
+        }
+        self.len += 1;
+        if self.len > FEW {
+            for text in self.texts.iter().take(self.len).skip(self.many.len()) {
+                self.many.number(text)?;
+            }
+        }
+        Some(number)
+    }
+
+    /// Forgets all but the first `len`.
+    fn truncate(&mut self, len: usize) {
+        for text in self.texts.iter_mut().take(self.len).skip(len) {
+            if text.capacity() > KEPT_BYTES_MAX {
+                *text = String::new();
+            }
+        }
+        self.len = len;
+        self.many.truncate(0);
+    }
+}
+
 impl Spaces {
     pub(crate) fn new() -> Spaces {
         let mut spaces = Spaces {
-            uris: Interner::new(),
+            uris: Uris::new(),
             prefixes: Interner::new(),
             bindings: Vec::new(),
             top: Vec::new(),
@@ -74,7 +149,7 @@ impl Spaces {
 
     /// Distinct names and prefixes so far.
     pub(crate) fn names_len(&self) -> usize {
-        self.uris.len().max(self.prefixes.len())
+        self.uris.len.max(self.prefixes.len())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -121,15 +196,19 @@ impl Spaces {
     /// The number of what a prefix means; for the empty one no namespace if nothing was declared.
     #[inline]
     pub(crate) fn resolve(&self, prefix: &str) -> Option<u32> {
-        let number = match prefix.is_empty() {
-            true => 0,
-            false => self.prefixes.find(prefix)?,
-        };
-        let top = self.top.get(number as usize).copied().unwrap_or(NONE);
-        match self.bindings.get(top as usize) {
-            Some(binding) => Some(binding.uri),
-            None => prefix.is_empty().then_some(NO_NAMESPACE),
+        if prefix.is_empty() {
+            return Some(self.default_namespace());
         }
+        let number = self.prefixes.find(prefix)?;
+        let top = self.top.get(number as usize)?;
+        self.bindings.get(*top as usize).map(|binding| binding.uri)
+    }
+
+    /// The number of what no prefix means.
+    #[inline]
+    pub(crate) fn default_namespace(&self) -> u32 {
+        let top = self.top.first().copied().unwrap_or(NONE);
+        self.bindings.get(top as usize).map_or(NO_NAMESPACE, |binding| binding.uri)
     }
 
     #[inline]

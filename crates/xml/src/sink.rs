@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::machine::Window;
 use crate::place::Tracker;
-use crate::scope::Spaces;
+use crate::scope::{NO_NAMESPACE, Spaces};
 use crate::{Error, Namespace, Position, QName};
 
 /// Receives the events of one document. Its error ends the parse.
@@ -90,6 +91,15 @@ pub(crate) struct Raw {
     pub(crate) id: bool,
 }
 
+impl Raw {
+    /// Bytes of the name behind the colon.
+    #[inline]
+    pub(crate) fn local_len(&self) -> usize {
+        let before = if self.prefix_len == 0 { 0 } else { self.prefix_len + 1 };
+        self.name.to - self.name.from - before
+    }
+}
+
 /// A piece of text, in the window or among what was written anew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
@@ -107,6 +117,12 @@ impl Piece {
 }
 
 impl<'a> Attributes<'a> {
+    /// Some attribute has a namespace.
+    #[inline]
+    pub fn has_qualified(&self) -> bool {
+        self.raw.iter().any(|raw| raw.namespace != NO_NAMESPACE)
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         self.raw.len()
@@ -120,8 +136,7 @@ impl<'a> Attributes<'a> {
     /// In the order written.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
-        let all = *self;
-        self.raw.iter().map(move |raw| all.attribute(raw))
+        Iter { rest: *self }
     }
 
     /// The attribute of that name, if there is one.
@@ -129,7 +144,7 @@ impl<'a> Attributes<'a> {
         self.iter().find(|a| a.name.local == local && a.name.namespace.uri == uri)
     }
 
-    #[inline]
+    #[inline(always)]
     fn attribute(&self, raw: &Raw) -> Attribute<'a> {
         let name = raw.name.of(self.window, self.written);
         Attribute {
@@ -138,6 +153,23 @@ impl<'a> Attributes<'a> {
             defaulted: raw.defaulted,
             id: raw.id,
         }
+    }
+}
+
+/// Attributes that are still to come.
+struct Iter<'a> {
+    rest: Attributes<'a>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Attribute<'a>;
+
+    // Told apart in the loop that asks: an attribute handed over in memory costs as much as reading it did.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Attribute<'a>> {
+        let (first, rest) = self.rest.raw.split_first()?;
+        self.rest.raw = rest;
+        Some(self.rest.attribute(first))
     }
 }
 
@@ -198,19 +230,21 @@ impl fmt::Debug for Scope<'_> {
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     pub(crate) tracker: &'a Tracker,
-    pub(crate) window: &'a str,
+    pub(crate) window: &'a Window<'a>,
     pub(crate) at: usize,
 }
 
 impl Here<'_> {
     /// Line and column of the event's first character; within an entity, of the reference to it.
     pub fn position(&self) -> Position {
-        self.tracker.position(self.window, self.at)
+        let (window, at) = self.window.place(self.at);
+        self.tracker.position(window, at)
     }
 
     /// Bytes of the document before the event.
     pub fn offset(&self) -> u64 {
-        self.tracker.offset(self.window, self.at)
+        let (window, at) = self.window.place(self.at);
+        self.tracker.offset(window, at)
     }
 }
 

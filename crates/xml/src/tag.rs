@@ -38,26 +38,58 @@ fn usual_name(bytes: &[u8], from: usize) -> Option<Written> {
     }
 }
 
+/// What is wrong with a namespace declaration by the constraints of Namespaces in XML.
+#[inline]
+fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
+    let reserved = [XML_NAMESPACE.len(), XMLNS_NAMESPACE.len(), 0].contains(&uri.len());
+    match reserved || prefix.starts_with("xml") {
+        true => wrong_reserved(prefix, uri),
+        false => None,
+    }
+}
+
+/// The same where one of the two may be special.
+fn wrong_reserved(prefix: &str, uri: &str) -> Option<&'static str> {
+    match (prefix, uri) {
+        ("xmlns", _) => Some("the prefix `xmlns` cannot be declared"),
+        ("xml", XML_NAMESPACE) => None,
+        ("xml", _) => Some("the prefix `xml` cannot be bound to another namespace"),
+        (_, XML_NAMESPACE) => Some("only the prefix `xml` can be bound to the namespace of `xml`"),
+        (_, XMLNS_NAMESPACE) => Some("nothing can be bound to the namespace of `xmlns`"),
+        ("", "") => None,
+        (_, "") => Some("a prefix cannot be undeclared in Namespaces 1.0"),
+        (_, _) => None,
+    }
+}
+
 impl Machine {
+    #[inline(always)]
     pub(crate) fn start_tag<S: Sink>(
         &mut self,
         window: &Window<'_>,
         at: usize,
         sink: &mut S,
     ) -> Run<usize, S::Error> {
-        let (spaces_len, tokens, expanded) = (self.spaces.len(), self.tokens, self.expanded);
-        let scanned = self.scan_start(window, at, spaces_len);
-        let (name, empty, to) = match scanned {
-            Ok(scanned) => scanned,
-            Err(stop) => {
-                // The tag may be read again when more of it has come.
-                self.spaces.truncate(spaces_len);
-                self.tokens = tokens;
-                self.expanded = expanded;
-                return Err(stop.into());
+        let spaces_len = self.spaces.len();
+        let name = self.scan_name(window, at + 1, START)?;
+        self.attributes.clear();
+        self.written.clear();
+        let bare = window.byte(name.to) == Some(b'>') && self.dtd.is_none();
+        let (empty, to) = match bare {
+            true => {
+                self.count_start(at)?;
+                (false, name.to + 1)
             }
+            false => self.scan_start(window, at, name, spaces_len)?,
         };
-        let namespace = self.resolve_tag(window, at, name)?;
+        let namespace = match (self.options.namespaces, name.prefix_len) {
+            (false, _) => NO_NAMESPACE,
+            (true, 0) => self.spaces.default_namespace(),
+            (true, len) => self.resolve(window.get(name.from, name.from + len), name.from)?,
+        };
+        if !self.attributes.is_empty() {
+            self.resolve_attributes(window, at)?;
+        }
         let name_text = window.get(name.from, name.to);
         let start = Start {
             name: qname(name_text, name.prefix_len, self.spaces.namespace(namespace)),
@@ -87,18 +119,34 @@ impl Machine {
         Ok(to)
     }
 
-    /// Reads the tag up to its end: name, whether it is an empty-element tag, and where it ends. What it declares is in
-    /// scope then.
+    /// Reads the tag from behind its name up to its end: whether it is an empty-element tag, and where it ends. What it
+    /// declares is in scope then.
     fn scan_start(
         &mut self,
         window: &Window<'_>,
         at: usize,
+        name: Written,
         spaces_len: usize,
-    ) -> Scan<(Written, bool, usize)> {
+    ) -> Scan<(bool, usize)> {
+        let (tokens, expanded) = (self.tokens, self.expanded);
+        let scanned = self.scan_rest(window, at, name, spaces_len);
+        if scanned.is_err() {
+            // The tag may be read again when more of it has come.
+            self.spaces.truncate(spaces_len);
+            self.tokens = tokens;
+            self.expanded = expanded;
+        }
+        scanned
+    }
+
+    fn scan_rest(
+        &mut self,
+        window: &Window<'_>,
+        at: usize,
+        name: Written,
+        spaces_len: usize,
+    ) -> Scan<(bool, usize)> {
         let bytes = window.text.as_bytes();
-        self.attributes.clear();
-        self.written.clear();
-        let name = self.scan_name(window, at + 1, START)?;
         let mut next = name.to;
         let (empty, to) = loop {
             let from = skip_space(bytes, next);
@@ -122,19 +170,26 @@ impl Machine {
                 Some(_) => next = self.scan_attribute(window, from, spaces_len)?,
             }
         };
-        self.token(at)?;
-        let depth_max = self.options.limits.depth_max;
-        if self.open.len() >= depth_max as usize {
-            return Err(over(at, "depth_max", depth_max));
-        }
+        self.count_start(at)?;
         if self.dtd.is_some() {
             self.apply_definitions(window, at, name, spaces_len)?;
         }
-        Ok((name, empty, to))
+        Ok((empty, to))
+    }
+
+    /// One element more.
+    #[inline]
+    fn count_start(&mut self, at: usize) -> Scan<()> {
+        self.token(at)?;
+        let depth_max = self.options.limits.depth_max;
+        match self.open.len() >= depth_max as usize {
+            true => Err(over(at, "depth_max", depth_max)),
+            false => Ok(()),
+        }
     }
 
     /// A qualified name, by the rules of Namespaces in XML if they are asked for. One byte behind it is in the window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn scan_name(
         &self,
         window: &Window<'_>,
@@ -151,6 +206,7 @@ impl Machine {
     }
 
     /// A name that is not as most are, or none.
+    #[inline(never)]
     fn scan_odd_name(&self, window: &Window<'_>, from: usize, what: &'static str) -> Scan<Written> {
         if !self.options.namespaces {
             let to = self.name_end(window, from, what)?;
@@ -238,8 +294,8 @@ impl Machine {
         if self.attributes.len() + (self.spaces.len() - spaces_len) >= max as usize {
             return Err(over(name.from, "attributes_max", max));
         }
-        let text = window.get(name.from, name.to);
-        if self.options.namespaces && text.as_bytes().first_chunk() == Some(b"xmlns") {
+        let text = window.text.as_bytes().get(name.from..name.to).unwrap_or_default();
+        if self.options.namespaces && text.first_chunk() == Some(b"xmlns") {
             let prefix = match name.prefix_len {
                 0 if name.to - name.from == 5 => Some(""),
                 5 => Some(window.get(name.from + 6, name.to)),
@@ -270,22 +326,7 @@ impl Machine {
         spaces_len: usize,
     ) -> Scan<()> {
         let uri = value.of(window.text, &self.written);
-        // Compared by length first: most namespaces have another one.
-        let is_xml = same(uri.as_bytes(), XML_NAMESPACE.as_bytes());
-        let wrong = match prefix {
-            "xmlns" => Some("the prefix `xmlns` cannot be declared"),
-            "xml" if is_xml => None,
-            "xml" => Some("the prefix `xml` cannot be bound to another namespace"),
-            _ if is_xml => Some("only the prefix `xml` can be bound to the namespace of `xml`"),
-            _ if same(uri.as_bytes(), XMLNS_NAMESPACE.as_bytes()) => {
-                Some("nothing can be bound to the namespace of `xmlns`")
-            }
-            prefix if uri.is_empty() && !prefix.is_empty() => {
-                Some("a prefix cannot be undeclared in Namespaces 1.0")
-            }
-            _ => None,
-        };
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = wrong_declaration(prefix, uri) {
             return Err(bad(at, wrong));
         }
         let max = self.options.limits.namespaces_max;
@@ -349,21 +390,6 @@ impl Machine {
         Ok((Piece { from: start, to: self.written.len(), written: true }, at + 1))
     }
 
-    /// Gives the tag's names their namespaces; the element's is returned. No attribute may come twice.
-    #[inline]
-    fn resolve_tag(&mut self, window: &Window<'_>, at: usize, name: Written) -> Scan<u32> {
-        if !self.options.namespaces {
-            self.check_twice(window, at)?;
-            return Ok(NO_NAMESPACE);
-        }
-        let namespace =
-            self.resolve(window.get(name.from, name.from + name.prefix_len), name.from)?;
-        if !self.attributes.is_empty() {
-            self.resolve_attributes(window, at)?;
-        }
-        Ok(namespace)
-    }
-
     #[inline]
     fn resolve(&self, prefix: &str, at: usize) -> Scan<u32> {
         match self.spaces.resolve(prefix) {
@@ -372,7 +398,18 @@ impl Machine {
         }
     }
 
+    /// Gives the attributes their namespaces. None may come twice.
     fn resolve_attributes(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
+        if self.options.namespaces && self.attributes.iter().any(|raw| raw.prefix_len > 0) {
+            self.resolve_prefixed(window, at)?;
+        }
+        match self.attributes.len() {
+            0 | 1 => Ok(()),
+            _ => self.check_twice(window, at),
+        }
+    }
+
+    fn resolve_prefixed(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
         let mut attributes = std::mem::take(&mut self.attributes);
         let mut resolved = Ok(());
         for raw in attributes.iter_mut().filter(|raw| raw.prefix_len > 0) {
@@ -387,14 +424,12 @@ impl Machine {
             }
         }
         self.attributes = attributes;
-        resolved?;
-        self.check_twice(window, at)
+        resolved
     }
 
     fn check_twice(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
         let twice = match self.attributes.len() {
-            0 | 1 => None,
-            2..MANY => self.twice_among_few(window),
+            0..MANY => self.twice_among_few(window),
             _ => self.twice_by_hash(window),
         };
         match twice {
@@ -410,12 +445,12 @@ impl Machine {
     fn twice_among_few(&self, window: &Window<'_>) -> Option<Raw> {
         let mut rest = self.attributes.as_slice();
         while let Some((last, before)) = rest.split_last() {
-            let local = self.local(window, last);
-            let equal = |raw: &&Raw| {
+            let equal = |raw: &Raw| {
                 raw.namespace == last.namespace
-                    && same(self.local(window, raw).as_bytes(), local.as_bytes())
+                    && raw.local_len() == last.local_len()
+                    && self.local(window, raw) == self.local(window, last)
             };
-            if before.iter().any(|raw| equal(&raw)) {
+            if before.iter().any(equal) {
                 return Some(*last);
             }
             rest = before;
@@ -459,11 +494,12 @@ impl Machine {
 
     #[inline]
     fn local<'a>(&'a self, window: &Window<'a>, raw: &Raw) -> &'a str {
-        let skipped = if raw.prefix_len == 0 { 0 } else { raw.prefix_len + 1 };
-        let name = Piece { from: raw.name.from + skipped, ..raw.name };
+        let name = Piece { from: raw.name.to - raw.local_len(), ..raw.name };
         name.of(window.text, &self.written)
     }
 
+    /// The tag has to be `</`, the bytes of the start tag's name, and `>`.
+    #[inline(always)]
     pub(crate) fn end_tag<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -471,56 +507,54 @@ impl Machine {
         sink: &mut S,
     ) -> Run<usize, S::Error> {
         let open = match self.open.last() {
-            Some(open) if self.open.len() > self.floor => *open,
+            Some(open) if self.open.len() > self.floor => open,
             _ => return Err(bad(at, "an end tag closes an element of another entity").into()),
         };
-        let (open, to) = self.scan_end(window, at, open)?;
-        let name = window.get(at + 2, at + 2 + open.name_len);
-        let name = qname(name, open.prefix_len, self.spaces.namespace(open.namespace));
+        let bytes = window.text.as_bytes();
+        let end = at + 2 + open.name_len;
+        let name = window.get(at + 2, end);
+        let mut to = end;
+        if bytes.get(to) != Some(&b'>') {
+            to = skip_space(bytes, to);
+        }
+        if bytes.get(to) != Some(&b'>') || !same(name.as_bytes(), self.open_name(window, open)) {
+            return Err(self.wrong_end(window, at, open).into());
+        }
+        let (namespace, prefix_len) = (open.namespace, open.prefix_len);
+        let (spaces_len, name_from) = (open.spaces_len, open.name_from);
+        self.token(at)?;
+        let name = qname(name, prefix_len, self.spaces.namespace(namespace));
         sink.end(name, self.here(window, at)).map_err(Halt::Sink)?;
-        self.spaces.truncate(open.spaces_len);
+        self.spaces.truncate(spaces_len);
         self.open.pop();
         if self.kept_len > self.open.len() {
             self.kept_len = self.open.len();
-            self.kept.truncate(open.name_from);
+            self.kept.truncate(name_from);
         }
-        Ok(to)
+        Ok(to + 1)
     }
 
-    /// The tag has to be `</`, the bytes of the start tag's name, and `>`.
+    /// The name of the innermost open element.
     #[inline]
-    fn scan_end(&mut self, window: &Window<'_>, at: usize, open: Open) -> Scan<(Open, usize)> {
-        let bytes = window.text.as_bytes();
+    fn open_name<'a>(&'a self, window: &Window<'a>, open: &Open) -> &'a [u8] {
         let names = match self.open.len() > self.kept_len {
-            true => bytes,
+            true => window.text.as_bytes(),
             false => self.kept.as_bytes(),
         };
-        let expected =
-            names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default();
-        let end = at + 2 + open.name_len;
-        let mut to = end;
-        if bytes.get(at + 2..end).is_some_and(|name| same(name, expected)) {
-            if bytes.get(to) != Some(&b'>') {
-                to = skip_space(bytes, to);
-            }
-            if bytes.get(to) == Some(&b'>') {
-                self.token(at)?;
-                return Ok((open, to + 1));
-            }
-        }
-        let expected = String::from_utf8_lossy(expected).into_owned();
-        Err(self.wrong_end(window, at, &expected))
+        names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default()
     }
 
     /// What is wrong with an end tag that is not the one expected, or not complete.
     #[cold]
-    fn wrong_end(&self, window: &Window<'_>, at: usize, expected: &str) -> Stop {
+    fn wrong_end(&self, window: &Window<'_>, at: usize, open: &Open) -> Stop {
         let name = match self.scan_name(window, at + 2, END) {
             Ok(name) => name,
             Err(stop) => return stop,
         };
         let found = window.get(name.from, name.to);
-        if found != expected {
+        let expected = self.open_name(window, open);
+        if found.as_bytes() != expected {
+            let expected = String::from_utf8_lossy(expected);
             return bad(at, format!("`</{found}>` stands where `</{expected}>` is due"));
         }
         let to = skip_space(window.text.as_bytes(), skip_name_chars(window.text, name.to));

@@ -2,7 +2,7 @@
 
 use crate::Sink;
 use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
-use crate::machine::{Machine, Phase, Run, Scan, Stop, Window, bad, over};
+use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad, over};
 
 /// The widest character reference that is worth reading: leading zeros are allowed, but not without end.
 const DIGITS_MAX: usize = 64;
@@ -15,7 +15,7 @@ pub(crate) enum Reference<'w> {
 
 impl Machine {
     /// Character data up to `<` or `&`, or to what can be told at the end of the window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn text<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -26,7 +26,11 @@ impl Machine {
         let end = text_end(bytes, from);
         match bytes.get(end) {
             Some(b'<' | b'&') | None => {
-                self.emit(window, from, end, false, sink)?;
+                // The usual way of all text, and the only one that is written out for the sink.
+                if from < end {
+                    let here = self.here(window, from);
+                    sink.text(window.get(from, end), false, here).map_err(Halt::Sink)?;
+                }
                 Ok(end)
             }
             Some(_) => self.odd_text(window, from, end, sink),
@@ -69,7 +73,6 @@ impl Machine {
         Ok(at)
     }
 
-    #[inline]
     fn emit<S: Sink>(
         &self,
         window: &Window<'_>,
@@ -94,7 +97,7 @@ impl Machine {
         self.emit_text(window, at, "\n", cdata, sink)
     }
 
-    #[inline]
+    #[inline(never)]
     fn emit_text<S: Sink>(
         &self,
         window: &Window<'_>,
@@ -103,7 +106,7 @@ impl Machine {
         cdata: bool,
         sink: &mut S,
     ) -> Run<(), S::Error> {
-        sink.text(text, cdata, self.here(window, at)).map_err(crate::machine::Halt::Sink)
+        sink.text(text, cdata, self.here(window, at)).map_err(Halt::Sink)
     }
 
     /// The inside of a CDATA section, as far as the window has it.
@@ -145,12 +148,19 @@ impl Machine {
     }
 
     /// A reference in content.
+    #[inline(never)]
     pub(crate) fn reference<S: Sink>(
         &mut self,
         window: &Window<'_>,
         at: usize,
         sink: &mut S,
     ) -> Run<usize, S::Error> {
+        let rest = window.text.as_bytes().get(at..).unwrap_or_default();
+        if let Some((text, len)) = plain_reference(rest) {
+            self.token(at)?;
+            self.emit_text(window, at, text, false, sink)?;
+            return Ok(at + len);
+        }
         let (reference, to) = self.scan_reference(window, at)?;
         self.token(at)?;
         match reference {
@@ -250,6 +260,19 @@ fn character<'w>(
         None => {
             Err(bad(at, format!("the reference is to U+{value:04X}, which XML does not allow")))
         }
+    }
+}
+
+/// A reference to an entity that every document has, by its bytes, and how long it is.
+#[inline]
+fn plain_reference(bytes: &[u8]) -> Option<(&'static str, usize)> {
+    match bytes {
+        [_, b'l', b't', b';', ..] => Some(("<", 4)),
+        [_, b'g', b't', b';', ..] => Some((">", 4)),
+        [_, b'a', b'm', b'p', b';', ..] => Some(("&", 5)),
+        [_, b'a', b'p', b'o', b's', b';', ..] => Some(("'", 6)),
+        [_, b'q', b'u', b'o', b't', b';', ..] => Some(("\"", 6)),
+        _ => None,
     }
 }
 

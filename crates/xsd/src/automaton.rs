@@ -110,7 +110,7 @@ impl Automaton {
     }
 
     /// Takes a child: the state it leads to and what took it, or nothing where it may not come.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(
         &self,
         state: u32,
@@ -183,7 +183,7 @@ impl States {
         self.states.get(state as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(
         &self,
         state: u32,
@@ -194,13 +194,12 @@ impl States {
     ) -> Option<(u32, Matched)> {
         let state = self.state(state)?;
         let edges = state.edges.of(&self.edges);
-        let from = match edges.len() > SCANNED_MAX {
-            true => edges.partition_point(|edge| edge.sym < sym),
-            false => edges.iter().position(|edge| edge.sym == sym).unwrap_or(edges.len()),
+        let candidates = match edges.len() > SCANNED_MAX {
+            true => among(edges, sym),
+            false => edges,
         };
-        let candidates = edges.get(from..).unwrap_or_default();
-        for edge in candidates.iter().take_while(|edge| edge.sym == sym) {
-            if self.take(edge.ops, words) {
+        for edge in candidates {
+            if edge.sym == sym && self.take(edge.ops, words) {
                 return Some((edge.next, Matched::Element(edge.element)));
             }
         }
@@ -243,6 +242,13 @@ impl States {
             Some(Accept::Never) | None => false,
         }
     }
+}
+
+/// The edges of a name, in a sorted list.
+fn among(edges: &[Edge], sym: Sym) -> &[Edge] {
+    let from = edges.partition_point(|edge| edge.sym < sym);
+    let to = edges.partition_point(|edge| edge.sym <= sym);
+    edges.get(from..to).unwrap_or_default()
 }
 
 /// Every operation's condition holds. A counter entered by one of them is not asked about by a later one.

@@ -31,6 +31,7 @@ pub use builtin::Builtin;
 pub use decimal::Decimal;
 pub use duration::Duration;
 pub use error::{FacetError, Violation};
+pub(crate) use facets::Bound;
 pub use kind::FacetKind;
 pub use moment::{Moment, MomentKind};
 pub use names::{Names, NoNames};

@@ -229,7 +229,11 @@ impl<'d> Documents<'d> {
                 Wanted::Import(namespace)
             }
         };
-        let Some(location) = location else { return };
+        let by_namespace = || match wanted {
+            Wanted::Import(namespace) => self.resolver.of_namespace(names.uri(namespace)),
+            Wanted::Include(_) | Wanted::Redefine(_) | Wanted::Directly => None,
+        };
+        let Some(location) = location.or_else(by_namespace) else { return };
         let found = self.fetch(names, index, link, &location, wanted);
         let Some(document) = self.list.get_mut(index) else { return };
         match (wanted, found) {

@@ -23,6 +23,7 @@ mod schema;
 mod set;
 mod syntax;
 mod validator;
+pub mod walk;
 mod wildcard;
 
 pub use complaint::Complaint;

@@ -31,10 +31,21 @@ impl Sym {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    namespace: NsId,
-    hash: u64,
+    key: Key,
     local: Box<str>,
 }
+
+/// What tells names apart without a look at their letters: all there is to know of a name of up to 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    namespace: NsId,
+    len: usize,
+    first: u64,
+    last: u64,
+}
+
+/// Bytes that a [`Key`] has.
+const KEY_BYTES: usize = 16;
 
 /// Names to numbers and back: open addressing with linear probing, at most half full.
 #[derive(Debug, Clone)]
@@ -76,8 +87,8 @@ impl Names {
             return found;
         }
         let sym = u32::try_from(self.entries.len()).unwrap_or(FREE);
-        let hash = hash(namespace, local.as_bytes());
-        self.entries.push(Entry { namespace, hash, local: local.into() });
+        self.entries
+            .push(Entry { key: Key::new(namespace, local.as_bytes()), local: local.into() });
         if self.entries.len() * 2 > self.slots.len() {
             let larger = self.slots.len() * 2;
             self.slots = vec![FREE; larger];
@@ -92,7 +103,7 @@ impl Names {
 
     fn place(&mut self, index: usize) {
         let Some(entry) = self.entries.get(index) else { return };
-        let mut slot = self.slot(entry.hash);
+        let mut slot = self.slot(entry.key.hash());
         while self.slots.get(slot).is_some_and(|&taken| taken != FREE) {
             slot = (slot + 1) & (self.slots.len() - 1);
         }
@@ -109,18 +120,12 @@ impl Names {
     /// The number of a name, or [`Sym::UNKNOWN`].
     #[inline]
     pub(crate) fn find(&self, namespace: NsId, local: &str) -> Sym {
-        let hash = hash(namespace, local.as_bytes());
-        let mut slot = self.slot(hash);
+        let key = Key::new(namespace, local.as_bytes());
+        let mut slot = self.slot(key.hash());
         // The table is never full, so that a free slot ends the search.
         while let Some(&index) = self.slots.get(slot) {
-            let Some(entry) = usize::try_from(index).ok().and_then(|at| self.entries.get(at))
-            else {
-                break;
-            };
-            if entry.hash == hash
-                && entry.namespace == namespace
-                && same(entry.local.as_bytes(), local.as_bytes())
-            {
+            let Some(entry) = self.entries.get(index as usize) else { break };
+            if entry.key == key && (local.len() <= KEY_BYTES || *entry.local == *local) {
                 return Sym(index);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -129,7 +134,7 @@ impl Names {
     }
 
     pub(crate) fn namespace_of(&self, sym: Sym) -> NsId {
-        self.entry(sym).map_or(NsId::UNKNOWN, |entry| entry.namespace)
+        self.entry(sym).map_or(NsId::UNKNOWN, |entry| entry.key.namespace)
     }
 
     pub(crate) fn local(&self, sym: Sym) -> &str {
@@ -160,36 +165,34 @@ impl Names {
     }
 }
 
-/// Equality without a call: libc's `memcmp` was 40 % of a prototype's time, names being so short.
-#[inline]
-fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
+impl Key {
+    #[inline]
+    fn new(namespace: NsId, local: &[u8]) -> Key {
+        let (first, last) = match (local.first_chunk::<8>(), local.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => (short_word(local), 0),
+        };
+        Key { namespace, len: local.len(), first, last }
     }
-    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
-    let tail = left.remainder().iter().zip(right.remainder()).all(|(x, y)| x == y);
-    tail && left.zip(right).all(|(x, y)| word(x) == word(y))
+
+    #[inline]
+    fn hash(self) -> u64 {
+        let mixed = self.first.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.last.rotate_left(29);
+        let salt = (u64::from(self.namespace.0) << 8) ^ self.len as u64;
+        let product = (mixed ^ salt.rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        product ^ (product >> 32)
+    }
 }
 
+/// Fewer than eight bytes as a number; of one length no two are the same.
 #[inline]
-fn word(bytes: &[u8]) -> u64 {
-    bytes.first_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk))
-}
-
-/// First and last bytes, length and namespace: names differ there.
-#[inline]
-fn hash(namespace: NsId, local: &[u8]) -> u64 {
-    let length = local.len();
-    let mixed = if length >= 8 {
-        let first = word(local);
-        let last = local.last_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk));
-        first.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ last.rotate_left(29)
-    } else {
-        local.iter().fold(0, |sum, &byte| (sum << 8) | u64::from(byte))
-    };
-    let salt = (u64::from(namespace.0) << 8) ^ length as u64;
-    let product = (mixed ^ salt.rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    product ^ (product >> 32)
+fn short_word(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        _ => bytes.iter().fold(0, |sum, &byte| (sum << 8) | u64::from(byte)),
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +210,14 @@ mod tests {
             assert_eq!(names.find(NsId::ABSENT, &format!("name{n}longer")), Sym::UNKNOWN);
         }
         assert_eq!(names.find(uri, ""), Sym::UNKNOWN);
+        let [one, other] = ["beginning-1-of-the-end", "beginning-2-of-the-end"];
+        let long = names.intern(uri, one);
+        assert_eq!(names.find(uri, other), Sym::UNKNOWN);
+        assert_ne!(names.intern(uri, other), long);
+        for short in ["a", "ab", "ba", "aba", "abab", "ababa", "babab", "abababa"] {
+            assert_eq!(names.find(uri, short), Sym::UNKNOWN, "{short}");
+            names.intern(uri, short);
+        }
         assert_eq!(names.text(syms[3]), "{http://tempuri.org/}name3longer");
     }
 }

@@ -9,6 +9,7 @@ mod classes;
 mod dfa;
 mod nfa;
 mod parse;
+mod sample;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use classes::Classes;
 use dfa::Dfa;
 use nfa::Nfa;
 use parse::Node;
+pub(crate) use sample::sample;
 
 /// Patterns people write stay below a few hundred bytes.
 const PATTERN_BYTES_MAX: usize = 64 << 10;

@@ -11,6 +11,11 @@ use std::path::{Component, Path, PathBuf};
 pub trait Resolver {
     /// The bytes at a location, which has been joined with the location of the document that names it.
     fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved>;
+
+    /// Where the schema of a namespace is, for imports that do not say it.
+    fn of_namespace(&self, _namespace: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Why there is no document at a location.

@@ -17,23 +17,53 @@ use crate::read::Scope;
 #[derive(Debug)]
 pub struct Schema {
     pub(crate) components: Components,
-    pub(crate) automata: Vec<Automaton>,
     pub(crate) types: Vec<TypeTable>,
+    /// What a start tag asks of an element, by the element's number.
+    pub(crate) heads: Vec<Head>,
     /// Default and fixed values of elements, by the element's number.
     pub(crate) values: Vec<Option<Given>>,
     pub(crate) globals: Vec<Option<Id<Element>>>,
+}
+
+/// What the validator asks of an element's declaration at each start tag.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) type_id: Id<Type>,
+    pub(crate) is_abstract: bool,
+    /// Neither it nor its type is abstract, and it has no identity constraints.
+    pub(crate) is_plain: bool,
+    /// It has a default or fixed value.
+    pub(crate) is_given: bool,
+}
+
+/// How the content of an element is taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) kind: Kind,
+    /// Its text is kept until it ends.
+    pub(crate) collects: bool,
+    /// Its text is judged by a simple type.
+    pub(crate) typed: bool,
+    /// Its value has prefixes, whose meanings have to be kept.
+    pub(crate) prefixed: bool,
+    /// It is right if its content is: nothing else has to be looked at when it ends.
+    pub(crate) plain: bool,
 }
 
 /// What the validator asks of a type.
 #[derive(Debug)]
 pub(crate) struct TypeTable {
     pub(crate) kind: Kind,
+    pub(crate) manner: Manner,
+    pub(crate) automaton: Automaton,
     pub(crate) text: Option<Text>,
     /// Sorted by name.
     pub(crate) attributes: Box<[AttributeTable]>,
     pub(crate) wildcard: Option<Wildcard>,
     /// Some attribute is required or has a default, so that those missing matter.
     pub(crate) misses: bool,
+    /// Those among the first 64, by their places.
+    pub(crate) awaited: u64,
     pub(crate) is_abstract: bool,
     pub(crate) words: u32,
 }
@@ -74,6 +104,25 @@ pub(crate) struct Given {
     pub(crate) value: Option<Value>,
 }
 
+impl AttributeTable {
+    /// It matters when it is missing.
+    fn is_awaited(&self) -> bool {
+        self.required || self.given.is_some()
+    }
+}
+
+impl Manner {
+    fn new(kind: Kind, text: Option<&Text>) -> Manner {
+        Manner {
+            kind,
+            collects: text.is_some(),
+            typed: text.is_some(),
+            prefixed: text.is_some_and(|text| text.prefixed),
+            plain: text.is_none_or(|text| !text.identifiers && !text.prefixed),
+        }
+    }
+}
+
 impl Text {
     pub(crate) fn new(simple: &Arc<SimpleType>) -> Text {
         Text {
@@ -100,8 +149,18 @@ impl Schema {
         automata: Vec<Automaton>,
         documents: &[SchemaDocument<'_>],
     ) -> Schema {
-        let types = components.types.ids().map(|id| table(&components, &automata, documents, id));
+        let ids = components.types.ids().zip(automata);
+        let types = ids.map(|(id, automaton)| table(&components, automaton, documents, id));
         let types = types.collect();
+        let heads = components.elements.iter().map(|element| Head {
+            type_id: element.type_id,
+            is_abstract: element.is_abstract,
+            is_plain: !element.is_abstract
+                && element.constraints.is_empty()
+                && components.complex(element.type_id).is_none_or(|complex| !complex.is_abstract),
+            is_given: element.constraint.is_some(),
+        });
+        let heads = heads.collect();
         let values = components
             .elements
             .iter()
@@ -121,12 +180,17 @@ impl Schema {
                 *place = Some(id);
             }
         }
-        Schema { components, automata, types, values, globals }
+        Schema { components, types, heads, values, globals }
     }
 
     #[inline]
     pub(crate) fn type_table(&self, id: Id<Type>) -> Option<&TypeTable> {
         self.types.get(id.index())
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, id: Id<Element>) -> Option<Head> {
+        self.heads.get(id.index()).copied()
     }
 
     #[inline]
@@ -169,22 +233,24 @@ impl Schema {
 
 fn table(
     all: &Components,
-    automata: &[Automaton],
+    automaton: Automaton,
     documents: &[SchemaDocument<'_>],
     id: Id<Type>,
 ) -> TypeTable {
     let text = all.text_type(id).map(Text::new);
-    let words = automata.get(id.index()).map_or(0, Automaton::words);
-    let words = u32::try_from(words).unwrap_or(u32::MAX);
+    let words = u32::try_from(automaton.words()).unwrap_or(u32::MAX);
     let complex = match &all.types[id].kind {
         TypeKind::Complex(complex) => complex,
         TypeKind::Simple(_) => {
             return TypeTable {
                 kind: Kind::Simple,
+                manner: Manner::new(Kind::Simple, text.as_ref()),
+                automaton,
                 text,
                 attributes: Box::new([]),
                 wildcard: None,
                 misses: false,
+                awaited: 0,
                 is_abstract: false,
                 words,
             };
@@ -207,15 +273,23 @@ fn table(
         })
         .collect();
     attributes.sort_unstable_by_key(|attribute| attribute.name);
+    let kind = match complex.content {
+        Content::Empty => Kind::Empty,
+        Content::Simple(_) => Kind::SimpleContent,
+        Content::Children { mixed: true, .. } => Kind::Mixed,
+        Content::Children { mixed: false, .. } => Kind::ElementOnly,
+    };
     TypeTable {
-        kind: match complex.content {
-            Content::Empty => Kind::Empty,
-            Content::Simple(_) => Kind::SimpleContent,
-            Content::Children { mixed: true, .. } => Kind::Mixed,
-            Content::Children { mixed: false, .. } => Kind::ElementOnly,
-        },
+        kind,
+        manner: Manner::new(kind, text.as_ref()),
+        automaton,
         text,
-        misses: attributes.iter().any(|a| a.required || a.given.is_some()),
+        misses: attributes.iter().any(AttributeTable::is_awaited),
+        awaited: attributes
+            .iter()
+            .take(64)
+            .rev()
+            .fold(0, |awaited, attribute| awaited << 1 | u64::from(attribute.is_awaited())),
         attributes: attributes.into(),
         wildcard: complex.wildcard.clone(),
         is_abstract: complex.is_abstract,

@@ -177,12 +177,12 @@ impl Sink for Validator {
         self.run.start(&self.schema, &Event { start, here })
     }
 
-    #[inline]
+    #[inline(always)]
     fn text(&mut self, text: &str, _cdata: bool, here: Here<'_>) -> Result<(), Stop> {
         self.run.text(&self.schema, text, &here)
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Stop> {
         self.run.end(&self.schema, name, &here)
     }

@@ -32,12 +32,6 @@ impl<'m, 'w> Reader<'m, 'w> {
         self.window.byte(self.at).ok_or(Stop::More(self.what))
     }
 
-    pub(crate) fn next(&mut self) -> Scan<u8> {
-        let byte = self.peek()?;
-        self.at += 1;
-        Ok(byte)
-    }
-
     /// White space, if there is any.
     pub(crate) fn space(&mut self) -> Scan<bool> {
         let from = self.at;

@@ -271,6 +271,8 @@ fn text_and_the_rest() {
             "<?p+?><a/>",
             "<!DOCTYPE a><!DOCTYPE a><a/>",
             "<a/><!DOCTYPE a>",
+            "<!DOCTYPE a p;><a/>",
+            "<!DOCTYPE a x",
             "<![CDATA[]]><a/>",
         ],
         &expect![[r#"
@@ -324,6 +326,10 @@ fn text_and_the_rest() {
                 1:13: a document has one document type declaration
             "<a/><!DOCTYPE a>"
                 1:5: `<` is not allowed after the root element
+            "<!DOCTYPE a p;><a/>"
+                1:13: `[` or `>` is due in a document type declaration, not `p`
+            "<!DOCTYPE a x"
+                1:13: `[` or `>` is due in a document type declaration, not `x`
             "<![CDATA[]]><a/>"
                 1:1: `<` is not allowed before the root element
         "#]],

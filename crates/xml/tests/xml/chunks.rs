@@ -121,6 +121,30 @@ proptest! {
     }
 }
 
+#[test]
+fn a_small_budget_of_tokens_does_not_depend_on_chunks() {
+    let documents = [
+        "<a>x]]y]]] \r\n\r]\r</a>",
+        "<a><![CDATA[]]]]]>]]><b/>é😀&amp;]]</a>",
+        "<a>&#65;<b c='d'/><!-- e --><?f g?></a>",
+        "<!DOCTYPE a [<!ENTITY x 'y<b>]]</b>'>]><a>&x;]&x;</a>",
+    ];
+    let mut accepted = 0;
+    for document in documents {
+        for max in 0..48 {
+            let mut options = internal();
+            options.limits.token_bytes_max = max;
+            let told = whole(document.as_bytes(), &options);
+            accepted += usize::from(told == whole(document.as_bytes(), &internal()));
+            for len in 1..9 {
+                let chunks = document.as_bytes().chunks(len);
+                assert_eq!(chunked(chunks, &options), told, "{document:?}, {max}, {len}");
+            }
+        }
+    }
+    assert!(accepted > 48, "most budgets are enough");
+}
+
 /// Counts, and keeps nothing.
 #[derive(Default)]
 struct Count {

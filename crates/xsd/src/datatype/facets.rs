@@ -49,9 +49,12 @@ pub(crate) struct Bound {
 #[derive(Debug, Default)]
 pub(crate) struct Enumeration {
     values: HashSet<Value>,
-    /// The same, where they are strings: looked up without making a value.
-    texts: HashSet<Box<str>>,
+    /// The same in order, where they are strings: looked up without making a value.
+    texts: Box<[Box<str>]>,
 }
+
+/// A list that is short enough to be searched from the start.
+const SCANNED_MAX: usize = 8;
 
 impl Facets {
     /// Checks an atomic value. `text` is its literal with white space settled.
@@ -177,7 +180,7 @@ impl Bound {
 
 impl Enumeration {
     pub(crate) fn new(values: Vec<Value>) -> Enumeration {
-        let texts = values
+        let mut texts: Vec<Box<str>> = values
             .iter()
             .filter_map(|value| match value {
                 Value::Text { text, .. } => Some(text.clone()),
@@ -192,17 +195,31 @@ impl Enumeration {
                 | Value::List(_) => None,
             })
             .collect();
-        Enumeration { values: values.into_iter().collect(), texts }
+        texts.sort_unstable();
+        Enumeration { values: values.into_iter().collect(), texts: texts.into() }
     }
 
     pub(crate) fn has(&self, value: &Value) -> bool {
         self.values.contains(value)
     }
 
+    /// Whether a string is one of them.
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        match self.texts.len() > SCANNED_MAX {
+            true => self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok(),
+            false => self.texts.iter().any(|known| **known == *text),
+        }
+    }
+
+    /// In no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
+    }
+
     /// An atomic type's enumeration has values of one primitive type, so that a string's text says it all.
     fn has_atom(&self, atom: &Atom<'_>) -> bool {
         match atom {
-            Atom::Text { text, .. } => self.texts.contains(*text),
+            Atom::Text { text, .. } => self.has_text(text),
             Atom::Boolean(_)
             | Atom::Decimal(_)
             | Atom::Float(_)

@@ -17,7 +17,7 @@ pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
         return is_decimal(bytes);
     }
     if builtin == Builtin::DateTime {
-        return Moment::is(MomentKind::DateTime, text);
+        return is_usual_moment(bytes) || Moment::is(MomentKind::DateTime, text);
     }
     if builtin == Builtin::Date {
         return Moment::is(MomentKind::Date, text);
@@ -39,6 +39,25 @@ pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
             && bytes.iter().all(|b| mark(*b) & NAME != 0);
     }
     false
+}
+
+/// `yyyy-mm-ddThh:mm:ss` with `Z` or nothing behind it, on a day that every month has.
+fn is_usual_moment(bytes: &[u8]) -> bool {
+    let Some((front, b"" | b"Z")) = bytes.split_first_chunk::<19>() else { return false };
+    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2] =
+        front
+    else {
+        return false;
+    };
+    let digits = [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, n1, n2, s1, s2];
+    let number = |tens: u8, ones: u8| (tens & 15) * 10 + (ones & 15);
+    digits.iter().all(u8::is_ascii_digit)
+        && [y1, y2, y3, y4] != *b"0000"
+        && matches!(number(m1, m2), 1..=12)
+        && matches!(number(d1, d2), 1..=28)
+        && number(h1, h2) < 24
+        && number(n1, n2) < 60
+        && number(s1, s2) < 60
 }
 
 /// `[+-]? digits . digits`, the point somewhere or nowhere.

@@ -43,6 +43,10 @@ enum Short {
     Between(i64, i64),
     /// What is plainly in the lexical space is valid.
     Lexical,
+    /// A string's length is all that matters, in characters.
+    Length(u64, u64),
+    /// A string is valid that is in the enumeration.
+    Among,
 }
 
 /// What the values of a type are made of.
@@ -240,6 +244,9 @@ impl SimpleType {
         if self.plain && !self.is_integer() && matches!(self.variety, Variety::Atomic(_)) {
             return Short::Lexical;
         }
+        if matches!(self.variety, Variety::Atomic(Builtin::String)) {
+            return self.find_short_of_string();
+        }
         if !self.is_integer() || !self.has_bounds_only() {
             return Short::None;
         }
@@ -259,6 +266,20 @@ impl SimpleType {
                 (None, _) => i64::MAX,
             });
         Short::Between(low, high)
+    }
+
+    fn find_short_of_string(&self) -> Short {
+        let f = &self.facets;
+        let lengths = f.length.is_some() || f.min_length.is_some() || f.max_length.is_some();
+        let keeps_length = self.white != White::Collapse
+            && matches!(self.builtin, Builtin::String | Builtin::NormalizedString);
+        match (!f.patterns.is_empty() || f.length.is_some(), f.enumeration.is_some(), lengths) {
+            (false, true, false) => Short::Among,
+            (false, false, true) if keeps_length => {
+                Short::Length(f.min_length.unwrap_or(0), f.max_length.unwrap_or(u64::MAX))
+            }
+            _ => Short::None,
+        }
     }
 
     /// Whether lists may be made of it.
@@ -308,22 +329,30 @@ impl SimpleType {
         false
     }
 
+    /// Whether a text as it stands is valid and a short look tells so.
+    #[inline]
+    pub(crate) fn is_plainly(&self, lexical: &str) -> bool {
+        match self.short {
+            Short::Any => true,
+            Short::Between(low, high) => {
+                small_integer(lexical).is_some_and(|number| low <= number && number <= high)
+            }
+            Short::Lexical => quick::is_plainly(self.builtin, lexical),
+            // A character has one byte to four.
+            Short::Length(min, max) => {
+                let bytes = lexical.len() as u64;
+                min <= bytes.div_ceil(4) && bytes <= max
+            }
+            Short::Among => self.facets.enumeration.as_ref().is_some_and(|e| e.has_text(lexical)),
+            Short::None => false,
+        }
+    }
+
     /// Whether a text is valid. `lexical` is the text before white space is treated.
     #[inline]
     pub fn check(&self, lexical: &str, names: &dyn Names) -> Result<(), Violation> {
-        match self.short {
-            Short::Any => return Ok(()),
-            Short::Between(low, high) => {
-                if small_integer(lexical).is_some_and(|number| low <= number && number <= high) {
-                    return Ok(());
-                }
-            }
-            Short::Lexical => {
-                if quick::is_plainly(self.builtin, lexical) {
-                    return Ok(());
-                }
-            }
-            Short::None => {}
+        if self.is_plainly(lexical) {
+            return Ok(());
         }
         self.examine(lexical, names, None).map_err(|fail| fail.violation(lexical, self))
     }

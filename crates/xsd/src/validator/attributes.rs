@@ -17,6 +17,49 @@ pub(super) struct Instructions {
     pub(super) nil: Option<bool>,
 }
 
+/// Which attributes of a type an element has, by their places: those below 64, and the others.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    low: u64,
+    high: Vec<u64>,
+}
+
+impl Seen {
+    /// Ready for a type with so many attributes.
+    #[inline]
+    pub(super) fn clear(&mut self, len: usize) {
+        self.low = 0;
+        if len > 64 {
+            self.high.clear();
+            self.high.resize(len / 64, 0);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize) {
+        if at < 64 {
+            self.low |= 1 << at;
+        } else if let Some(word) = self.high.get_mut(at / 64 - 1) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    /// Whether all of these are there, of those below 64.
+    #[inline]
+    pub(super) fn has_all(&self, low: u64) -> bool {
+        self.low & low == low
+    }
+
+    #[inline]
+    fn has(&self, at: usize) -> bool {
+        let word = match at < 64 {
+            true => self.low,
+            false => self.high.get(at / 64 - 1).copied().unwrap_or(0),
+        };
+        word >> (at % 64) & 1 == 1
+    }
+}
+
 impl Run {
     /// `xsi:type` and `xsi:nil`, which decide how everything else is judged.
     pub(super) fn instructions<T: Tag>(
@@ -25,7 +68,7 @@ impl Run {
         tag: &T,
     ) -> Result<Instructions, Stop> {
         let mut found = Instructions::default();
-        tag.each(&mut |name, value| {
+        tag.each(|name, value| {
             if name.namespace.id == 0 || self.space(schema, name) != NsId::XSI {
                 return Ok(());
             }
@@ -54,10 +97,9 @@ impl Run {
         tag: &T,
         table: &TypeTable,
     ) -> Result<(), Stop> {
-        self.seen.clear();
-        self.seen.resize(table.attributes.len().div_ceil(64), 0);
+        self.seen.clear(table.attributes.len());
         let mut wild_ids = 0;
-        tag.each(&mut |name, value| {
+        tag.each(|name, value| {
             let (namespace, sym) = self.sym(schema, name);
             if namespace == NsId::XSI {
                 return self.instruction(tag, name);
@@ -74,9 +116,7 @@ impl Run {
             else {
                 return self.wild(schema, tag, name, value, (namespace, sym), table, &mut wild_ids);
             };
-            if let Some(word) = self.seen.get_mut(at / 64) {
-                *word |= 1 << (at % 64);
-            }
+            self.seen.add(at);
             self.attribute_value(
                 schema,
                 tag,
@@ -108,7 +148,7 @@ impl Run {
         table: &TypeTable,
     ) -> Result<(), Stop> {
         for (at, attribute) in table.attributes.iter().enumerate() {
-            if self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1) {
+            if self.seen.has(at) {
                 continue;
             }
             if attribute.required {
@@ -186,7 +226,27 @@ impl Run {
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
     }
 
+    #[inline(always)]
     fn attribute_value<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        name: QName<'_>,
+        value: &str,
+        text: &Text,
+        given: Option<&Given>,
+    ) -> Result<(), Stop> {
+        let asked =
+            given.is_some_and(|given| given.fixed) || text.identifiers || !self.tables.idle();
+        match !asked && text.simple.is_plainly(value) {
+            true => Ok(()),
+            false => self.odd_value(schema, tag, name, value, text, given),
+        }
+    }
+
+    /// A value that a short look does not judge.
+    #[inline(never)]
+    fn odd_value<T: Tag>(
         &mut self,
         schema: &Schema,
         tag: &T,

@@ -7,10 +7,11 @@ use super::run::{Frame, Run};
 use super::scope::{Names, Tag};
 use super::{About, Spot, Stop, TypeName};
 use crate::arena::Id;
+use crate::automaton::Matched;
 use crate::datatype::Value;
 use crate::identity::Content;
 use crate::model::{Element, Type};
-use crate::names::NsId;
+use crate::names::{NsId, Sym};
 use crate::schema::{Given, Kind, Schema, Text, TypeTable};
 
 impl Run {
@@ -21,18 +22,39 @@ impl Run {
             return Ok(());
         }
         self.elements += 1;
-        let judge = self.judge(schema, tag)?;
+        let (namespace, sym) = self.sym(schema, tag.name());
+        let matched = self.step(schema, namespace, sym);
+        if let Some(Matched::Element(id)) = matched
+            && let Some(head) = schema.head(id)
+            && head.is_plain
+            && !tag.has_qualified()
+            && self.tables.idle()
+        {
+            return self.enter(schema, tag, head.type_id, Some(id), false);
+        }
+        self.start_odd(schema, tag, sym, matched)
+    }
+
+    /// An element that its place in the content model alone does not judge.
+    fn start_odd<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        sym: Sym,
+        matched: Option<Matched>,
+    ) -> Result<(), Stop> {
+        let judge = self.judge(schema, tag, sym, matched)?;
         let (declared, element) = match judge {
             Judge::Nobody => {
                 self.skipped = 1;
                 return Ok(());
             }
-            Judge::Declaration(id) => (Some(schema.components.elements[id].type_id), Some(id)),
+            Judge::Declaration(id) => (schema.head(id).map(|head| head.type_id), Some(id)),
             Judge::Type(id) => (Some(id), None),
             Judge::Undeclared { .. } => (None, None),
         };
         let strict = matches!(judge, Judge::Undeclared { strict: true });
-        let (type_id, nil) = match tag.has_attributes() {
+        let (type_id, nil) = match tag.has_qualified() {
             true => self.instructed(schema, tag, declared, element, strict)?,
             false => {
                 if strict {
@@ -41,13 +63,16 @@ impl Run {
                 (declared.unwrap_or(UNDECLARED), false)
             }
         };
-        if let Some(id) = element
-            && schema.components.elements[id].is_abstract
-        {
+        if element.and_then(|id| schema.head(id)).is_some_and(|head| head.is_abstract) {
             let message =
                 "the element is abstract: a member of its substitution group can stand here";
             self.complain(tag, tag.name(), "cvc-elt.2", message.to_owned())?;
         }
+        if schema.type_table(type_id).is_some_and(|table| table.is_abstract) {
+            let message = "its type is abstract: xsi:type has to name another".to_owned();
+            self.complain(tag, tag.name(), "cvc-type.2", message)?;
+        }
+        self.begin_identities(schema, tag, element)?;
         self.enter(schema, tag, type_id, element, nil)
     }
 
@@ -86,7 +111,7 @@ impl Run {
         Ok((type_id.unwrap_or(UNDECLARED), nil))
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -96,39 +121,41 @@ impl Run {
         nil: bool,
     ) -> Result<(), Stop> {
         let Some(table) = schema.type_table(type_id) else { return Ok(()) };
-        if table.is_abstract {
-            let message = "its type is abstract: xsi:type has to name another".to_owned();
-            self.complain(tag, tag.name(), "cvc-type.2", message)?;
-        }
-        self.begin_identities(schema, tag, element)?;
         let has_attributes = tag.has_attributes();
         if has_attributes {
             self.attributes(schema, tag, table)?;
         }
         if table.misses {
             if !has_attributes {
-                self.seen.clear();
+                self.seen.clear(table.attributes.len());
             }
-            self.missing(schema, tag, table)?;
+            if !self.seen.has_all(table.awaited) || table.attributes.len() > 64 {
+                self.missing(schema, tag, table)?;
+            }
         }
         let words = self.words.len();
         if table.words > 0 {
             self.words.resize(words + table.words as usize, 0);
         }
-        let given = element.and_then(|id| schema.values.get(id.index())).and_then(Option::as_ref);
-        let prefixed = table.text.as_ref().is_some_and(|text| text.prefixed);
+        let mut manner = table.manner;
+        if nil || element.and_then(|id| schema.head(id)).is_some_and(|head| head.is_given) {
+            manner.collects = !nil;
+            manner.plain = false;
+        }
+        if manner.prefixed {
+            self.meanings.push(tag.snapshot().into());
+        }
         self.frames.push(Frame {
             type_id,
             element,
             state: 0,
             words: u32::try_from(words).unwrap_or(u32::MAX),
             text: u32::try_from(self.text.len()).unwrap_or(u32::MAX),
+            manner,
             nil,
             lost: false,
             children: false,
-            collects: table.text.is_some() || given.is_some(),
             overlong: false,
-            prefixes: prefixed.then(|| tag.snapshot().into()),
         });
         Ok(())
     }
@@ -150,7 +177,7 @@ impl Run {
         self.violated(tag, name)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn text(
         &mut self,
         schema: &Schema,
@@ -160,25 +187,29 @@ impl Run {
         if self.skipped > 0 {
             return Ok(());
         }
-        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
-        if frame.collects && !frame.nil {
+        let Some(frame) = self.frames.last() else { return Ok(()) };
+        if frame.manner.collects {
             let length = self.text.len().saturating_sub(frame.text as usize);
-            if length.saturating_add(text.len()) <= self.bounds.text_bytes_max {
-                self.text.push_str(text);
-                if schema.type_table(frame.type_id).is_some_and(|table| table.text.is_some()) {
-                    return Ok(());
-                }
-            } else {
+            if length.saturating_add(text.len()) > self.bounds.text_bytes_max {
                 return self.overlong(schema, spot);
             }
+            self.text.push_str(text);
+            if frame.manner.typed {
+                return Ok(());
+            }
         }
-        self.stray_text(schema, text, spot)
+        match (frame.nil, frame.manner.kind) {
+            (false, Kind::ElementOnly) if is_blank(text) => Ok(()),
+            (false, Kind::Mixed | Kind::Simple | Kind::SimpleContent) => Ok(()),
+            (true, _) | (false, Kind::ElementOnly | Kind::Empty) => self.stray_text(schema, spot),
+        }
     }
 
     #[cold]
     fn overlong(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
         let max = self.bounds.text_bytes_max;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        frame.manner.plain = false;
         if std::mem::replace(&mut frame.overlong, true) {
             return Ok(());
         }
@@ -188,20 +219,14 @@ impl Run {
         self.complain_at(spot.position(), node, "limit", format!("a text of over {max} bytes"))
     }
 
-    /// Text where none is collected.
-    #[inline]
-    fn stray_text(&mut self, schema: &Schema, text: &str, spot: &dyn Spot) -> Result<(), Stop> {
+    /// Text where none may be.
+    #[cold]
+    fn stray_text(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
-        let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
-        let blank = || text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
-        let (code, message) = match (frame.nil, table.kind) {
+        let (code, message) = match (frame.nil, frame.manner.kind) {
             (true, _) => ("cvc-elt.3.2.1", "the element is nil and has text"),
-            (false, Kind::Mixed | Kind::Simple | Kind::SimpleContent) => return Ok(()),
-            (false, Kind::ElementOnly) if blank() => return Ok(()),
-            (false, Kind::ElementOnly) => {
-                ("cvc-complex-type.2.3", "there is text between elements")
-            }
             (false, Kind::Empty) => ("cvc-complex-type.2.1", "the element has to be empty"),
+            (false, _) => ("cvc-complex-type.2.3", "there is text between elements"),
         };
         let sym = frame.element.map(|id| schema.components.elements[id].name);
         let node =
@@ -209,7 +234,7 @@ impl Run {
         self.complain_at(spot.position(), node, code, message.to_owned())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn end(
         &mut self,
         schema: &Schema,
@@ -220,11 +245,15 @@ impl Run {
             self.skipped -= 1;
             return Ok(());
         }
-        let Some(frame) = self.frames.pop() else { return Ok(()) };
-        let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
-        let judged = self.leave(schema, &frame, table, name, spot);
-        self.words.truncate(frame.words as usize);
-        self.text.truncate(frame.text as usize);
+        let Some(frame) = self.frames.last() else { return Ok(()) };
+        let (words, text) = (frame.words as usize, frame.text as usize);
+        let judged = match self.is_plainly_right(schema, frame) {
+            true => Ok(()),
+            false => self.leave(schema, *frame, name, spot),
+        };
+        self.frames.pop();
+        self.words.truncate(words);
+        self.text.truncate(text);
         judged?;
         match self.frames.is_empty() {
             true => self.finish(),
@@ -232,14 +261,48 @@ impl Run {
         }
     }
 
+    /// Whether an element that ends is right, and a short look tells so.
+    #[inline]
+    fn is_plainly_right(&self, schema: &Schema, frame: &Frame) -> bool {
+        let Some(table) = schema.type_table(frame.type_id) else { return true };
+        if !frame.manner.plain || !self.tables.idle() {
+            return false;
+        }
+        match (&table.text, frame.manner.kind) {
+            (Some(text), _) => {
+                let found = self.text.get(frame.text as usize..).unwrap_or_default();
+                !frame.children && text.simple.is_plainly(found)
+            }
+            (None, Kind::ElementOnly | Kind::Mixed) => {
+                let words = self.words.get(frame.words as usize..).unwrap_or_default();
+                table.automaton.accepts(frame.state, words)
+            }
+            (None, Kind::Empty | Kind::Simple | Kind::SimpleContent) => true,
+        }
+    }
+
     fn leave(
         &mut self,
         schema: &Schema,
-        frame: &Frame,
-        table: &TypeTable,
+        frame: Frame,
         name: QName<'_>,
         spot: &dyn Spot,
     ) -> Result<(), Stop> {
+        let judged = self.judge_content(schema, &frame, name, spot);
+        if frame.manner.prefixed {
+            self.meanings.pop();
+        }
+        judged
+    }
+
+    fn judge_content(
+        &mut self,
+        schema: &Schema,
+        frame: &Frame,
+        name: QName<'_>,
+        spot: &dyn Spot,
+    ) -> Result<(), Stop> {
+        let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
         let given = frame.element.and_then(|id| schema.values.get(id.index()));
         let given = given.and_then(Option::as_ref);
         let mut value = None;
@@ -252,7 +315,7 @@ impl Run {
             value = self.simple_text(schema, frame, text, given, name, spot)?;
         } else {
             if matches!(table.kind, Kind::ElementOnly | Kind::Mixed) {
-                self.complete(schema, frame, name, spot)?;
+                self.complete(schema, frame, table, name, spot)?;
             }
             if let Some(fixed) = given.filter(|given| given.fixed) {
                 self.fixed_mixed(frame, fixed, name, spot)?;
@@ -277,10 +340,11 @@ impl Run {
         &mut self,
         schema: &Schema,
         frame: &Frame,
+        table: &TypeTable,
         name: QName<'_>,
         spot: &dyn Spot,
     ) -> Result<(), Stop> {
-        let Some(automaton) = schema.automata.get(frame.type_id.index()) else { return Ok(()) };
+        let automaton = &table.automaton;
         let words = self.words.get(frame.words as usize..).unwrap_or_default();
         if frame.lost || automaton.accepts(frame.state, words) {
             return Ok(());
@@ -330,7 +394,8 @@ impl Run {
         }
         let wanted = !self.tables.idle() && self.tables.wants_content();
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
-        let prefixes = frame.prefixes.as_deref().unwrap_or_default();
+        let prefixes = self.meanings.last().filter(|_| frame.manner.prefixed);
+        let prefixes = prefixes.map(|known| &**known).unwrap_or_default();
         let names = Names { prefixes, schema, entities: &self.entities, spot };
         if given.is_none() && !wanted && !text.identifiers {
             return match text.simple.check(found, &names) {
@@ -375,6 +440,25 @@ impl Run {
         Ok(Some(value))
     }
 }
+
+/// White space and nothing else; XML has no other characters below a space.
+#[inline]
+fn is_blank(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_blank = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        (word.wrapping_add(BEYOND_SPACE) | word) & TOPS == 0
+    };
+    match bytes.last_chunk::<8>() {
+        // The last word may be looked at twice in part.
+        Some(last) => is_blank(last) && bytes.as_chunks::<8>().0.iter().all(is_blank),
+        None => bytes.iter().all(|byte| *byte <= b' '),
+    }
+}
+
+const TOPS: u64 = 0x8080_8080_8080_8080;
+/// Added to a byte it reaches the top bit from the first character behind the space on.
+const BEYOND_SPACE: u64 = 0x5F5F_5F5F_5F5F_5F5F;
 
 /// A text and the type it does not fit.
 #[cold]

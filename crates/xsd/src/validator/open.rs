@@ -6,7 +6,7 @@ use super::{Root, Stop};
 use crate::arena::Id;
 use crate::automaton::Matched;
 use crate::model::{ANY_TYPE, Element, Process, Type};
-use crate::names::Sym;
+use crate::names::{NsId, Sym};
 use crate::schema::{Kind, Schema};
 
 /// What an element is judged by.
@@ -24,31 +24,43 @@ pub(super) enum Judge {
 }
 
 impl Run {
-    /// The judge of an element that starts.
-    #[inline]
-    pub(super) fn judge<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<Judge, Stop> {
-        let (namespace, sym) = self.sym(schema, tag.name());
-        let Some(parent) = self.frames.last_mut() else { return self.root(schema, tag, sym) };
+    /// What the content model of the parent says of a child; nothing where there is none that could.
+    #[inline(always)]
+    pub(super) fn step(&mut self, schema: &Schema, namespace: NsId, sym: Sym) -> Option<Matched> {
+        let parent = self.frames.last_mut()?;
         parent.children = true;
-        let automaton = schema.automata.get(parent.type_id.index());
-        if !parent.lost && !parent.nil {
-            let words = self.words.get_mut(parent.words as usize..).unwrap_or_default();
-            let wildcards = &schema.components.wildcards;
-            let step = automaton.and_then(|automaton| {
-                automaton.step(parent.state, words, sym, namespace, wildcards)
-            });
-            if let Some((next, matched)) = step {
-                parent.state = next;
-                return Ok(match matched {
-                    Matched::Element(element) => Judge::Declaration(element),
-                    Matched::Wildcard(wildcard) => {
-                        by_wildcard(schema, schema.components.wildcards[wildcard].process, sym)
-                    }
-                });
-            }
-            self.out_of_place(schema, tag)?;
+        if parent.lost || parent.nil {
+            return None;
         }
-        Ok(by_wildcard(schema, Process::Lax, sym))
+        let words = self.words.get_mut(parent.words as usize..).unwrap_or_default();
+        let wildcards = &schema.components.wildcards;
+        let automaton = &schema.type_table(parent.type_id)?.automaton;
+        let (next, matched) = automaton.step(parent.state, words, sym, namespace, wildcards)?;
+        parent.state = next;
+        Some(matched)
+    }
+
+    /// The judge of an element that starts.
+    pub(super) fn judge<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        sym: Sym,
+        matched: Option<Matched>,
+    ) -> Result<Judge, Stop> {
+        match (matched, self.frames.last()) {
+            (Some(Matched::Element(element)), _) => Ok(Judge::Declaration(element)),
+            (Some(Matched::Wildcard(wildcard)), _) => {
+                Ok(by_wildcard(schema, schema.components.wildcards[wildcard].process, sym))
+            }
+            (None, None) => self.root(schema, tag, sym),
+            (None, Some(parent)) => {
+                if !parent.lost && !parent.nil {
+                    self.out_of_place(schema, tag)?;
+                }
+                Ok(by_wildcard(schema, Process::Lax, sym))
+            }
+        }
     }
 
     fn root<T: Tag>(&mut self, schema: &Schema, tag: &T, sym: Sym) -> Result<Judge, Stop> {
@@ -94,10 +106,8 @@ impl Run {
             }
             Kind::Empty => ("cvc-complex-type.2.1", "its parent has to be empty".to_owned()),
             Kind::ElementOnly | Kind::Mixed => {
-                let automaton = schema.automata.get(parent.type_id.index());
-                let expected = automaton.map(|a| a.expected(parent.state, words));
-                let others = automaton.is_some_and(|a| a.expects_others(parent.state));
-                let mut list = expected.unwrap_or_default();
+                let others = table.automaton.expects_others(parent.state);
+                let mut list = table.automaton.expected(parent.state, words);
                 list.dedup();
                 self.about.expected = named(schema, &list);
                 self.about.others = others;

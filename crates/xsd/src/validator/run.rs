@@ -4,19 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use xml::QName;
 
+use super::attributes::Seen;
 use super::{About, Bounds, Invalid, Root, Spot, Stop};
 use crate::arena::Id;
 use crate::datatype::{Identifier, Violation};
 use crate::identity::{IdentityLimits, Tables};
 use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
-use crate::schema::Schema;
+use crate::schema::{Manner, Schema};
 
 /// A prefix and the namespace it means.
 pub(super) type Binding = (Box<str>, Box<str>);
 
 /// An element that is open.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) type_id: Id<Type>,
     pub(super) element: Option<Id<Element>>,
@@ -25,16 +26,13 @@ pub(super) struct Frame {
     pub(super) words: u32,
     /// Where its text begins.
     pub(super) text: u32,
+    pub(super) manner: Manner,
     pub(super) nil: bool,
     /// A child was out of place: what follows cannot be judged.
     pub(super) lost: bool,
     pub(super) children: bool,
-    /// Its type is known: it is not merely looked through for declared elements.
-    pub(super) collects: bool,
     /// A text that is too long has been complained about.
     pub(super) overlong: bool,
-    /// For values with prefixes.
-    pub(super) prefixes: Option<Box<[Binding]>>,
 }
 
 /// One run.
@@ -43,13 +41,15 @@ pub(super) struct Run {
     pub(super) root: Root,
     pub(super) bounds: Bounds,
     pub(super) frames: Vec<Frame>,
+    /// What prefixes mean in the open elements that have to know.
+    pub(super) meanings: Vec<Box<[Binding]>>,
     /// Elements open inside one that is not looked at.
     pub(super) skipped: u32,
     pub(super) words: Vec<u64>,
     pub(super) text: String,
     /// The document's namespaces, by the parser's number.
     pub(super) spaces: Vec<NsId>,
-    pub(super) seen: Vec<u64>,
+    pub(super) seen: Seen,
     pub(super) invalid: Vec<Invalid>,
     pub(super) entities: HashSet<Box<str>>,
     pub(super) tables: Tables,
@@ -74,11 +74,12 @@ impl Run {
             root,
             bounds,
             frames: Vec::new(),
+            meanings: Vec::new(),
             skipped: 0,
             words: Vec::new(),
             text: String::new(),
             spaces: Vec::new(),
-            seen: Vec::new(),
+            seen: Seen::default(),
             invalid: Vec::new(),
             entities: HashSet::new(),
             tables,
@@ -93,6 +94,7 @@ impl Run {
 
     pub(super) fn reset(&mut self) {
         self.frames.clear();
+        self.meanings.clear();
         self.skipped = 0;
         self.words.clear();
         self.text.clear();

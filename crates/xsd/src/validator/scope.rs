@@ -14,8 +14,10 @@ use crate::schema::Schema;
 pub(super) trait Tag: Spot {
     fn name(&self) -> QName<'_>;
     fn has_attributes(&self) -> bool;
+    /// Some attribute may have a namespace.
+    fn has_qualified(&self) -> bool;
     /// Every attribute, in order, until one asks to stop.
-    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop>;
+    fn each(&self, visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop>;
     fn resolve(&self, prefix: &str) -> Option<&str>;
     /// All prefixes in scope, for text that is complete only when the element ends.
     fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
@@ -51,8 +53,16 @@ impl Tag for Event<'_> {
     }
 
     #[inline]
-    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
-        self.start.attributes.iter().try_for_each(|given| visit(given.name, given.value))
+    fn has_qualified(&self) -> bool {
+        self.start.attributes.has_qualified()
+    }
+
+    #[inline]
+    fn each(&self, mut visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+        for given in self.start.attributes.iter() {
+            visit(given.name, given.value)?;
+        }
+        Ok(())
     }
 
     fn resolve(&self, prefix: &str) -> Option<&str> {
@@ -77,7 +87,11 @@ impl Tag for Node<'_> {
         self.document.attributes(self.node).next().is_some()
     }
 
-    fn each(&self, visit: &mut dyn FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+    fn has_qualified(&self) -> bool {
+        self.has_attributes()
+    }
+
+    fn each(&self, mut visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
         let document = self.document;
         document
             .attributes(self.node)

@@ -8,6 +8,20 @@ use super::{check, of, restrict};
 /// A base, the facets of each step, and the rules that are broken.
 type Row = (Builtin, &'static [&'static [&'static str]], &'static [&'static str]);
 
+/// More values than are looked through one by one.
+const TEN: &[&str] = &[
+    "enumeration=a",
+    "enumeration=b",
+    "enumeration=c",
+    "enumeration=d",
+    "enumeration=e",
+    "enumeration=f",
+    "enumeration=g",
+    "enumeration=h",
+    "enumeration=i",
+    "enumeration=j",
+];
+
 #[test]
 fn rules_of_one_step_after_another() {
     use Builtin::*;
@@ -150,7 +164,16 @@ fn facets_judge_values() {
         (String, &["pattern=a", "pattern=b"], "b", ""),
         (String, &["pattern=a", "pattern=b"], "ab", "cvc-pattern-valid"),
         (String, &["whiteSpace=collapse", "length=3"], "  a  b ", ""),
+        (String, &["whiteSpace=collapse", "minLength=2"], "        ", "cvc-minLength-valid"),
+        (NormalizedString, &["minLength=2", "maxLength=3"], "é", "cvc-minLength-valid"),
+        (NormalizedString, &["minLength=2", "maxLength=3"], "ééé", ""),
+        (NormalizedString, &["minLength=2", "maxLength=3"], "éééé", "cvc-maxLength-valid"),
+        (NormalizedString, &["minLength=1", "maxLength=3"], "", "cvc-minLength-valid"),
+        (NmToken, &["minLength=1", "maxLength=3"], "a b", "cvc-datatype-valid.1.2.1"),
         (String, &["enumeration=a"], " a", "cvc-enumeration-valid"),
+        (String, &["enumeration=a", "minLength=1"], "a", ""),
+        (String, TEN, "j", ""),
+        (String, TEN, "k", "cvc-enumeration-valid"),
         (Token, &["enumeration=a"], " a", ""),
         (HexBinary, &["length=2"], "0aff", ""),
         (HexBinary, &["length=4"], "0aff", "cvc-length-valid"),

@@ -1,0 +1,54 @@
+//! A text that an expression matches.
+
+use super::parse::{self, Node};
+use super::set::CharSet;
+
+/// Repetitions that are written out; an expression that asks for more has no sample.
+const SAMPLE_CHARS_MAX: usize = 10_000;
+
+/// A way through an expression: the first choice, every repetition as near to `times` as it may be.
+pub(crate) fn sample(pattern: &str, times: u32) -> Option<String> {
+    let node = parse::parse(pattern).ok()?;
+    let mut text = String::new();
+    add(&node, times, &mut text)?;
+    Some(text)
+}
+
+/// The parser bounds the depth.
+fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
+    if text.len() > SAMPLE_CHARS_MAX {
+        return None;
+    }
+    match node {
+        Node::Empty => {}
+        Node::Set(set) => text.push(liked(set)?),
+        Node::Sequence(nodes) => nodes.iter().try_for_each(|node| add(node, times, text))?,
+        Node::Choice(nodes) => {
+            let before = text.len();
+            let taken = nodes.iter().any(|node| {
+                text.truncate(before);
+                add(node, times, text).is_some()
+            });
+            if !taken && !nodes.is_empty() {
+                return None;
+            }
+        }
+        Node::Repeat { what, min, max } => {
+            let times_here = max.map_or(times, |max| max.min(times)).max(*min);
+            (0..times_here).try_for_each(|_| add(what, times, text))?;
+        }
+    }
+    Some(())
+}
+
+/// A character of a set that people would write, where there is one.
+fn liked(set: &CharSet) -> Option<char> {
+    let plain = "1aA0".chars().chain('2'..='9').chain('b'..='z').chain('B'..='Z');
+    let printable = || ('!'..='~').find(|c| set.contains(*c));
+    let any = || {
+        let from = set.ranges().iter().map(|range| range.0).find(|code| *code >= 0x20)?;
+        char::from_u32(from)
+    };
+    let mut plain = plain;
+    plain.find(|c| set.contains(*c)).or_else(printable).or_else(any)
+}

@@ -1,0 +1,64 @@
+//! What the facets of a simple type say, for documents and for samples.
+
+use super::SimpleType;
+use crate::datatype::Value;
+use crate::regex;
+
+/// The facets in force, as far as other languages have a word for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facets {
+    pub length: Option<u64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    /// The bound as written, and whether it is in.
+    pub min: Option<(String, bool)>,
+    pub max: Option<(String, bool)>,
+    /// Expressions of XML Schema, one for each step of derivation; all have to match.
+    pub patterns: Vec<String>,
+    /// The values that are allowed, in the order of their texts; those that have no text of their own are left out.
+    pub enumeration: Option<Vec<String>>,
+}
+
+/// The facets of a type.
+pub fn facets(simple: &SimpleType) -> Facets {
+    let facets = simple.facets();
+    let bound = |bound: &crate::datatype::Bound| (bound.literal.to_string(), bound.inclusive);
+    Facets {
+        length: facets.length,
+        min_length: facets.min_length,
+        max_length: facets.max_length,
+        min: facets.min.as_ref().map(bound),
+        max: facets.max.as_ref().map(bound),
+        patterns: facets.patterns.iter().map(|pattern| pattern.source.clone()).collect(),
+        enumeration: facets.enumeration.as_ref().map(|values| {
+            let mut texts: Vec<String> = values.values().filter_map(text).collect();
+            texts.sort_unstable();
+            texts
+        }),
+    }
+}
+
+/// A text that an expression matches, what may be repeated in it repeated as near to so many times as it may be.
+pub fn sample(pattern: &str, times: u32) -> Option<String> {
+    regex::sample(pattern, times)
+}
+
+/// A text for a value, where it has one that does not depend on where it stands.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text { text, .. } => Some(text.to_string()),
+        Value::Boolean(value) => Some(value.to_string()),
+        Value::Decimal(value) => Some(value.to_string()),
+        Value::Float(bits) => finite(f64::from(f32::from_bits(*bits))),
+        Value::Double(bits) => finite(f64::from_bits(*bits)),
+        Value::List(items) => {
+            let items: Option<Vec<String>> = items.iter().map(text).collect();
+            Some(items?.join(" "))
+        }
+        Value::Duration(_) | Value::Moment(_) | Value::Bytes { .. } | Value::Name { .. } => None,
+    }
+}
+
+fn finite(value: f64) -> Option<String> {
+    value.is_finite().then(|| value.to_string())
+}
