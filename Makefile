@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run test fmt tidy conformance differential bench bench-peers h2spec fuzz schema deny
+.PHONY: help setup setup-tests demo run test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap h2spec fuzz schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -29,6 +29,9 @@ fmt: ## format all Rust
 tidy: ## the rules a program can check
 	cargo xtask tidy
 
+saxon: ## fetch Saxon-HE and compile our half of the bridge, for stylesheets of XSLT 2.0 and 3.0
+	@scripts/saxon.sh
+
 conformance: setup ## the packs of foreign tests, whole; PACKS=FOLDER says where they are, SUITES="xml xsd" runs only those
 	@scripts/conformance.sh $(ARGS)
 
@@ -40,6 +43,12 @@ bench: setup ## micro benches
 
 bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; ARGS=--quick for a look
 	@bench/peers.sh $(ARGS)
+
+bench-soap: setup ## the SOAP load tests: cost of each scenario, checked runs; ARGS="--endurance MINUTES"
+	@bench/soap.sh $(ARGS)
+
+bench-policies: setup ## what policies cost beside plain proxying, and tokens beside Envoy
+	@bench/policies.sh $(ARGS)
 
 h2spec: setup ## HTTP/2 conformance beside nginx
 	@bench/h2spec.sh $(ARGS)

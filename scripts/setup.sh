@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
-# `setup.sh tests` also installs what tests compare with or speak to. Measuring and fuzzing install their own tools:
-# bench/setup.sh, scripts/fuzz.sh.
+# `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler. Measuring and fuzzing
+# install their own tools: bench/setup.sh, scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
@@ -12,11 +12,25 @@ command -v make >/dev/null 2>&1 || missing+=(make)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
   missing+=(ca-certificates)
 
+if [ "${1:-}" = tests ] || [ "${1:-}" = java ]; then
+  # Stylesheets of XSLT 2.0 and 3.0 are run by Saxon; Maven is what fetches it.
+  command -v javac >/dev/null 2>&1 || missing+=(default-jdk-headless)
+  command -v mvn >/dev/null 2>&1 || missing+=(maven)
+fi
+
 if [ "${1:-}" = tests ]; then
   # The XML engine is compared with these two, and limits are shared through the third.
   command -v xmllint >/dev/null 2>&1 || missing+=(libxml2-utils)
   command -v xsltproc >/dev/null 2>&1 || missing+=(xsltproc)
   command -v redis-server >/dev/null 2>&1 || missing+=(redis-server)
+  # Clients of SOAP services: what they are made with.
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
+  command -v npm >/dev/null 2>&1 || missing+=(nodejs npm)
+  command -v wsdl2h >/dev/null 2>&1 || missing+=(gsoap)
+  [ -e /usr/include/stdsoap2.h ] || missing+=(libgsoap-dev)
+  # Clients and servers of others, see tests/clients.
+  command -v node >/dev/null 2>&1 || missing+=(nodejs)
+  command -v npm >/dev/null 2>&1 || missing+=(npm)
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -38,3 +52,18 @@ command -v cargo >/dev/null 2>&1 || fail "there is no Rust; install $wanted or n
 found=$(rustc --version | awk '{ print $2 }')
 printf '%s\n' "$wanted" "${found%%-*}" | sort -V -C ||
   fail "Rust $found is too old: run \`rustup update\`, or install $wanted or newer"
+
+# What package.json of tests/clients names, installed again only when that changes.
+if [ "${1:-}" = tests ] && ! cmp -s tests/clients/package-lock.json "$target/clients/installed"; then
+  say "installing the clients of tests/clients"
+  mkdir -p "$target/clients"
+  cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc "$target/clients/"
+  (cd "$target/clients" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+  cp tests/clients/package-lock.json "$target/clients/installed"
+fi
+
+if [ "${1:-}" = tests ]; then scripts/saxon.sh; fi
+
+if [ "${1:-}" = tests ]; then
+  tests/soap_clients/install.sh
+fi

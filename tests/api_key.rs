@@ -1,6 +1,6 @@
 //! Keys: whose they are, and who never sees them.
 
-use crate::harness::{Gateway, Message, Origin, Plain, tidegate};
+use crate::harness::{Gateway, Message, Origin, Plain, tidegate, until};
 
 const FILE: &str = "alice: key-of-alice\nbob: { key: key-of-bob, tier: Gold }\n\
     carol: sha256:e6c3da5b206634d7f3f3586d747ffdb36b5c675757b380c6a5fe5c570c714349\n";
@@ -136,4 +136,24 @@ fn issuers_that_cannot_work_are_complaints() {
         assert_eq!(said.code, Some(1), "{issuer}: {said:?}");
         assert!(said.stderr.contains(part), "{issuer} should say {part:?}: {}", said.stderr);
     }
+}
+
+#[test]
+fn the_access_log_tells_who_asked_and_never_the_key() {
+    let origin = Origin::saying("ok");
+    let route = "policies: [{ api_key: { header: x-key, query: key, keys: { \"ann \\\"x\\\"\": geheim } } }]";
+    let log = "telemetry: { access_log: { format: json, path: access.log } }";
+    let gateway = Plain { route, more: log, ..Plain::default() }.start(&origin);
+    let mut wire = gateway.wire();
+    assert_eq!(wire.ask("GET /a HTTP/1.1\r\nHost: a\r\nX-Key: geheim\r\n\r\n").status(), 200);
+    assert_eq!(wire.get("/b?key=geheim").status(), 200);
+    assert_eq!(wire.get("/c?key=other").status(), 401);
+    let read = || std::fs::read_to_string(gateway.path("access.log")).unwrap_or_default();
+    until("all three are told", || read().lines().count() == 3);
+    let lines: Vec<serde_json::Value> =
+        read().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (line, subject) in lines.iter().zip([Some("ann \"x\""), Some("ann \"x\""), None]) {
+        assert_eq!(line.get("subject").and_then(|said| said.as_str()), subject, "{line}");
+    }
+    assert!(!read().contains("geheim") && !read().contains("other"), "{}", read());
 }

@@ -406,3 +406,56 @@ fn explain_shows_the_routes_that_were_made() {
     assert!(run.stdout.contains("route `pets GET /a/{id}`"), "{run:?}");
     assert!(run.stdout.contains("{id} is 7"), "{run:?}");
 }
+
+/// A token with a `keytype`, or without one.
+fn keyed(key: &std::path::Path, kind: &str) -> String {
+    let claim = format!("keytype={kind}");
+    let mut arguments =
+        vec!["token", "--key", key.to_str().unwrap(), "--issuer", "https://idp.test"];
+    if !kind.is_empty() {
+        arguments.extend(["--claim", &claim]);
+    }
+    tidegate(&arguments).stdout.trim().to_owned()
+}
+
+#[test]
+fn tokens_for_the_sandbox_go_to_the_sandbox() {
+    let [production, sandbox] = ["production", "sandbox"].map(Origin::saying);
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    let jwks = tidegate(&["token", "--jwks", "--key", key.to_str().unwrap()]).stdout;
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [jwks.json] } }\napis: { pets: { openapi: api.yaml, errors: wso2 } }\n";
+    let at = |name: &str, origin: &Origin, path: &str| {
+        format!("x-wso2-{name}-endpoints: {{ urls: [\"{}{path}\"] }}\n", origin.url())
+    };
+    let both = at("production", &production, "/p") + &at("sandbox", &sandbox, "/s");
+    for (endpoints, kind, answer) in [
+        (both.clone(), "PRODUCTION", Some(("production", "/p/a/7?q=1"))),
+        (both.clone(), "SANDBOX", Some(("sandbox", "/s/a/7?q=1"))),
+        (both, "", Some(("production", "/p/a/7?q=1"))),
+        (at("production", &production, ""), "PRODUCTION", Some(("production", "/a/7?q=1"))),
+        (at("production", &production, ""), "SANDBOX", None),
+        (at("sandbox", &sandbox, ""), "SANDBOX", Some(("sandbox", "/a/7?q=1"))),
+        (at("sandbox", &sandbox, ""), "PRODUCTION", None),
+        (at("sandbox", &sandbox, ""), "", None),
+    ] {
+        let document = format!(
+            "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /v1\n{endpoints}security: [{{ default: [] }}]\n\
+             components: {{ securitySchemes: {{ default: {{ type: oauth2 }} }} }}\npaths: {{ \"/a/{{id}}\": {{ get: {{ responses: {{}} }} }} }}\n"
+        );
+        let gateway = Gateway::start_beside(yaml, &[("api.yaml", &document), ("jwks.json", &jwks)]);
+        let reply = gateway.wire().ask(format!(
+            "GET /v1/a/7?q=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\r\n",
+            keyed(&key, kind)
+        ));
+        let Some((origin, target)) = answer else {
+            assert_eq!(reply.status(), 401, "{endpoints} {kind}");
+            assert!(reply.text().contains("900901"), "{reply:?}");
+            assert!(reply.get("www-authenticate").is_some(), "{reply:?}");
+            continue;
+        };
+        assert_eq!((reply.status(), reply.text().as_str()), (200, origin), "{endpoints} {kind}");
+        let asked = if origin == "sandbox" { &sandbox } else { &production };
+        assert_eq!(asked.requests().last().unwrap().target(), target, "{endpoints} {kind}");
+    }
+}

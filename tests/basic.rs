@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::harness::{Gateway, Message, Origin, Plain, until};
+use crate::harness::{Gateway, Message, Origin, Plain, tidegate, until};
 
 /// `dave` has `{SHA}` of `pass`, `erin` bcrypt of `pass` with the lowest cost.
 const FILE: &str =
@@ -60,13 +60,48 @@ fn a_name_with_its_password_lets_in_and_stays_here() {
 #[test]
 fn slow_hashes_are_checked_beside_the_worker() {
     let origin = Origin::saying("ok");
-    // The published test vector: no letter as the password (OpenBSD's bcrypt, `U*U`).
-    let gateway = gateway(&origin, "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
-    assert_eq!(ask(&gateway, "erin:U*U").status(), 200);
-    // The second time it is known; a wrong one stays wrong, and a name nobody has takes as long.
-    assert_eq!(ask(&gateway, "erin:U*U").status(), 200);
-    for wrong in ["erin:U*V", "erin:U*V", "nobody:U*U"] {
-        until("the password was checked", || ask(&gateway, wrong).status() == 401);
+    // The published test vectors, of OpenBSD's bcrypt and of the reference Argon2.
+    for (hash, password) in [
+        ("$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "U*U"),
+        (
+            "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "password",
+        ),
+    ] {
+        let gateway = gateway(&origin, hash);
+        let before = origin.requests().len();
+        let right = format!("erin:{password}");
+        assert_eq!(ask(&gateway, &right).status(), 200, "{hash}");
+        // The second time it is known; a wrong one stays wrong, and a name nobody has takes as long.
+        assert_eq!(ask(&gateway, &right).status(), 200, "{hash}");
+        for wrong in ["erin:U*V", "erin:U*V", &format!("nobody:{password}")] {
+            until("the password was checked", || ask(&gateway, wrong).status() == 401);
+        }
+        assert_eq!(origin.requests().len() - before, 2, "{hash}");
     }
-    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn hashes_that_cost_too_much_or_are_none_are_complained_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    let hash = "c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+    for (hash, complaint) in [
+        (format!("$argon2id$v=19$m=1000000,t=2,p=1${hash}"), "more than 262144 KiB"),
+        (format!("$argon2id$v=19$m=256,t=1000,p=1${hash}"), "more than 16 passes"),
+        (
+            "$2a$31$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW".to_owned(),
+            "a cost of 31, over 14",
+        ),
+        ("$2a$05$CC".to_owned(), "does not begin a bcrypt hash"),
+        ("$6$rounds=5000$salt$hash".to_owned(), "a kind that is not supported"),
+    ] {
+        let route = format!("policies: [{{ basic: {{ users: {{ erin: {hash:?} }} }} }}]");
+        let origin = Origin::saying("ok");
+        std::fs::write(&file, Plain { route: &route, ..Plain::default() }.yaml(&origin)).unwrap();
+        let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+        let said = run.stdout + &run.stderr;
+        assert_eq!(run.code, Some(1), "{hash}: {said}");
+        assert!(said.contains(complaint) && said.contains("a.yaml:"), "{hash}: {said}");
+    }
 }

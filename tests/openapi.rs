@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Gateway, Message, Origin};
+use crate::harness::{Gateway, Message, Origin, until};
 
 const DOCUMENT: &str = r##"
 openapi: 3.0.3
@@ -317,4 +317,28 @@ fn mistakes_in_documents_are_said() {
         assert_eq!(run.code, Some(1), "{document}: {run:?}");
         assert!(run.stderr.contains(what) || run.stdout.contains(what), "{what}: {run:?}");
     }
+}
+
+#[test]
+fn a_change_of_a_file_that_the_document_refers_to_is_a_change_of_the_configuration() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"a\":\"\"}",
+    );
+    let document = "openapi: 3.1.0\npaths: { /a: { get: { responses: { \"200\": { description: x, content: { application/json: { schema: { $ref: \"a.yaml#/A\" } } } } } } } }";
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, response: true }} }}] }} }}\n",
+        origin.url()
+    );
+    let schema = |kind: &str| format!("A: {{ properties: {{ a: {{ type: {kind} }} }} }}");
+    let gateway =
+        Gateway::start_beside(yaml, &[("api.yaml", document), ("a.yaml", &schema("string"))]);
+    assert_eq!(gateway.wire().get("/a").status(), 200);
+    gateway.put("a.yaml", &schema("integer"));
+    until("the file was read again", || gateway.wire().get("/a").status() == 502);
+    // Also while it cannot be used.
+    gateway.put("a.yaml", "A: [");
+    gateway.wait_for_log("cannot read");
+    assert_eq!(gateway.wire().get("/a").status(), 502, "the last good one serves");
+    gateway.put("a.yaml", &schema("string"));
+    until("it is good again", || gateway.wire().get("/a").status() == 200);
 }

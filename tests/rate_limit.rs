@@ -104,6 +104,13 @@ fn whoever_shares_a_count() {
     let gateway = start(&origin, &format!("{limit}client"));
     assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.1\r\n"), 2), 2);
     assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.2\r\n"), 5), 1);
+    // An expression gives the key, and where it gives none the client counts.
+    let gateway =
+        start(&origin, &format!("{limit}\"cel:request.headers['x-org'] + request.method\""));
+    let mut wire = gateway.wire();
+    for (header, pass) in [("X-Org: a\r\n", 3), ("x-org: b\r\n", 3), ("", 3), ("X-Org: a\r\n", 0)] {
+        assert_eq!(passed(&mut wire, &get(header), 5), pass, "{header}");
+    }
     // A trusted proxy is believed.
     let limit = limited("requests: 3, per: 1h");
     let gateway =
@@ -185,6 +192,71 @@ fn a_flood_of_made_up_keys_locks_nobody_out_and_forgets_no_offender() {
 }
 
 #[test]
+fn a_plan_is_the_callers_own_whoever_finds_out_who_asks() {
+    let origin = Origin::saying("ok");
+    let keys = r#"{ ann: { key: "ann-key", tier: Gold }, bob: { key: "bob-key", tier: Silver }, eve: "eve-key" }"#;
+    let route = format!(
+        "policies: [{{ api_key: {{ header: x-key, keys: {keys} }} }}, {{ rate_limit: {{ plans: true, requests: 1, per: 1h }} }}]"
+    );
+    let plans = "plans: { Gold: { requests: 4, per: 1h }, Silver: { requests: 2, per: 1h } }";
+    let gateway = Plain { route: &route, more: plans, ..Plain::default() }.start(&origin);
+    let mut wire = gateway.wire();
+    for (key, pass) in [("ann", 4), ("bob", 2), ("eve", 1)] {
+        assert_eq!(passed(&mut wire, &get(&format!("X-Key: {key}-key\r\n")), 6), pass, "{key}");
+    }
+}
+
+#[test]
+fn a_limit_above_who_asks_is_a_complaint_and_without_anybody_who_asks_a_warning() {
+    let origin = Origin::saying("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    let key = "api_key: { header: x-key, keys: { ann: k } }";
+    let limit = "requests: 1, per: 1s";
+    for (policies, code, complaint) in [
+        (
+            format!("{{ rate_limit: {{ {limit}, by: subject }} }}, {{ {key} }}"),
+            1,
+            "move it below `api_key`",
+        ),
+        (
+            format!("{{ rate_limit: {{ {limit}, by: \"cel:subject + 'x'\" }} }}, {{ {key} }}"),
+            1,
+            "move it below `api_key`",
+        ),
+        (
+            format!("{{ concurrency: {{ requests: 1, by: subject }} }}, {{ {key} }}"),
+            1,
+            "move it below `api_key`",
+        ),
+        (
+            format!("{{ authorize: {{ rule: \"tier == 'Gold'\" }} }}, {{ {key} }}"),
+            1,
+            "asks for the subject",
+        ),
+        (format!("{{ {key} }}, {{ rate_limit: {{ {limit}, by: subject }} }}"), 0, ""),
+        (format!("{{ rate_limit: {{ {limit}, by: client }} }}, {{ {key} }}"), 0, ""),
+        (
+            format!("{{ rate_limit: {{ {limit}, by: subject }} }}"),
+            0,
+            "no policy finds out who asks, so this counts by client",
+        ),
+    ] {
+        let route = format!("policies: [{policies}]");
+        std::fs::write(&file, Plain { route: &route, ..Plain::default() }.yaml(&origin)).unwrap();
+        let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+        let said = run.stdout + &run.stderr;
+        assert_eq!(run.code, Some(code), "{policies}: {said}");
+        assert!(said.contains(complaint), "{policies}: {said}");
+        assert_eq!(
+            said.contains("who asks") || said.contains("finds out"),
+            !complaint.is_empty(),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn mistakes_are_complained_about_with_a_way_out() {
     let origin = Origin::saying("ok");
     let folder = tempfile::tempdir().unwrap();
@@ -197,6 +269,8 @@ fn mistakes_are_complained_about_with_a_way_out() {
         ("requests: 1, per: 0s", "", "would refuse everything"),
         ("requests: 1, per: 1s, by: clint", "", "nothing to count by"),
         ("requests: 1, per: 1s, by: \"header:a b\"", "", "nothing to count by"),
+        ("requests: 1, per: 1s, by: \"cel:org\"", "", "there is no `org`"),
+        ("requests: 1, per: 1s, by: \"cel:request.\"", "", "the expression cannot be used"),
         ("plans: true", "plans: { Gold: { requests: 1, per: 1s } }", "add `default: PLAN`"),
         (
             "plans: true, default: Golf",

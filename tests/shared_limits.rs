@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Gateway, Origin, Plain, until};
+use crate::harness::{Authority, Gateway, Origin, Plain, until};
 
 /// A server on a socket in a folder of its own. It is killed with the test.
 struct Redis {
@@ -117,4 +117,125 @@ fn while_the_server_is_away_each_gateway_limits_alone_and_tells_later() {
         reply.status() == 429 && wait > 1700
     });
     assert!(!one.log().contains("geheim") && !other.log().contains("geheim"));
+}
+
+/// A server that speaks nothing but TLS, with certificates of an authority.
+struct Secure {
+    redis: Redis,
+    port: u16,
+    authority: Authority,
+}
+
+impl Secure {
+    fn start() -> Secure {
+        let authority = Authority::new();
+        let folder = tempfile::tempdir().unwrap();
+        let server = authority.issue("localhost");
+        for (name, text) in
+            [("ca", authority.pem()), ("cert", server.certificate), ("key", server.key)]
+        {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        // It takes no port 0: a free one may be taken before it is there, and then another will do.
+        loop {
+            let port =
+                std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut process = Command::new("redis-server")
+                .args([
+                    "--port",
+                    "0",
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                    "--requirepass",
+                    "geheim",
+                ])
+                .args(["--bind", "127.0.0.1", "--tls-port", &port.to_string()])
+                .args([
+                    "--tls-cert-file",
+                    "cert",
+                    "--tls-key-file",
+                    "key",
+                    "--tls-ca-cert-file",
+                    "ca",
+                ])
+                .args(["--tls-auth-clients", "yes"])
+                .current_dir(folder.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("redis-server; scripts/setup.sh installs it");
+            let mut ended = false;
+            until("the server listens", || {
+                ended = process.try_wait().unwrap().is_some();
+                ended || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            });
+            if !ended {
+                return Secure { redis: Redis { process, folder }, port, authority };
+            }
+        }
+    }
+
+    fn gateway(&self, origin: &Origin, tls: &str) -> Gateway {
+        let store = format!(
+            "stores: {{ ours: {{ redis: \"rediss://localhost:{}/3\", password: geheim, interval: 20ms, tls: {{ {tls} }} }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}",
+            self.port
+        );
+        let route = "policies: [{ rate_limit: { requests: 3, per: 1h, by: route, shared: ours } }]";
+        let yaml = Plain { route, more: &store, ..Plain::default() }.yaml(origin);
+        let (us, stranger) = (self.authority.issue("gate"), Authority::new());
+        Gateway::start_beside(
+            yaml,
+            &[
+                ("ca.pem", &self.authority.pem()),
+                ("stranger.pem", &stranger.pem()),
+                ("us.pem", &us.certificate),
+                ("us.key", &us.key),
+            ],
+        )
+    }
+}
+
+/// What a metric of the store says, if it says anything.
+fn metric(gateway: &Gateway, name: &str) -> Option<u64> {
+    let text = gateway.admin_get("/metrics").text();
+    text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().parse().unwrap())
+}
+
+#[test]
+fn counts_are_shared_over_tls_and_metrics_say_whether_the_store_answers() {
+    let mut secure = Secure::start();
+    let origin = Origin::saying("ok");
+    let whole = "ca: ca.pem, certificate: us.pem, key: us.key";
+    let [one, other] = [(); 2].map(|()| secure.gateway(&origin, whole));
+    let answers = "tidegate_store_answers{store=\"ours\"}";
+    assert_eq!(metric(&one, answers), None, "nobody knows yet");
+    assert!((0..3).all(|_| passes(&one)) && !passes(&one));
+    until("it was told", || metric(&one, answers) == Some(1));
+    // Each request costs 1200 s: alone the other would never have to wait longer than that.
+    until("the other knows", || {
+        let wait =
+            other.wire().get("/").get("retry-after").map(|wait| wait.parse::<u64>().unwrap());
+        wait > Some(1200)
+    });
+    assert_eq!(metric(&other, answers), Some(1));
+    // Who is not vouched for, and who cannot show who it is, counts alone.
+    for tls in ["ca: stranger.pem, certificate: us.pem, key: us.key", "ca: ca.pem"] {
+        let alone = secure.gateway(&origin, tls);
+        assert!((0..3).all(|_| passes(&alone)) && !passes(&alone), "{tls}");
+        alone.wait_for_log("the store of shared limits is away");
+        assert_eq!(metric(&alone, answers), Some(0), "{tls}");
+    }
+    secure.redis.stop();
+    until("somebody tried", || {
+        passes(&one);
+        metric(&one, answers) == Some(0)
+    });
+    assert!(
+        metric(&one, "tidegate_store_calls_total{store=\"ours\",result=\"failure\"}") > Some(0)
+    );
+    assert!(
+        metric(&one, "tidegate_store_calls_total{store=\"ours\",result=\"success\"}") > Some(0)
+    );
 }

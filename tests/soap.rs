@@ -1,6 +1,10 @@
 //! `soap`, `xslt` and `xpath_route`: messages validated, transformed and sent elsewhere, and the faults clients read.
 
+mod arriving;
 mod faults;
+mod gateway_faults;
+mod imports;
+mod operations;
 mod replies;
 mod scenarios;
 mod wrong;
@@ -27,21 +31,31 @@ const FILES: &[(&str, &str)] = &[
     ("ten.xsl", TEN),
     ("kong-result.xsl", KONG_RESULT),
     ("strip.xsl", STRIP),
+    ("invalid.wsdl", include_str!("../examples/soap/calculator/invalid.wsdl")),
+    ("httpbin.yaml", include_str!("../examples/soap/httpbin.yaml")),
 ];
 
 const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
-/// `tidegate backend calculator` as a process.
-struct Calculator {
+/// `tidegate backend KIND` as a process.
+struct Backend {
     process: Child,
     url: String,
 }
 
+struct Calculator;
+
 impl Calculator {
-    fn start(region: &str) -> Calculator {
+    fn start(region: &str) -> Backend {
+        Backend::start("calculator", region)
+    }
+}
+
+impl Backend {
+    fn start(kind: &str, region: &str) -> Backend {
         let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["backend", "calculator", "--port", "0"])
+            .args(["backend", kind, "--port", "0"])
             .env("X_SOAP_REGION", region)
             .stdout(Stdio::piped())
             .spawn()
@@ -49,12 +63,12 @@ impl Calculator {
         let mut line = String::new();
         let stdout = process.stdout.take().expect("its output");
         BufReader::new(stdout).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("calculator: ").expect("an address").to_owned();
-        Calculator { process, url }
+        let url = line.trim().split_once(": ").expect("an address").1.to_owned();
+        Backend { process, url }
     }
 }
 
-impl Drop for Calculator {
+impl Drop for Backend {
     fn drop(&mut self) {
         // It may have ended already.
         let _killed = self.process.kill();

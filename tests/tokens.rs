@@ -7,7 +7,9 @@ use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
-use aws_lc_rs::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair};
+use aws_lc_rs::signature::{
+    self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaKeyPair,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -20,9 +22,32 @@ pub(crate) struct Key {
 
 enum Pair {
     Rsa(RsaKeyPair),
-    P256(EcdsaKeyPair),
+    Ec(EcdsaKeyPair, &'static Curve),
     Ed25519(Ed25519KeyPair),
 }
+
+/// A curve, and what is signed with its keys.
+pub(crate) struct Curve {
+    name: &'static str,
+    algorithm: &'static str,
+    signing: &'static EcdsaSigningAlgorithm,
+}
+
+pub(crate) static P256: Curve = Curve {
+    name: "P-256",
+    algorithm: "ES256",
+    signing: &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+};
+pub(crate) static P384: Curve = Curve {
+    name: "P-384",
+    algorithm: "ES384",
+    signing: &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+};
+pub(crate) static P521: Curve = Curve {
+    name: "P-521",
+    algorithm: "ES512",
+    signing: &signature::ECDSA_P521_SHA512_FIXED_SIGNING,
+};
 
 /// Keys take long to make; those of the tests are these.
 pub(crate) static RSA: LazyLock<Key> = LazyLock::new(|| {
@@ -48,14 +73,19 @@ pub(crate) fn now() -> u64 {
 impl Key {
     /// A new key on P-256.
     pub(crate) fn new(id: &str) -> Key {
-        let pair = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-        Key { pair: Pair::P256(pair), id: id.to_owned() }
+        Key::on(&P256, id)
+    }
+
+    /// A new key on a curve.
+    pub(crate) fn on(curve: &'static Curve, id: &str) -> Key {
+        let pair = EcdsaKeyPair::generate(curve.signing).unwrap();
+        Key { pair: Pair::Ec(pair, curve), id: id.to_owned() }
     }
 
     fn algorithm(&self) -> &'static str {
-        match self.pair {
+        match &self.pair {
             Pair::Rsa(_) => "RS256",
-            Pair::P256(_) => "ES256",
+            Pair::Ec(_, curve) => curve.algorithm,
             Pair::Ed25519(_) => "EdDSA",
         }
     }
@@ -71,10 +101,10 @@ impl Key {
                     "e": base64(key.exponent().big_endian_without_leading_zero()),
                 })
             }
-            Pair::P256(pair) => {
-                let point = pair.public_key().as_ref();
-                let (x, y) = point[1..].split_at(32);
-                json!({ "kty": "EC", "crv": "P-256", "x": base64(x), "y": base64(y) })
+            Pair::Ec(pair, curve) => {
+                let point = &pair.public_key().as_ref()[1..];
+                let (x, y) = point.split_at(point.len() / 2);
+                json!({ "kty": "EC", "crv": curve.name, "x": base64(x), "y": base64(y) })
             }
             Pair::Ed25519(pair) => {
                 let x = base64(pair.public_key().as_ref());
@@ -90,7 +120,7 @@ impl Key {
     pub(crate) fn pem(&self) -> String {
         let der = match &self.pair {
             Pair::Rsa(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
-            Pair::P256(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
+            Pair::Ec(pair, _) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
             Pair::Ed25519(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
         };
         let lines: Vec<String> = STANDARD
@@ -134,7 +164,7 @@ impl Key {
                 pair.sign(kind, &random, bytes, &mut signature).unwrap();
                 signature
             }
-            Pair::P256(pair) => pair.sign(&random, bytes).unwrap().as_ref().to_vec(),
+            Pair::Ec(pair, _) => pair.sign(&random, bytes).unwrap().as_ref().to_vec(),
             Pair::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
         };
         format!("{signed}.{}", base64(signature))

@@ -11,4 +11,5 @@ pub mod load;
 #[cfg(feature = "load")]
 pub mod report;
 pub mod scenario;
+mod soap;
 pub mod token;

@@ -19,7 +19,7 @@ pub struct Scenario {
     /// What stands behind the gateway.
     pub backend: Kind,
     /// The gateway's configuration; `LISTEN`, `ADMIN` and `BACKEND` stand for addresses.
-    pub gateway: &'static str,
+    pub gateway: String,
     /// What every user sends, again and again.
     pub request: Request,
     /// How long a user waits after a reply before the next request.
@@ -69,7 +69,7 @@ impl Scenario {
     /// Every scenario there is.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        vec![plain_echo()]
+        std::iter::once(plain_echo()).chain(crate::soap::scenarios()).collect()
     }
 
     /// The scenario of that name.
@@ -126,7 +126,8 @@ fn plain_echo() -> Scenario {
 admin: { address: "ADMIN" }
 upstreams: { echo: { targets: ["http://BACKEND"] } }
 routes: { echo: { match: { path: "/**" }, upstream: echo } }
-"#,
+"#
+        .to_owned(),
         request: Request {
             method: Method::POST,
             target: "/echo",

@@ -287,3 +287,37 @@ fn a_stylesheet_that_fails_names_its_step() {
     let gateway = gateway_to(&origin.url(), &route, &[("stop.xsl", &stop)]);
     assert!(post(&gateway, "none").text().contains("<faultcode>soap:Client</faultcode>"));
 }
+
+#[test]
+fn an_action_may_be_missing_where_it_is_optional_and_never_wrong() {
+    let origin = Origin::saying("ok");
+    // A namespace without a slash, whose default action has points; in-only has none.
+    let wsdl = r#"<description xmlns="http://www.w3.org/ns/wsdl" xmlns:t="urn:t" targetNamespace="urn:t">
+<types><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:t"><xs:element name="Sub" type="xs:int"/></xs:schema></types>
+<interface name="I"><operation name="Sub" pattern="http://www.w3.org/ns/wsdl/in-opt-out"><input messageLabel="In" element="t:Sub"/></operation></interface></description>"#;
+    let files: &[(&str, &str)] = &[("two.wsdl", wsdl)];
+    let sub = |namespace: &str| envelope(namespace, "<Sub xmlns=\"urn:t\">1</Sub>");
+    for (schema, action, namespace, body, lines, status) in [
+        ("two.wsdl", "required", SOAP_11, sub(SOAP_11), "SOAPAction: urn:t.I.SubRequest\r\n", 200),
+        ("two.wsdl", "required", SOAP_11, sub(SOAP_11), "", 500),
+        ("two.wsdl", "optional", SOAP_11, sub(SOAP_11), "", 200),
+        ("two.wsdl", "required", SOAP_12, sub(SOAP_12), "; action='urn:t.I.SubRequest'", 200),
+        ("two.wsdl", "required", SOAP_12, sub(SOAP_12), "; action=urn:t/I/SubRequest", 500),
+        ("two.wsdl", "optional", SOAP_12, sub(SOAP_12), "", 200),
+        ("calculator.wsdl", "optional", SOAP_11, add(), "", 200),
+        ("calculator.wsdl", "optional", SOAP_11, add(), "SOAPAction: urn:x\r\n", 500),
+        ("calculator.wsdl", "optional", SOAP_11, add(), "SOAPAction: \"\"\r\n", 500),
+        ("calculator.wsdl", "off", SOAP_11, add(), "SOAPAction: urn:x\r\n", 200),
+    ] {
+        let route = format!(
+            r#"errors: kong, policies: [{{ soap: {{ schema: {schema}, versions: ["1.1", "1.2"], action: {action}, verbose: true }} }}]"#
+        );
+        let gateway = gateway_to(&origin.url(), &route, files);
+        let lines = match namespace {
+            SOAP_12 => format!("Content-Type: application/soap+xml{lines}\r\n"),
+            _ => format!("Content-Type: text/xml\r\n{lines}"),
+        };
+        let reply = post_to(&gateway, "/", &lines, &body);
+        assert_eq!(reply.status(), status, "{schema} {action} {lines}: {}", reply.text());
+    }
+}

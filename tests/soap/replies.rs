@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 
 use super::*;
+use crate::harness::{H2, full};
 
 const XML: &str = "Content-Type: text/xml;charset=utf-8\r\n";
 const ROUTE: &str = "errors: kong, policies: [{ soap: { schema: calculator.wsdl, validate: [response], verbose: true } }]";
@@ -112,4 +113,14 @@ fn a_result_of_another_kind_is_labelled() {
     let reply = post(&gateway, &add());
     assert_eq!(reply.text(), r#"{"it's":12}"#);
     assert_eq!(reply.get("content-type"), Some("application/json"));
+}
+
+#[test]
+fn replies_are_looked_into_over_http_2_too() {
+    let origin = Origin::answering(answer(200, XML, result("12").as_bytes()));
+    let gateway = gateway(&origin, ROUTE);
+    let client = H2::connect(gateway.address("public"));
+    let request = hyper::Request::post("http://a.test/ws").header("content-type", "text/xml");
+    let reply = client.ask(request.body(full(add())).unwrap());
+    assert_eq!((reply.status, &reply.body[..]), (200, result("12").as_bytes()));
 }

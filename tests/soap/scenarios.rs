@@ -3,8 +3,13 @@
 use super::*;
 
 fn examples(one: &str, two: &str) -> Gateway {
+    examples_with(one, two, "http://127.0.0.1:9082")
+}
+
+fn examples_with(one: &str, two: &str, httpbin: &str) -> Gateway {
     let yaml = include_str!("../../examples/soap/tidegate.yaml");
     let yaml = yaml
+        .replace("http://127.0.0.1:9082", httpbin)
         .replace("127.0.0.1:8080", "127.0.0.1:0")
         .replace("http://127.0.0.1:9080", one)
         .replace("http://127.0.0.1:9081", two)
@@ -87,5 +92,77 @@ fn a_case_may_name_a_url_and_the_first_that_fits_is_taken() {
         assert_eq!(reply.text(), said, "{a} {b}");
         let seen = if said == "other" { &other } else { &origin };
         assert_eq!(seen.requests().last().unwrap().target(), target);
+    }
+}
+
+#[test]
+fn good_and_bad_requests_at_once_see_nothing_of_one_another() {
+    let calculator = Calculator::start("soap1");
+    let gateway = examples(&calculator.url, &calculator.url);
+    let unknown = envelope(SOAP_11, &operation("Add_DOES_NOT_EXIST", "5", "7"));
+    let no_element = "Error Node: Add_DOES_NOT_EXIST, Error code: 1845, Line: 4, Message: Element '{http://tempuri.org/}Add_DOES_NOT_EXIST': No matching global declaration available for the validation root.";
+    let no_schema = "Unable to find a suitable Schema to validate the SOAP/XML";
+    let step = "Request - XSD validation failed";
+    std::thread::scope(|scope| {
+        for (path, body, fault) in [
+            ("/scen1", add(), None),
+            ("/scen1invalidwsdl", add(), Some(no_schema)),
+            ("/scen3", add(), None),
+            ("/scen3", unknown, Some(no_element)),
+        ] {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let reply =
+                        post_to(gateway, path, "Content-Type: text/xml; charset=utf-8\r\n", &body);
+                    match fault {
+                        Some(message) => assert_fault(&reply, "Client", step, message),
+                        None => {
+                            assert_eq!(reply.status(), 200, "{}", reply.text());
+                            assert!(reply.text().contains("<AddResult>12</AddResult>"));
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn json_and_text_scenarios_answer_as_checked() {
+    let httpbin = Backend::start("httpbin", "");
+    let gateway = examples_with("http://127.0.0.1:1", "http://127.0.0.1:1", &httpbin.url);
+    let good = r#"{"one":"a","two":"b","three":"c","four":"d"}"#;
+    let lines = "Content-Type: application/json\r\nUser-Agent: k6\r\nAccept: */*\r\n";
+    for number in 0..=2 {
+        let path = format!("/httpbin{number}/anything");
+        let reply = post_to(&gateway, &path, lines, good);
+        assert_eq!(reply.status(), 200, "{number}: {}", reply.text());
+        let echoed: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        let sent: serde_json::Value = serde_json::from_str(good).unwrap();
+        assert_eq!(echoed["json"], sent);
+        for wrong in [r#"{"one":1,"two":"b","three":"c","four":"d"}"#, r#"{"one":"a"}"#] {
+            let status = post_to(&gateway, &path, lines, wrong).status();
+            assert_eq!(status, if number == 0 { 200 } else { 400 }, "{number} {wrong}");
+        }
+    }
+    let reply = gateway.wire().get("/gobench0/size/350B");
+    assert_eq!((reply.status(), reply.body.len()), (200, 350));
+    assert_eq!(reply.get("content-type"), Some("text/plain; charset=utf-8"));
+}
+
+/// What the load tests' scripts say, as the documents have it.
+#[test]
+fn the_load_scripts_hold_the_documents_stages() {
+    let common = include_str!("../../bench/k6/common.js");
+    for stages in [
+        "scen0: [[30, 25], [30, 40], [900, 65]],",
+        "policies: [[30, 6], [30, 12], [30, 20], [900, 20]],",
+        "httpbin: [[30, 6], [30, 12], [30, 300], [900, 300]],",
+        "gobench: [[30, 6], [30, 12], [30, 100], [900, 100]],",
+        "summaryTrendStats: ['min', 'max', 'avg', 'p(90)', 'p(95)', 'p(99)'],",
+        "thresholds: { checks: ['rate==1'] },",
+    ] {
+        assert!(common.contains(stages), "{stages}");
     }
 }

@@ -3,7 +3,7 @@
 //! One thread, epoll, one read and one write per request, everything in one scratch buffer. It knows
 //! only what load generators and gateways send it: HTTP/1.1, bodies with a Content-Length. A body comes
 //! back as it is; a request without one gets a fixed text. Anything else is answered with 400 and closed.
-//! It is no example of how to serve HTTP.
+//! Told to, it gives every request the same reply instead. It is no example of how to serve HTTP.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -21,13 +21,21 @@ const LISTENER: Token = Token(usize::MAX);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
+/// What requests are answered with.
+pub enum Answers {
+    /// Their body; that many bytes where they have none.
+    Echo(usize),
+    /// This text of XML.
+    Xml(Vec<u8>),
+}
+
 /// Serves on the calling thread and never returns but with an error of the listener or of epoll.
 ///
 /// # Errors
 /// When the address cannot be bound or the kernel refuses to poll.
 pub fn serve(
     address: SocketAddr,
-    reply_bytes: usize,
+    answers: &Answers,
     ready: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let mut listener = TcpListener::bind(address)?;
@@ -35,7 +43,9 @@ pub fn serve(
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     ready(listener.local_addr()?);
     let mut events = Events::with_capacity(EVENTS_MAX);
-    let mut echo = Echo { connections: Vec::new(), free: Vec::new(), fixed: fixed(reply_bytes) };
+    let always = matches!(answers, Answers::Xml(_));
+    let fixed = Fixed { reply: fixed(answers), always };
+    let mut echo = Echo { connections: Vec::new(), free: Vec::new(), fixed };
     let mut scratch = vec![0; SCRATCH_BYTES];
     loop {
         match poll.poll(&mut events, None) {
@@ -51,10 +61,19 @@ pub fn serve(
     }
 }
 
-fn fixed(reply_bytes: usize) -> Vec<u8> {
-    let mut reply = head(reply_bytes, "text/plain; charset=utf-8");
-    reply.resize(reply.len() + reply_bytes, b'x');
-    reply
+fn fixed(answers: &Answers) -> Vec<u8> {
+    match answers {
+        Answers::Echo(bytes) => {
+            let mut reply = head(*bytes, "text/plain; charset=utf-8");
+            reply.resize(reply.len() + bytes, b'x');
+            reply
+        }
+        Answers::Xml(text) => {
+            let mut reply = head(text.len(), "text/xml;charset=utf-8");
+            reply.extend_from_slice(text);
+            reply
+        }
+    }
 }
 
 fn head(length: usize, kind: &str) -> Vec<u8> {
@@ -65,8 +84,13 @@ struct Echo {
     /// By token.
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// The whole reply to a request without a body.
-    fixed: Vec<u8>,
+    fixed: Fixed,
+}
+
+/// The whole reply to a request without a body, or to every one.
+struct Fixed {
+    reply: Vec<u8>,
+    always: bool,
 }
 
 struct Connection {
@@ -125,7 +149,7 @@ impl Echo {
 impl Connection {
     /// Reads until the kernel has no more. A read that does not fill the scratch buffer emptied the
     /// socket, and epoll will tell when there is more: asking again would cost a system call.
-    fn read(&mut self, scratch: &mut [u8], fixed: &[u8]) -> io::Result<()> {
+    fn read(&mut self, scratch: &mut [u8], fixed: &Fixed) -> io::Result<()> {
         loop {
             let count = match self.stream.read(scratch) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -151,7 +175,7 @@ impl Connection {
     }
 
     /// Answers every whole request and hands back the rest.
-    fn answer<'a>(&mut self, mut bytes: &'a [u8], fixed: &[u8]) -> io::Result<&'a [u8]> {
+    fn answer<'a>(&mut self, mut bytes: &'a [u8], fixed: &Fixed) -> io::Result<&'a [u8]> {
         while !bytes.is_empty() {
             match find(bytes) {
                 Found::Part => break,
@@ -162,7 +186,8 @@ impl Connection {
                 Found::Whole { head_bytes, body_bytes } => {
                     let (request, rest) = bytes.split_at(head_bytes + body_bytes);
                     match request.split_at(head_bytes) {
-                        (_, []) => self.send(fixed, &[])?,
+                        (_, []) => self.send(&fixed.reply, &[])?,
+                        (_, _) if fixed.always => self.send(&fixed.reply, &[])?,
                         (_, body) => {
                             // Who validates replies has to be told that this is JSON.
                             let kind = match body.first() {

@@ -1,10 +1,12 @@
-//! The backend behind every gateway measured: `bench-echo [--port N] [--reply BYTES]`.
+//! The backend behind every gateway measured: `bench-echo [--port N] [--reply BYTES | --reply-file XML]`.
 //!
 //! Prints its address on the first line, then serves until it is killed.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use bench::backend::fast_echo::{self, Answers};
 use clap::Parser;
 
 /// The cheapest HTTP/1.1 echo, for benches
@@ -16,12 +18,19 @@ struct Arguments {
     /// Size of the reply to a request without a body
     #[arg(long, default_value = "350B", value_parser = bench::backend::amount::parse_bytes)]
     reply: usize,
+    /// Answers every request with the XML in this file
+    #[arg(long)]
+    reply_file: Option<PathBuf>,
 }
 
 fn main() -> io::Result<()> {
     let arguments = Arguments::parse();
     let address = SocketAddr::from(([127, 0, 0, 1], arguments.port));
-    bench::backend::fast_echo::serve(address, arguments.reply, |address| {
+    let answers = match arguments.reply_file {
+        Some(file) => Answers::Xml(std::fs::read(file)?),
+        None => Answers::Echo(arguments.reply),
+    };
+    fast_echo::serve(address, &answers, |address| {
         let mut output = io::stdout();
         // Whoever started it with a closed output knows the port.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));

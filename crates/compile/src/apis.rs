@@ -24,7 +24,7 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Con
 fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) -> Option<Made> {
     let keys = &api.value;
     let document = &keys.openapi;
-    let read = Documents::read(document.value.as_path());
+    let read = Documents::read(document.value.as_path(), |path| report.depends_on(path.to_owned()));
     let documents =
         read.map_err(|fault| report.error(document.at, fault, "name an OpenAPI document")).ok()?;
     let model = Model::read(&documents);

@@ -1,6 +1,6 @@
 //! What policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
-use config::{LimitBy, Policy, Report, Spanned};
+use config::{LimitBy, MessageSide, Policy, Report, Spanned};
 use policies::expression::Expression;
 
 /// Policies that find out who asks.
@@ -36,6 +36,13 @@ pub(crate) fn check(policies: &[Spanned<Policy>], report: &mut Report) {
                 }
             }
         }
+        if wants_operation(&policy.value) && !above.iter().any(|p| tells_operations(&p.value)) {
+            let what =
+                format!("`{}` counts by operation, and none is known there", policy.value.name());
+            let help =
+                "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
+            report.error(policy.at, what, help);
+        }
         let hidden = above.iter().find(|p| !MAY_STAND_ABOVE_CORS.contains(&p.value.name()));
         if let (Policy::Cors(_), Some(hidden)) = (&policy.value, hidden) {
             let what = format!(
@@ -54,15 +61,41 @@ fn counts(policy: &Policy) -> bool {
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others ask nobody")]
 fn wants_identity(policy: &Policy) -> bool {
     match policy {
-        Policy::RateLimit(keys) => match &keys.by {
-            Some(by) => by.value == LimitBy::Subject || keys.plans,
-            None => keys.plans,
-        },
-        Policy::Concurrency(keys) => keys.by.value == LimitBy::Subject,
-        Policy::BackendJwt(_) => true,
-        Policy::Authorize(keys) => {
-            Expression::compile(&keys.rule.value).is_ok_and(|rule| rule.wants_identity())
+        Policy::RateLimit(keys) => {
+            keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value))
         }
+        Policy::Concurrency(keys) => counts_identity(&keys.by.value),
+        Policy::BackendJwt(_) | Policy::KeyType(_) => true,
+        Policy::Authorize(keys) => asks_identity(&keys.rule.value),
         _ => false,
     }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others count nothing")]
+fn wants_operation(policy: &Policy) -> bool {
+    match policy {
+        Policy::RateLimit(keys) => {
+            keys.by.as_ref().is_some_and(|by| by.value == LimitBy::Operation)
+        }
+        Policy::Concurrency(keys) => keys.by.value == LimitBy::Operation,
+        _ => false,
+    }
+}
+
+/// Finds out which operation a request calls.
+fn tells_operations(policy: &Policy) -> bool {
+    let Policy::Soap(keys) = policy else { return matches!(policy, Policy::SoapRest(_)) };
+    keys.schema.is_some() && keys.validate.value.contains(&MessageSide::Request)
+}
+
+fn counts_identity(by: &LimitBy) -> bool {
+    match by {
+        LimitBy::Subject => true,
+        LimitBy::Expression(text) => asks_identity(text),
+        LimitBy::Client | LimitBy::Header(_) | LimitBy::Route | LimitBy::Operation => false,
+    }
+}
+
+fn asks_identity(expression: &str) -> bool {
+    Expression::compile(expression).is_ok_and(|expression| expression.wants_identity())
 }

@@ -59,7 +59,7 @@ pub fn compile(
 
     let listeners = listeners::compile(config, &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
-    let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams);
+    let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams, telemetry);
     making.tokens = issuers::Tokens::new(previous);
     issuers::compile(config, &mut making, telemetry, &mut report);
     let routes = routes::check(config, &mut making, &mut report);

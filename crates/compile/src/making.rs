@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Report, Spanned};
+use plan::telemetry::Telemetry;
 use plan::upstreams::{Settings, Upstream};
 use plan::{Background, Fetch, Kept, Outlet};
+use policies::xslt::Sheet;
 
 use crate::issuers::Tokens;
 use crate::names;
@@ -15,6 +17,7 @@ use crate::policies::openapi::ReadDocument;
 /// What is gathered while policies are built.
 pub(crate) struct Making<'p> {
     pub(crate) tokens: Tokens,
+    pub(crate) telemetry: &'p Telemetry,
     previous: Option<&'p Kept>,
     kept: Kept,
     background: Vec<Arc<dyn Background>>,
@@ -25,14 +28,21 @@ pub(crate) struct Making<'p> {
     outlets: HashMap<String, Arc<Outlet>>,
     /// API documents by their files, so that each is read once, on however many routes it is.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
-    /// Stylesheets by their files, likewise.
-    pub(crate) stylesheets: HashMap<PathBuf, Arc<Result<xslt::Stylesheet, String>>>,
+    /// The machine for stylesheets of XSLT 2.0 and 3.0, once one asked for it.
+    pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
+    /// Stylesheets of our own engine by their files, likewise.
+    pub(crate) stylesheets: HashMap<String, Arc<Result<Sheet, String>>>,
 }
 
 impl<'p> Making<'p> {
-    pub(crate) fn new(previous: Option<&'p Kept>, upstreams: &[Settings]) -> Making<'p> {
+    pub(crate) fn new(
+        previous: Option<&'p Kept>,
+        upstreams: &[Settings],
+        telemetry: &'p Telemetry,
+    ) -> Making<'p> {
         Making {
             tokens: Tokens::default(),
+            telemetry,
             previous,
             kept: Kept::default(),
             background: Vec::new(),
@@ -40,6 +50,7 @@ impl<'p> Making<'p> {
             made: Vec::new(),
             outlets: HashMap::new(),
             documents: HashMap::new(),
+            saxon: None,
             stylesheets: HashMap::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! `policies` to policies: one arm for each kind.
 
 use config::{Config, HeadersEdit, Report, Spanned};
+use plan::UNKNOWN_OPERATION;
 use policies::headers::{self, Edits};
 
 use crate::making::Making;
@@ -17,9 +18,21 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) making: &'a mut Making<'p>,
     /// Names of the upstreams that policies of the route may send an exchange to; a policy notes the index.
     pub(crate) diversions: &'a mut Vec<String>,
+    /// Operations that policies of the route tell apart; a policy notes the index.
+    pub(crate) operations: &'a mut Vec<String>,
 }
 
 impl Place<'_, '_> {
+    /// The index of an operation among the route's.
+    pub(crate) fn operation(&mut self, name: &str) -> u32 {
+        let known = self.operations.iter().position(|known| known == name);
+        let index = known.unwrap_or_else(|| {
+            self.operations.push(name.to_owned());
+            self.operations.len() - 1
+        });
+        u32::try_from(index).unwrap_or(UNKNOWN_OPERATION)
+    }
+
     /// The index of an upstream among the route's diversions.
     pub(crate) fn diversion(&mut self, upstream: &str) -> usize {
         let known = self.diversions.iter().position(|name| name == upstream);
@@ -48,9 +61,10 @@ pub(crate) fn build(
         config::Policy::Basic(keys) => made::basic::build(keys, report),
         config::Policy::Jwks(keys) => made::jwt::jwks(keys, place),
         config::Policy::Jwt(keys) => made::jwt::build(keys, place, report),
+        config::Policy::KeyType(keys) => made::key_type::build(keys, place, report),
         config::Policy::MutualTls(keys) => made::mutual_tls::build(keys, policy.at, place, report),
         config::Policy::RateLimit(keys) => made::rate_limit::build(keys, policy.at, place, report),
-        config::Policy::Concurrency(keys) => made::concurrency::build(keys, place),
+        config::Policy::Concurrency(keys) => made::concurrency::build(keys, place, report),
         config::Policy::Cors(keys) => made::cors::build(keys, place, report),
         config::Policy::Cache(keys) => made::cache::build(keys, place),
         config::Policy::Compress(keys) => made::compress::build(keys, report),
@@ -60,6 +74,9 @@ pub(crate) fn build(
         }
         config::Policy::OpenApi(keys) => made::openapi::build(keys, place, report),
         config::Policy::Soap(keys) => made::soap::build(keys, policy.at, place, report),
+        config::Policy::SoapRest(keys) => {
+            whole(made::soap_rest::build(keys, policy.at, place, report))
+        }
         config::Policy::XpathRoute(keys) => made::xpath_route::build(keys, place, report),
         config::Policy::Xslt(keys) => made::xslt::build(keys, policy.at, place, report),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use config::{At, Config, Map, Match, Report, Respond, Route, RouteHost, Spanned, ValueMatch};
 use message::Headers;
-use plan::telemetry::{RouteMetrics, Telemetry};
+use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{Destination, Errors, FixedReply, Forward, Matcher, PathSent, Policy, Table, Want};
 
@@ -26,6 +26,7 @@ pub(crate) struct Draft<'c> {
     policies: Vec<Policy>,
     /// Names of other upstreams its policies may send an exchange to.
     diversions: Vec<String>,
+    operations: Vec<String>,
     errors: Errors,
     /// Query parameters with credentials.
     secrets: Box<[String]>,
@@ -73,10 +74,8 @@ pub(crate) fn build(
 ) -> Result<(Table, Report), Report> {
     let upstreams: HashMap<&str, &Arc<Upstream>> =
         upstreams.iter().map(|upstream| (upstream.settings().name.as_str(), upstream)).collect();
-    let routes = drafts
-        .iter_mut()
-        .filter_map(|draft| route(draft, &upstreams, telemetry.route(&draft.name.value)))
-        .collect();
+    let routes =
+        drafts.iter_mut().filter_map(|draft| route(draft, &upstreams, telemetry)).collect();
     match table(&drafts, routes) {
         Ok(table) => Ok((table, report)),
         Err(conflicts) => {
@@ -89,7 +88,7 @@ pub(crate) fn build(
 fn route(
     draft: &mut Draft<'_>,
     upstreams: &HashMap<&str, &Arc<Upstream>>,
-    metrics: Arc<RouteMetrics>,
+    telemetry: &Telemetry,
 ) -> Option<Arc<plan::Route>> {
     let destination = match draft.end.take()? {
         End::Respond(reply) => Destination::Respond(reply),
@@ -110,8 +109,20 @@ fn route(
         errors: draft.errors,
         secrets: std::mem::take(&mut draft.secrets),
         body_bytes_max: draft.body_bytes_max,
-        metrics,
+        metrics: telemetry.route(&draft.name.value),
+        operations: operations(draft, telemetry),
     }))
+}
+
+/// The operations of a route with their counts, the last for what is none of them; nothing where nobody tells them apart.
+fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]> {
+    let unknown = (!draft.operations.is_empty()).then_some(UNKNOWN_OPERATION);
+    let names = draft.operations.iter().map(String::as_str).chain(unknown);
+    let operation = |name: &str| plan::Operation {
+        name: name.into(),
+        metrics: telemetry.operation(&draft.name.value, name),
+    };
+    names.map(operation).collect()
 }
 
 /// A route for building a table that nobody will search.
@@ -126,6 +137,7 @@ fn stand_in() -> Arc<plan::Route> {
         secrets: Box::default(),
         body_bytes_max: None,
         metrics: Telemetry::new(1).route(""),
+        operations: Box::default(),
     })
 }
 
@@ -190,10 +202,16 @@ fn draft<'c>(
             Vec::new()
         }
     };
-    let mut diversions = Vec::new();
+    let (mut diversions, mut operations) = (Vec::new(), Vec::new());
     facts::check(policies, report);
-    let mut place =
-        Place { route: &name.value, config, of: &route.value, making, diversions: &mut diversions };
+    let mut place = Place {
+        route: &name.value,
+        config,
+        of: &route.value,
+        making,
+        diversions: &mut diversions,
+        operations: &mut operations,
+    };
     let policies = policies.iter().map(|item| policy::build(item, &mut place, report)).collect();
     Draft {
         name,
@@ -202,6 +220,7 @@ fn draft<'c>(
         intact: matches.intact,
         policies,
         diversions,
+        operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
         end: end(name, route, pattern.as_ref(), upstreams, report),

@@ -18,7 +18,9 @@ use crate::{files, paths};
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
     let used = routes.map(|name| name.value.as_str());
-    let used: HashSet<&str> = used.chain(crate::policies::xpath_route::named(config)).collect();
+    let used = used.chain(crate::policies::xpath_route::named(config));
+    let used = used.chain(crate::policies::key_type::named(config));
+    let used: HashSet<&str> = used.chain(crate::policies::interceptor::named(config)).collect();
     for (name, _) in config.upstreams.iter().filter(|(name, _)| !used.contains(name.value.as_str()))
     {
         let what = format!("no route ends at the upstream `{}`", name.value);
@@ -76,6 +78,11 @@ pub(crate) fn to_url(
         dns_refresh: config::Dns::absent()?.refresh.0,
         tls: Clients::default().of(tls, report)?,
     })
+}
+
+/// How TLS is spoken to a service that is no upstream.
+pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
+    Clients::default().of(tls, report)
 }
 
 fn settings(

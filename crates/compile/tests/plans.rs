@@ -219,6 +219,10 @@ fn the_whole_in_words() {
         plans: {}
         stores: {}
         apis: {}
+        saxon:
+          heap_bytes_max: 256MiB
+          pending: 1024
+          timeout: 5s
         telemetry:
           access_log:
             format: "{client} {status}"

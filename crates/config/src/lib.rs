@@ -39,10 +39,11 @@ pub use load::{Loaded, load, parse};
 pub use node::Node;
 pub use policies::{
     ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, ClaimWanted, Compress,
-    Concurrency, Cors, Encoding, Endpoint, Envelope, Headers, HeadersEdit, Include, Interception,
-    Interceptor, InvokedApi, IpRules, Jwks, Jwt, LimitBy, LimitWindow, MessageSide, MutualTls,
-    OpenApi, Policy, RateLimit, Requests, Scopes, ServiceUrl, Soap, SoapAction, SoapVersion,
-    Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
+    Concurrency, Cors, Encoding, Endpoint, Envelope, FaultStatus, Headers, HeadersEdit, Include,
+    Interception, Interceptor, InvokedApi, IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow,
+    MessageSide, MutualTls, OpenApi, Policy, RateLimit, Requests, RestMethod, RestOperation,
+    Scopes, ServiceUrl, Soap, SoapAction, SoapFetch, SoapRest, SoapVersion, Subscription,
+    UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
 };
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
@@ -50,8 +51,8 @@ pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Certificate, ClientAuth, ClientAuthMode, Config, Dns,
     Errors, Health, Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits,
     ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, Pool, Respond, Retry, Route,
-    RouteHost, RouteLimits, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls,
-    Validate,
+    RouteHost, RouteLimits, Saxon, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout,
+    UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, FilePath, HashBy, Map, Network, OneOrMore, RetryOn,

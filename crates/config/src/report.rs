@@ -2,6 +2,7 @@
 //!
 //! Owns places, the texts they point into, and the printing of a report. Never decides what is wrong.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ pub struct Report {
     complaints: Vec<Complaint>,
     left_out: usize,
     sources: Sources,
+    files: BTreeSet<PathBuf>,
 }
 
 /// Past this many complaints the rest is only counted: nobody reads the thousand-and-first, and a
@@ -131,6 +133,16 @@ impl Report {
     /// Warns: the configuration works, and probably not as meant.
     pub fn warn(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.push(at, Severity::Warning, what.into(), help.into());
+    }
+
+    /// Notes a file that was looked for because another names it: a change of it is a change of the configuration.
+    pub fn depends_on(&mut self, file: PathBuf) {
+        self.files.insert(file);
+    }
+
+    /// The files that others name.
+    pub fn files(&self) -> &BTreeSet<PathBuf> {
+        &self.files
     }
 
     fn push(&mut self, at: At, severity: Severity, what: String, help: String) {

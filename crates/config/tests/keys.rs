@@ -176,6 +176,11 @@ telemetry: { access_log: {} }
               "plans": {},
               "stores": {},
               "apis": {},
+              "saxon": {
+                "heap_bytes_max": "256MiB",
+                "pending": 1024,
+                "timeout": "5s"
+              },
               "telemetry": {
                 "access_log": {
                   "format": "json",
@@ -198,6 +203,11 @@ telemetry: { access_log: {} }
               "plans": {},
               "stores": {},
               "apis": {},
+              "saxon": {
+                "heap_bytes_max": "256MiB",
+                "pending": 1024,
+                "timeout": "5s"
+              },
               "telemetry": {}
             }"#]],
     );
@@ -508,6 +518,11 @@ fn every_key() {
               "plans": {},
               "stores": {},
               "apis": {},
+              "saxon": {
+                "heap_bytes_max": "256MiB",
+                "pending": 1024,
+                "timeout": "5s"
+              },
               "telemetry": {
                 "access_log": {
                   "format": "{client} {method}",

@@ -7,6 +7,7 @@ use crate::watched::Contents;
 use compile::Compiled;
 use config::{Loaded, LogPath, Sources};
 use plan::Plan;
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,11 @@ pub(crate) fn attempt(
     let mut before = known.again();
     let loaded = input.load();
     let compiled = compile::compile(&loaded, previous, telemetry);
-    let files = input.files(&loaded);
+    let named = match &compiled {
+        Ok(compiled) => compiled.warnings.files(),
+        Err(report) => report.files(),
+    };
+    let files = input.files(&loaded, named);
     let mut after = Contents::read(&files);
     if let Input::Text(text, place) = input {
         before.put(place, text);
@@ -103,11 +108,12 @@ impl Input {
         }
     }
 
-    /// Everything the configuration depends on, itself included.
-    fn files(&self, loaded: &Loaded) -> Vec<PathBuf> {
+    /// Everything the configuration depends on, itself included; `named` by files that it names.
+    fn files(&self, loaded: &Loaded, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let (Input::Path(path) | Input::Text(_, path)) = self;
-        let others = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
-        std::iter::once(path).chain(others).cloned().collect()
+        let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
+        let named = named.iter().filter(|file| *file != path && !loaded.files.contains(file));
+        std::iter::once(path).chain(own).chain(named).cloned().collect()
     }
 }
 

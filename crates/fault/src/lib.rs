@@ -176,6 +176,10 @@ kinds! {
     UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
     /// A step over XML messages could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, "processing_failed", "The message could not be processed.";
+    /// Too many messages wait for the engine that transforms them.
+    EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
+    /// The engine that transforms messages took longer than it may.
+    EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
 }

@@ -34,8 +34,8 @@ pub struct Spot {
 }
 
 impl Documents {
-    /// Reads a document and what it refers to.
-    pub fn read(path: &Path) -> Result<Documents, String> {
+    /// Reads a document and what it refers to. Every file that is looked for is named to `looks_for`, also where that fails.
+    pub fn read(path: &Path, mut looks_for: impl FnMut(&Path)) -> Result<Documents, String> {
         let path = std::path::absolute(path).map_err(|error| error.to_string())?;
         let root = normal(&path);
         let mut files = BTreeMap::new();
@@ -48,6 +48,7 @@ impl Documents {
             if files.len() == FILES_MAX {
                 return Err(format!("it refers to more than {FILES_MAX} files"));
             }
+            looks_for(&path);
             let document = parse(&path)?;
             references(&document, &mut |reference| {
                 waiting.extend(file_of(&path, reference)?);
@@ -102,11 +103,6 @@ impl Documents {
 
     pub(crate) fn root_mut(&mut self) -> Option<&mut Json> {
         self.files.get_mut(&self.root)
-    }
-
-    /// The files of the document, for whoever watches for changes.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        self.files.keys().map(|uri| path_of(uri)).collect()
     }
 }
 

@@ -16,13 +16,29 @@ pub(crate) struct Endpoint {
 }
 
 /// Where an operation's requests go.
-pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Endpoint, String> {
-    let named =
-        levels.nearest("production-endpoints").or_else(|| levels.nearest("sandbox-endpoints"));
-    match named {
-        Some(value) => read(referred(value, levels)?),
-        None => of_servers(levels),
-    }
+pub(crate) struct Places {
+    /// Those for production, or all where there is but one place.
+    pub(crate) endpoint: Endpoint,
+    /// That place is for production.
+    pub(crate) production: bool,
+    /// Those for the sandbox.
+    pub(crate) sandbox: Option<Endpoint>,
+}
+
+/// Where an operation's requests go: what `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints` say, else `servers`.
+pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
+    let named = |name: &str| match levels.nearest(name) {
+        Some(value) => read(referred(value, levels)?).map(Some),
+        None => Ok(None),
+    };
+    let (production, sandbox) = (named("production-endpoints")?, named("sandbox-endpoints")?);
+    Ok(match (production, sandbox) {
+        (Some(endpoint), sandbox) => Places { endpoint, production: true, sandbox },
+        (None, Some(endpoint)) => {
+            Places { endpoint: endpoint.clone(), production: false, sandbox: Some(endpoint) }
+        }
+        (None, None) => Places { endpoint: of_servers(levels)?, production: true, sandbox: None },
+    })
 }
 
 /// `x-wso2-endpoints`, as a list of maps with one key, or as one map.

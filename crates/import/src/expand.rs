@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value as Json, json};
 
 use crate::documents::{Documents, Spot};
-use crate::endpoints::{self, Endpoint};
+use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::Levels;
 use crate::model::{Model, Operation, Path};
 
@@ -103,7 +103,7 @@ impl<'a> Expansion<'a> {
         let levels =
             Levels { path: Some(&path.spot), operation: Some(&operation.spot), ..self.api };
         self.warn_of_ignored(&levels, &operation.spot);
-        let Some((upstream, endpoint)) = self.destination(&levels, path) else { return };
+        let Some((upstream, places)) = self.destination(&levels, path) else { return };
         let (template, partial) = pattern(&path.template);
         let mut methods = vec![operation.method.clone()];
         if operation.method == "GET" && !path.operations.iter().any(|other| other.method == "HEAD")
@@ -113,14 +113,21 @@ impl<'a> Expansion<'a> {
         let asked = self.credentials(&levels, &operation.spot);
         let mut policies = Vec::new();
         policies.extend(self.cors());
+        let secured = asked.is_secured(self.options);
         policies.extend(asked.policy);
         let own_at = policies.len();
+        let sandbox = places.as_ref().and_then(|places| self.sandbox(places, path));
+        if let Some(places) = places.as_ref().filter(|_| secured) {
+            policies.extend(self.key_type(places, sandbox.as_deref()));
+        }
         policies.extend(self.tier(&levels, &operation.spot));
+        let endpoint = places.map(|places| places.endpoint);
         let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
         if self.options.request || self.options.response || partial {
             policies.push(self.openapi(Some(&path.template)));
         }
-        policies.extend(self.interceptor(&levels, path, operation, &template, &upstream));
+        let names = (upstream.as_str(), sandbox.as_deref());
+        policies.extend(self.interceptor(&levels, path, operation, &template, names));
         if let Some(value) = authorization {
             policies
                 .push(json!({ "headers": { "request": { "set": { "authorization": value } } } }));
@@ -205,19 +212,32 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The upstream's name, and the endpoint it was made of.
+    /// The name of the sandbox's upstream.
+    fn sandbox(&mut self, places: &Places, path: &Path) -> Option<String> {
+        let sandbox = places.sandbox.as_ref()?;
+        if sandbox.authorization != places.endpoint.authorization {
+            let fault = "production and sandbox have different `securityConfig`s, and requests to both get the same";
+            if !self.made.errors.iter().any(|known| known == fault) {
+                self.made.errors.push(fault.to_owned());
+            }
+        }
+        let name = format!("{} sandbox", self.options.name);
+        Some(self.upstream(&name, &path.template, sandbox))
+    }
+
+    /// The upstream's name, and the endpoints it was made of.
     fn destination(
         &mut self,
         levels: &Levels<'a>,
         path: &Path,
-    ) -> Option<(String, Option<Endpoint>)> {
+    ) -> Option<(String, Option<Places>)> {
         if let Some(name) = &self.options.upstream {
             return Some((name.clone(), None));
         }
         match endpoints::of_operation(levels) {
-            Ok(endpoint) => {
-                let name = self.upstream(&self.options.name, &path.template, &endpoint);
-                Some((name, Some(endpoint)))
+            Ok(places) => {
+                let name = self.upstream(&self.options.name, &path.template, &places.endpoint);
+                Some((name, Some(places)))
             }
             Err(fault) => {
                 if !self.made.errors.contains(&fault) {

@@ -1,8 +1,11 @@
 //! A connection of the gateway's own, to a service that is no upstream: a store that counts are kept in.
 
+use std::future::poll_fn;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Where a service listens.
@@ -12,73 +15,56 @@ pub enum Place {
     Unix(PathBuf),
 }
 
+/// Bytes both ways.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 /// An open connection. Unlike a wire it may move between threads.
-pub enum Link {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+pub struct Link(Box<dyn Stream>);
 
 /// What one read takes at the most.
 const READ_BYTES: usize = 16 * 1024;
 
+/// Connects to a port; the caller sets the deadline.
+pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Connects to a socket in the file system.
+pub async fn unix(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path).await
+}
+
 impl Link {
-    /// Connects; the caller sets the deadline.
-    pub async fn connect(place: &Place) -> io::Result<Link> {
-        Ok(match place {
-            Place::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Link::Tcp(stream)
-            }
-            Place::Unix(path) => Link::Unix(UnixStream::connect(path).await?),
-        })
+    /// Over a stream, plain or wrapped.
+    pub fn over(stream: impl Stream + 'static) -> Link {
+        Link(Box::new(stream))
     }
 
     /// Sends all of it.
-    pub async fn send(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let written = match self {
-                Link::Tcp(stream) => {
-                    stream.writable().await?;
-                    stream.try_write(bytes)
-                }
-                Link::Unix(stream) => {
-                    stream.writable().await?;
-                    stream.try_write(bytes)
-                }
-            };
-            match written {
-                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+            let written = poll_fn(|cx| Pin::new(&mut *self.0).poll_write(cx, bytes)).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
             }
+            bytes = bytes.get(written..).unwrap_or_default();
         }
-        Ok(())
+        poll_fn(|cx| Pin::new(&mut *self.0).poll_flush(cx)).await
     }
 
     /// Appends what has come; an end is an error.
-    pub async fn read(&self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub async fn read(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut piece = vec![0; READ_BYTES];
-        loop {
-            let read = match self {
-                Link::Tcp(stream) => {
-                    stream.readable().await?;
-                    stream.try_read(&mut piece)
-                }
-                Link::Unix(stream) => {
-                    stream.readable().await?;
-                    stream.try_read(&mut piece)
-                }
-            };
-            match read {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => {
-                    out.extend_from_slice(piece.get(..length).unwrap_or_default());
-                    return Ok(());
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
-            }
+        let mut piece = ReadBuf::new(&mut piece);
+        poll_fn(|cx| Pin::new(&mut *self.0).poll_read(cx, &mut piece)).await?;
+        if piece.filled().is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        out.extend_from_slice(piece.filled());
+        Ok(())
     }
 }

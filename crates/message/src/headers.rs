@@ -133,6 +133,22 @@ impl Headers {
         self.close_line(name, value_start);
     }
 
+    /// Appends all lines of another head, as they stand there.
+    pub fn add_all(&mut self, other: &Headers) {
+        let by = at(self.bytes.len());
+        let moved = |span: Span| Span {
+            start: span.start.saturating_add(by),
+            end: span.end.saturating_add(by),
+        };
+        self.bytes.extend_from_slice(&other.bytes);
+        let lines = other.lines.iter().map(|line| Line {
+            line: moved(line.line),
+            name: moved(line.name),
+            value: moved(line.value),
+        });
+        self.lines.extend(lines);
+    }
+
     fn append_line(&mut self, name: &str, value: &[&[u8]]) {
         self.bytes.reserve(name.len() + value.iter().map(|v| v.len()).sum::<usize>() + 4);
         let name_span = self.append(&[name.as_bytes()]);
@@ -230,6 +246,17 @@ mod tests {
         assert_eq!(written(&headers), "B: 2\r\nC: 5\r\nD: 6\r\n");
         assert_eq!(headers.get("c"), Some(&b"5"[..]));
         assert!(!headers.contains("A"));
+    }
+
+    #[test]
+    fn lines_of_another_head_are_appended() {
+        let mut headers = parsed("A: 1\r\n");
+        let mut others = parsed("B: 2\r\nC: 3\r\nD:4\r\n");
+        others.remove("c");
+        headers.add_all(&others);
+        headers.add("E", b"5").unwrap();
+        assert_eq!(written(&headers), "A: 1\r\nB: 2\r\nD:4\r\nE: 5\r\n");
+        assert_eq!(headers.get("d"), Some(&b"4"[..]));
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::time::Duration;
 use fault::{Fault, Kind, Level};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
-use plan::Route;
+use plan::{Errors, Route};
 use policy::Exchange;
 use telemetry::access::{AccessLog, Entry};
-use telemetry::{Record, Telemetry};
+use telemetry::{Record, SoapFault, Telemetry};
 
-use crate::HeldRoute;
+use crate::{HeldRoute, problem};
 
 /// Where records go. One per worker and plan.
 pub struct Books {
@@ -104,6 +104,11 @@ impl Account {
         self.route = Some(route.clone());
     }
 
+    /// How the route writes faults, if one was found.
+    pub(crate) fn errors(&self) -> Errors {
+        self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
+    }
+
     pub(crate) fn replied(&mut self, reply: &Reply) {
         self.status = reply.head.status;
     }
@@ -129,10 +134,26 @@ impl Account {
             request_bytes: self.request_bytes,
             reply_bytes: self.reply_bytes,
         });
+        if let Some((operation, fault)) = self.called() {
+            operation.metrics.record(self.ex.caller.worker, fault);
+        }
+    }
+
+    /// The operation that was called and the fault it ended in, where policies tell operations apart.
+    fn called(&self) -> Option<(&plan::Operation, Option<SoapFault>)> {
+        let notes = self.ex.notes.as_ref()?;
+        let operation = self.route.as_ref()?.operation(notes.operation?)?;
+        let own = self.ex.fault.as_ref().map(|fault| match problem::is_servers(fault) {
+            true => SoapFault::Server,
+            false => SoapFault::Client,
+        });
+        let told = notes.soap_fault.as_ref().and_then(|told| told.get());
+        Some((operation, own.or(told)))
     }
 
     fn log(&self, duration: Duration) {
         let Some(log) = &self.books.access_log else { return };
+        let called = self.called();
         let unread = Asked::unread(&self.ex);
         let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
@@ -160,6 +181,9 @@ impl Account {
                 tls: self.ex.caller.tls,
                 fault: self.ex.fault.as_ref().map(|f| f.kind.label()),
                 cause: self.ex.fault.as_ref().map(|f| &*f.cause),
+                operation: called.map(|(operation, _)| &*operation.name),
+                soap_fault: called.and_then(|(_, fault)| fault).map(SoapFault::label),
+                subject: self.ex.identity.as_ref().map(|identity| &*identity.subject),
             },
         );
     }

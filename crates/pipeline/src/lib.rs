@@ -8,6 +8,7 @@
 mod account;
 mod arrive;
 mod forward;
+mod gather;
 mod limited;
 mod problem;
 mod steps;
@@ -41,7 +42,8 @@ pub async fn serve(
         Err(panic) => {
             account.panicked();
             let fault = Fault::new(Kind::Internal, format!("panic: {panic}"));
-            problem::reply(&mut account.ex, Errors::Problem, fault)
+            let errors = account.errors();
+            problem::reply(&mut account.ex, errors, fault)
         }
     };
     forward::finish_reply(&account.ex, &mut reply);

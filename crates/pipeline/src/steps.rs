@@ -8,7 +8,7 @@ use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Sourc
 use plan::{CORS, Route};
 use policy::{Exchange, Flow, Frames, Onward, Step};
 
-use crate::{limited, problem};
+use crate::{gather, limited, problem};
 
 /// How the walk down ended.
 pub(crate) enum Descent {
@@ -86,12 +86,9 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                     "an event stream on a route that gathers replies",
                 ));
             }
-            let taken = std::mem::take(body);
-            let mut gathered = taken.gather_all(step.bytes_max(), H::TOO_LARGE).await?;
-            let flow = step.on_whole(ex, head, &mut gathered).await;
+            let flow = gather::whole(&**step, ex, head, body, H::TOO_LARGE).await;
             // The body may be another one now; whoever writes it states its length.
             head.headers().remove("content-length");
-            *body = Body::gathered(gathered);
             flow
         }
     }

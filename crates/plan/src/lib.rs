@@ -20,7 +20,9 @@ pub use kept::Kept;
 pub use listener::{Limits, Listener, Timeouts};
 pub use outlet::Outlet;
 pub use pattern::{Pattern, PatternError, Segment};
-pub use route::{CORS, Destination, Errors, FixedReply, Forward, PathSent, Piece, Route};
+pub use route::{
+    CORS, Destination, Errors, FixedReply, Forward, Operation, PathSent, Piece, Route,
+};
 pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want, host_name};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
@@ -31,7 +33,9 @@ pub mod upstreams {
     };
 }
 
-pub use policy::{Background, Fetch, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
+pub use policy::{
+    Background, Fetch, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX, UNKNOWN_OPERATION,
+};
 pub use telemetry;
 
 /// One compiled configuration.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use message::Headers;
 use policy::Policy;
-use telemetry::RouteMetrics;
+use telemetry::{OperationMetrics, RouteMetrics};
 use upstream::{HostSent, Upstream};
 
 /// One route. Its policies are a list in the order they were written: down on the request, up on the reply.
@@ -22,6 +22,14 @@ pub struct Route {
     /// A request body over this is 413, from its announced length where it has one.
     pub body_bytes_max: Option<u64>,
     pub metrics: Arc<RouteMetrics>,
+    /// The operations of the service that policies tell apart; the last is for what is none of them.
+    pub operations: Box<[Operation]>,
+}
+
+/// An operation of the service behind a route.
+pub struct Operation {
+    pub name: Box<str>,
+    pub metrics: Arc<OperationMetrics>,
 }
 
 /// The name of the policy that answers preflights.
@@ -85,6 +93,12 @@ impl Route {
     /// A browser's question whether it may send a request is answered here.
     pub fn answers_preflights(&self) -> bool {
         self.policies.iter().any(|policy| policy.name == CORS)
+    }
+
+    /// The operation of that index, which may be [`policy::UNKNOWN_OPERATION`].
+    pub fn operation(&self, index: u32) -> Option<&Operation> {
+        let known = usize::try_from(index).ok().and_then(|index| self.operations.get(index));
+        known.or(self.operations.last())
     }
 
     /// The upstream this route ends in, if it ends in one.

@@ -9,6 +9,7 @@ use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
 use crate::credentials::{Hashed, sha256};
+use crate::identity::identity;
 use crate::query;
 
 /// No key is longer.
@@ -48,12 +49,8 @@ impl Keys {
             if let Some(other) = places.insert(digest, at) {
                 return Err(KeysError::Shared(other, at));
             }
-            let identity = Identity {
-                subject: subject.into(),
-                scheme: IdentityScheme::ApiKey,
-                claims: None,
-                tier: tier.map(Into::into),
-            };
+            let tier = tier.map(Into::into);
+            let identity = identity(&subject, IdentityScheme::ApiKey, None, tier);
             holders.insert(digest, Arc::new(identity));
         }
         Ok(Keys { header, query, forward, holders })

@@ -18,6 +18,7 @@ use policy::{Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, S
 
 use crate::api_key::Holder;
 use crate::credentials::{Hashed, sha256};
+use crate::identity::identity;
 use crate::jwt::next_number;
 use crate::memory::Memory;
 
@@ -61,12 +62,7 @@ impl Users {
     pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
         let stand_in = users.iter().map(|(_, hash, _)| hash).find(|hash| hash.is_slow()).cloned();
         let user = |(subject, hash, tier): Holder| {
-            let identity = Identity {
-                subject: subject.as_str().into(),
-                scheme: IdentityScheme::Basic,
-                claims: None,
-                tier: tier.map(Into::into),
-            };
+            let identity = identity(&subject, IdentityScheme::Basic, None, tier.map(Into::into));
             (subject, (hash, Arc::new(identity)))
         };
         let users = users.into_iter().map(user).collect();

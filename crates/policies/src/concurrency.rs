@@ -151,8 +151,8 @@ impl Limit {
     /// Who shares a place with everybody is told that the service is busy, anybody else that it asks too much.
     fn refusal(&self) -> Fault {
         let kind = match self.settings.by {
-            By::Everybody => Kind::Busy,
-            By::Client | By::Subject | By::Header(_) => Kind::RateLimited,
+            By::Everybody | By::Operation => Kind::Busy,
+            By::Client | By::Subject | By::Header(_) | By::Expression(_) => Kind::RateLimited,
         };
         let cause = format!("{} under way", self.settings.requests);
         Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)

@@ -221,8 +221,9 @@ impl std::fmt::Debug for Expression {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::identity;
     use message::Protocol;
-    use policy::{Caller, Identity, IdentityScheme, Scheme};
+    use policy::{Caller, IdentityScheme, Scheme};
     use serde_json::json;
 
     fn exchange() -> Exchange {
@@ -232,12 +233,9 @@ mod tests {
         let claims = json!({
             "sub": "alice", "roles": ["admin", "ops"], "level": 3, "org": { "id": "o1" },
         });
-        ex.identity = Some(Arc::new(Identity {
-            subject: "alice".into(),
-            scheme: IdentityScheme::Jwt,
-            claims: claims.as_object().cloned().map(Arc::new),
-            tier: Some("Gold".into()),
-        }));
+        let claims = claims.as_object().cloned().map(Arc::new);
+        let tier = Some("Gold".into());
+        ex.identity = Some(identity("alice", IdentityScheme::Jwt, claims, tier).into());
         ex
     }
 

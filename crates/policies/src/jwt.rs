@@ -80,6 +80,16 @@ struct Verified {
     changes: std::cell::Cell<u64>,
 }
 
+impl Verified {
+    /// The memory it accounts for beside the token's text.
+    fn bytes(&self) -> usize {
+        let claims = self.identity.claims.as_ref().map_or(0, |claims| claims::bytes(claims));
+        let lines: usize = self.lines.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
+        // What every token has: this, the identity and the place in the memory.
+        claims + lines + 384
+    }
+}
+
 /// Why a token was refused, for as long as asking again would give the same.
 struct Refused {
     refusal: Refusal,
@@ -89,7 +99,8 @@ struct Refused {
     changes: u64,
 }
 
-/// Believed tokens a worker remembers: 16,384 surely, twice that many at most. A token with its claims takes 1 to 3 KiB.
+/// Believed tokens a worker remembers: 16,384 surely where a token takes no more than 2 KiB with its claims, which is what most
+/// do; twice that many at most.
 const BELIEVED_MAX: usize = 16 * 1024;
 const BELIEVED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Refused ones. They are cheap to refuse again, so few are worth the memory.
@@ -333,8 +344,7 @@ impl Verifier {
         match judged {
             Ok(verified) => {
                 let verified = Rc::new(verified);
-                // A claim is a name, a value and their places in memory: about six times its text.
-                let bytes = text.len().saturating_mul(6).saturating_add(512);
+                let bytes = verified.bytes();
                 BELIEVED.with_borrow_mut(|memory| {
                     memory.put(self.number, text, verified.clone(), bytes);
                 });

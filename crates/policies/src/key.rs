@@ -2,10 +2,12 @@
 //! another's count.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use message::RequestHead;
 use policy::Exchange;
 
+use crate::expression::Expression;
 use crate::hash::{Hash, Key};
 
 /// By whom a limit counts.
@@ -17,8 +19,12 @@ pub enum By {
     Subject,
     /// The value of a header; the client where there is none.
     Header(String),
+    /// What an expression gives; the client where it gives no text.
+    Expression(Arc<Expression>),
     /// All requests together.
     Everybody,
+    /// The operation that is called; what is none of the description's together.
+    Operation,
 }
 
 impl By {
@@ -27,10 +33,7 @@ impl By {
         match self {
             By::Client => write_client(ex.client, hash),
             By::Subject => match &ex.identity {
-                Some(identity) => {
-                    hash.write(identity.scheme.name().as_bytes());
-                    hash.write(identity.subject.as_bytes());
-                }
+                Some(identity) => hash.write(&identity.digest),
                 None => write_client(ex.client, hash),
             },
             By::Header(name) => match head.headers.get(name) {
@@ -40,7 +43,18 @@ impl By {
                 }
                 None => write_client(ex.client, hash),
             },
+            By::Expression(expression) => match expression.text(ex, head) {
+                Ok(text) => {
+                    hash.write(b"expression");
+                    hash.write(text.as_bytes());
+                }
+                Err(_) => write_client(ex.client, hash),
+            },
             By::Everybody => {}
+            By::Operation => {
+                let index = ex.notes.as_ref().and_then(|notes| notes.operation);
+                hash.write(&index.unwrap_or(policy::UNKNOWN_OPERATION).to_le_bytes());
+            }
         }
     }
 
@@ -62,18 +76,17 @@ fn write_client(client: IpAddr, hash: &mut Hash) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::identity;
     use message::Protocol;
-    use policy::{Caller, Identity, IdentityScheme, Scheme};
+    use policy::{Caller, IdentityScheme, Scheme};
 
     fn exchange(client: &str, subject: Option<&str>) -> Exchange {
         let client: IpAddr = client.parse().unwrap();
         let peer = (client, 1).into();
         let caller = Caller::new(peer, peer, Scheme::Http, 0);
         let mut ex = Exchange::new(caller.into(), Default::default());
-        ex.identity = subject.map(|subject| {
-            let scheme = IdentityScheme::Jwt;
-            Identity { subject: subject.into(), scheme, claims: None, tier: None }.into()
-        });
+        ex.identity =
+            subject.map(|subject| identity(subject, IdentityScheme::Jwt, None, None).into());
         ex
     }
 
@@ -86,7 +99,14 @@ mod tests {
             head
         };
         let header = By::Header("x-key".to_owned());
+        let expression = |text| By::Expression(Arc::new(Expression::compile(text).unwrap()));
+        let (tenant, missing) =
+            (expression("request.headers['x-key']"), expression("claims.missing"));
         let cases = [
+            (&tenant, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), true),
+            (&tenant, ("192.0.2.1", None, "a"), ("192.0.2.1", None, "b"), false),
+            (&missing, ("192.0.2.1", None, "a"), ("192.0.2.1", None, "b"), true),
+            (&missing, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
             (&By::Client, ("192.0.2.1", None, "a"), ("192.0.2.1", Some("x"), "b"), true),
             (&By::Client, ("192.0.2.1", None, "a"), ("::ffff:192.0.2.1", None, "a"), true),
             (&By::Client, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),

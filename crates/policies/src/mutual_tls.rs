@@ -11,6 +11,8 @@ use fault::{Fault, Kind};
 use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
+use crate::identity::identity;
+
 use crate::credentials::unhex;
 use crate::jwt::next_number;
 use crate::memory::Memory;
@@ -128,12 +130,7 @@ impl Certificate {
         let Certificate { subject, names, fingerprint } = self;
         let hex = || fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
         let subject = subject.or_else(|| names.into_iter().next()).unwrap_or_else(hex);
-        Identity {
-            subject: subject.into(),
-            scheme: IdentityScheme::MutualTls,
-            claims: None,
-            tier: None,
-        }
+        identity(&subject, IdentityScheme::MutualTls, None, None)
     }
 }
 

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{ReplyHead, RequestHead};
+use kit::scratch;
+use message::{Headers, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
 pub use counts::{Counts, WINDOWS_MAX};
@@ -89,16 +90,19 @@ impl Tier {
         Tier { windows, told: told.into() }
     }
 
-    /// The value of `RateLimit`.
-    fn standing(&self, taken: &Taken) -> Box<str> {
-        let mut text = String::with_capacity(40);
-        for (window, standing) in self.windows.iter().zip(taken.standings) {
-            let comma = if text.is_empty() { "" } else { ", " };
-            let (name, left) = (&window.name, standing.remaining);
-            let _always_ok =
-                write!(text, "{comma}\"{name}\";r={left};t={}", seconds(standing.whole_in));
+    /// Appends the value of `RateLimit`.
+    fn tell(&self, taken: &Taken, out: &mut Vec<u8>) {
+        for (at, (window, standing)) in self.windows.iter().zip(taken.standings).enumerate() {
+            if at > 0 {
+                out.extend_from_slice(b", ");
+            }
+            window.tell(standing, out);
         }
-        text.into()
+    }
+
+    /// How many windows hold at once.
+    pub fn windows(&self) -> usize {
+        self.windows.len()
     }
 }
 
@@ -117,12 +121,14 @@ impl Limit {
         let fault = Fault::new(Kind::RateLimited, cause)
             .with_code(self.code)
             .with_header("Retry-After", wait);
-        match self.headers {
-            true => fault
-                .with_header("RateLimit", tier.standing(taken))
-                .with_header("RateLimit-Policy", tier.told.clone()),
-            false => fault,
+        if !self.headers {
+            return fault;
         }
+        let mut standing = Vec::new();
+        tier.tell(taken, &mut standing);
+        fault
+            .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
+            .with_header("RateLimit-Policy", tier.told.clone())
     }
 }
 
@@ -136,13 +142,16 @@ impl OnHead<RequestHead> for Limit {
         // Whoever changes its plan begins anew.
         hash.write(&index.to_le_bytes());
         self.by.write(ex, head, &mut hash);
-        let taken = self.counts.take(hash.finish(), index, &tier.windows);
+        let number = u32::try_from(index).unwrap_or_default();
+        let taken = self.counts.take(hash.finish(), number, &tier.windows);
         match taken.wait {
             Some(wait) => return Err(self.refusal(tier, &taken, wait)),
             None if self.headers => {
-                let lines = &mut ex.notes().limit_lines;
-                lines.push(("RateLimit", tier.standing(&taken)));
-                lines.push(("RateLimit-Policy", tier.told.clone()));
+                let mut standing = scratch::lend();
+                tier.tell(&taken, &mut standing);
+                let lines = ex.limit_lines.get_or_insert_with(Headers::new);
+                lines.add_known("RateLimit", &standing);
+                lines.add_known("RateLimit-Policy", tier.told.as_bytes());
             }
             None => {}
         }
@@ -152,9 +161,8 @@ impl OnHead<RequestHead> for Limit {
 
 impl OnHead<ReplyHead> for Tell {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
-        let Some(notes) = &mut ex.notes else { return Ok(Onward::Next) };
-        for (name, value) in notes.limit_lines.drain(..) {
-            head.headers.add_known(name, value.as_bytes());
+        if let Some(lines) = ex.limit_lines.take() {
+            head.headers.add_all(&lines);
         }
         Ok(Onward::Next)
     }

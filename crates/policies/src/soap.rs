@@ -5,19 +5,25 @@
 
 mod action;
 mod check;
+mod code;
 pub(crate) mod coding;
+mod supply;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
 use kit::LocalBoxFuture;
-use message::{Gathered, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnWhole, Onward, Policy, Speech, Step};
+use message::{Gathered, Headers, ReplyHead, RequestHead};
+use policy::{Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step};
 
 pub use action::{Actions, Expected, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
+pub use supply::{Fetched, Pace, Recipe, Supply, Wanted};
+
+use supply::Seen;
 
 /// The namespace of SOAP 1.1 envelopes.
 pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -60,12 +66,77 @@ impl Version {
 pub struct Definitions {
     /// Of SOAP 1.1, which is for XML without an envelope too, and of SOAP 1.2.
     pub envelopes: [Envelope; 2],
+    /// What stands in the body.
+    pub api: Api,
+    /// How strictly requests have to name their action; not at all where there is none.
+    pub action: Option<Strictness>,
+    /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
+    pub operations: HashMap<Box<str>, u32>,
+}
+
+/// What the body is held to.
+pub enum Api {
+    /// Nothing.
+    None,
+    /// What was compiled with the configuration; or it does not compile, and each message is refused.
+    Fixed(Result<Arc<Compiled>, Failed>),
+    /// What is fetched and compiled beside the requests.
+    Supplied(Arc<Supply>),
+}
+
+/// A schema or a description, ready to validate with.
+pub struct Compiled {
     /// The schema of what stands in the body.
-    pub api: Option<Arc<xsd::Schema>>,
-    /// The API's schema does not compile: each message is refused with this.
-    pub broken: Option<Failed>,
-    /// What requests are to name as their action.
-    pub actions: Option<(Strictness, Arc<Actions>)>,
+    pub schema: Arc<xsd::Schema>,
+    /// Of a description: what requests are to name as their action.
+    pub actions: Option<Actions>,
+}
+
+impl Api {
+    /// What serves now.
+    fn current<'a>(&'a self, seen: &'a mut Seen) -> Result<Option<&'a Arc<Compiled>>, Failed> {
+        match self {
+            Api::None => Ok(None),
+            Api::Fixed(Ok(compiled)) => Ok(Some(compiled)),
+            Api::Fixed(Err(failed)) => Err(failed.clone()),
+            Api::Supplied(supply) => match supply.current(seen) {
+                Some(compiled) => Ok(Some(compiled)),
+                None => Err(supply.late()),
+            },
+        }
+    }
+
+    /// The supply, if there is nothing of it yet.
+    fn awaited(&self) -> Option<&Arc<Supply>> {
+        match self {
+            Api::None | Api::Fixed(_) => None,
+            Api::Supplied(supply) => Some(supply).filter(|supply| !supply.is_ready()),
+        }
+    }
+}
+
+impl Definitions {
+    /// The index among the route's operations of the one that an element calls.
+    fn operation(&self, element: &str) -> Option<u32> {
+        self.operations.get(element).copied()
+    }
+
+    /// Looks at the action of a request.
+    fn check_action(
+        &self,
+        api: Option<&Arc<Compiled>>,
+        version: Option<Version>,
+        operation: &str,
+        headers: Option<&Headers>,
+    ) -> Result<(), Failed> {
+        let actions = api.and_then(|compiled| compiled.actions.as_ref());
+        let (Some(strictness), Some(actions), Some(version), Some(headers)) =
+            (self.action, actions, version, headers)
+        else {
+            return Ok(());
+        };
+        actions.check(strictness, version, operation, headers).map_err(Failed::client)
+    }
 }
 
 /// Why a message is refused.
@@ -114,15 +185,16 @@ const RESPONSE_GENERAL: &str = "Response - General process failed";
 const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
-/// The policy. A side that is not validated has no step.
+/// The policy. A side that is not looked into has no step, but for what is counted of it.
 pub fn policy(definitions: Arc<Definitions>, settings: Settings) -> Policy {
-    let response = settings.response || settings.upstream_errors_fault;
     let side = || Side { definitions: definitions.clone(), settings };
-    Policy {
-        name: "soap",
-        request: settings.request.then(|| Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>)),
-        response: response.then(|| Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>)),
-    }
+    let request = settings.request.then(|| Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>));
+    let response = match settings.response || settings.upstream_errors_fault {
+        true => Some(Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>)),
+        false if definitions.operations.is_empty() => None,
+        false => Some(Step::Frames(Box::new(Watch) as Box<dyn OnFrames<_>>)),
+    };
+    Policy { name: "soap", request, response }
 }
 
 struct Side {
@@ -130,29 +202,50 @@ struct Side {
     settings: Settings,
 }
 
-impl Side {
-    fn checked(&self, message: &[u8], reply: bool, found: &mut check::Found) -> Result<(), Failed> {
-        match &self.definitions.broken {
-            Some(failed) => Err(failed.clone()),
-            None => check::check(&self.definitions, message, reply, found),
+/// Reads the codes of faults as they pass.
+struct Watch;
+
+impl OnFrames<ReplyHead> for Watch {
+    fn on_frames(
+        &self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+        // A service's faults come with 500 (SOAP 1.1, 6.2), those of 1.2 with 400 too (part 2, 7.5.2.2).
+        let fault = matches!(head.status, 400 | 500) && ex.fault.is_none();
+        let counted = ex.notes.as_ref().is_some_and(|notes| notes.operation.is_some());
+        if !fault || !counted || head.headers.get("content-encoding").is_some() {
+            return Ok(None);
         }
+        let told = ex.notes().soap_fault.get_or_insert_default().clone();
+        Ok(Some(Box::new(code::Watched::new(told))))
+    }
+}
+
+impl Side {
+    /// Notes what a request turned out to be, and how its refusal is told.
+    fn judged(
+        &self,
+        ex: &mut Exchange,
+        found: &check::Found,
+        checked: Result<(), Failed>,
+    ) -> Result<(), Fault> {
+        let counted = !self.definitions.operations.is_empty();
+        if found.version.is_some() || counted {
+            let notes = ex.notes();
+            // The envelope says better than the head how the client speaks.
+            notes.speech = found.version.map(speech).or(notes.speech);
+            if counted {
+                notes.operation = Some(found.operation.unwrap_or(policy::UNKNOWN_OPERATION));
+            }
+        }
+        checked.map_err(|failed| refused_request(REQUEST, failed, self.settings.verbose))
     }
 
-    fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Failed> {
-        let mut found = check::Found { version: None, operation: String::new() };
-        let checked = self.checked(message, false, &mut found);
-        // The envelope says better than the head how the client speaks.
-        if let Some(version) = found.version {
-            ex.notes().speech = Some(speech(version));
-        }
-        checked?;
-        if let (Some((strictness, actions)), Some(version)) =
-            (&self.definitions.actions, found.version)
-        {
-            let checked = actions.check(*strictness, version, &found.operation, &head.headers);
-            checked.map_err(Failed::client)?;
-        }
-        Ok(())
+    fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
+        let mut found = check::Found::default();
+        let checked = check::check(&self.definitions, message, Some(&head.headers), &mut found);
+        self.judged(ex, &found, checked)
     }
 
     fn response(
@@ -179,9 +272,12 @@ impl Side {
             }
         }
         if self.settings.response {
-            let mut found = check::Found { version: None, operation: String::new() };
-            self.checked(&body.bytes, true, &mut found)
-                .map_err(|failed| refused_reply(RESPONSE, failed, verbose, status))?;
+            let mut found = check::Found::default();
+            let checked = check::check(&self.definitions, &body.bytes, None, &mut found);
+            if let Some(fault) = found.fault {
+                ex.notes().soap_fault.get_or_insert_default().set(Some(fault));
+            }
+            checked.map_err(|failed| refused_reply(RESPONSE, failed, verbose, status))?;
         }
         codings.put_on(ex, head, body)
     }
@@ -236,9 +332,25 @@ fn fault(
     fault.with_processing(Processing { step, text, server, backend_status, verbose })
 }
 
+/// The future of a step that need not wait.
+fn at_once<'a>(flow: Result<(), Fault>) -> LocalBoxFuture<'a, Flow> {
+    Box::pin(std::future::ready(flow.map(|()| Onward::Next)))
+}
+
 impl OnWhole<RequestHead> for Side {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
+    }
+
+    fn on_pieces(
+        &self,
+        _ex: &mut Exchange,
+        _head: &RequestHead,
+    ) -> Option<Box<dyn OnPieces<RequestHead>>> {
+        // Where there is no definition yet, the message waits for one with all its bytes.
+        let arriving = check::Arriving::new(self.definitions.clone()).ok()?;
+        let side = Side { definitions: self.definitions.clone(), settings: self.settings };
+        Some(Box::new(Pieces { side, arriving: Some(arriving) }))
     }
 
     fn on_whole<'a>(
@@ -247,12 +359,48 @@ impl OnWhole<RequestHead> for Side {
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
-        let checked = self.request(ex, head, &body.bytes);
-        let flow = match checked {
-            Ok(()) => Ok(Onward::Next),
-            Err(failed) => Err(refused_request(REQUEST, failed, self.settings.verbose)),
+        let Some(supply) = self.definitions.api.awaited() else {
+            return at_once(self.request(ex, head, &body.bytes));
         };
-        Box::pin(std::future::ready(flow))
+        Box::pin(async move {
+            match supply.ready().await {
+                Ok(()) => self.request(ex, head, &body.bytes)?,
+                Err(failed) => self.judged(ex, &check::Found::default(), Err(failed))?,
+            }
+            Ok(Onward::Next)
+        })
+    }
+}
+
+/// A request that is checked while it arrives.
+struct Pieces {
+    side: Side,
+    /// Until it has ended.
+    arriving: Option<check::Arriving>,
+}
+
+impl OnPieces<RequestHead> for Pieces {
+    fn on_piece(
+        &mut self,
+        ex: &mut Exchange,
+        _head: &RequestHead,
+        so_far: &[u8],
+        from: usize,
+    ) -> Result<(), Fault> {
+        let Some(arriving) = &mut self.arriving else { return Ok(()) };
+        let mut found = check::Found::default();
+        let bytes = so_far.get(from..).unwrap_or_default();
+        match arriving.feed(bytes, so_far, &mut found) {
+            Ok(()) => Ok(()),
+            Err(failed) => self.side.judged(ex, &found, Err(failed)),
+        }
+    }
+
+    fn on_end(&mut self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
+        let Some(arriving) = self.arriving.take() else { return Ok(Onward::Next) };
+        let mut found = check::Found::default();
+        let checked = arriving.finish(&body.bytes, &head.headers, &mut found);
+        self.side.judged(ex, &found, checked).map(|()| Onward::Next)
     }
 }
 
@@ -267,7 +415,13 @@ impl OnWhole<ReplyHead> for Side {
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
-        let flow = self.response(ex, head, body).map(|()| Onward::Next);
-        Box::pin(std::future::ready(flow))
+        let Some(supply) = self.definitions.api.awaited() else {
+            return at_once(self.response(ex, head, body));
+        };
+        Box::pin(async move {
+            // What it came to is what the message is told.
+            let _settled = supply.ready().await;
+            self.response(ex, head, body).map(|()| Onward::Next)
+        })
     }
 }

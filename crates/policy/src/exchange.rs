@@ -9,6 +9,7 @@ use std::time::Duration;
 use fault::Fault;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
+use message::Headers;
 
 use crate::{Identity, Notes};
 
@@ -44,6 +45,8 @@ pub struct Exchange {
     pub parameters: Parameters,
     /// Who was found to be asking, by the first policy that asked for credentials and believed them.
     pub identity: Option<Arc<Identity>>,
+    /// The lines that limits add to the reply. Apart from the notes, which most limited routes need for nothing else.
+    pub limit_lines: Option<Headers>,
     /// What policies of the route note for one another; nothing on routes whose policies note nothing.
     pub notes: Option<Box<Notes>>,
     /// The target that answered, as its URL.
@@ -95,6 +98,7 @@ impl Exchange {
             started: clock::now(),
             parameters: Parameters::new(),
             identity: None,
+            limit_lines: None,
             notes: None,
             target: None,
             upstream_wait: Duration::ZERO,

@@ -1,8 +1,11 @@
 //! What one policy leaves for another, or its request step for its response step. Named fields, no map.
 
 use std::any::Any;
+use std::cell::Cell;
+use std::rc::Rc;
 
 use bytes::Bytes;
+use telemetry::SoapFault;
 
 /// Notes of one exchange.
 #[derive(Default)]
@@ -21,17 +24,22 @@ pub struct Notes {
     pub accept_encoding: Option<Box<[u8]>>,
     /// The request is a HEAD: its reply has no body, whatever its head says.
     pub asked_head: bool,
-    /// The lines a limit adds to the reply.
-    pub limit_lines: Vec<(&'static str, Box<str>)>,
     /// What a cache's request step leaves for its response step.
     pub cached: Option<Box<dyn Any>>,
     /// How the client speaks, on routes with policies over XML messages.
     pub speech: Option<Speech>,
     /// The content coding that such a policy took off the reply, to be put on again by the topmost of them.
     pub coding: Option<&'static str>,
+    /// The index among the route's operations of the one the request calls, or [`UNKNOWN_OPERATION`]; none where nobody looked.
+    pub operation: Option<u32>,
+    /// The code of the fault that the upstream answered with, which is known once its reply has passed.
+    pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
     /// What must live until the exchange has ended: places in a concurrency limit.
     pub held: Vec<Box<dyn Any>>,
 }
+
+/// What is called is none of the operations of the route's description.
+pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 
 /// A request as an interceptor saw it, for the call that comes with the reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -69,6 +69,11 @@ pub trait OnWhole<H>: Send + Sync {
     /// More than this is 413 for a request and 502 for a reply.
     fn bytes_max(&self) -> usize;
 
+    /// What looks at a body that comes in pieces, and decides in place of [`OnWhole::on_whole`]. None: it waits for the end.
+    fn on_pieces(&self, _ex: &mut Exchange, _head: &H) -> Option<Box<dyn OnPieces<H>>> {
+        None
+    }
+
     /// Reads and may replace the body.
     fn on_whole<'a>(
         &'a self,
@@ -76,6 +81,21 @@ pub trait OnWhole<H>: Send + Sync {
         head: &'a mut H,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow>;
+}
+
+/// Looks at one body while it is gathered, so that what is wrong with it is said before its end.
+pub trait OnPieces<H> {
+    /// Looks at what came since `from`; `so_far` is all there is yet.
+    fn on_piece(
+        &mut self,
+        ex: &mut Exchange,
+        head: &H,
+        so_far: &[u8],
+        from: usize,
+    ) -> Result<(), Fault>;
+
+    /// The body is whole. Reads and may replace it.
+    fn on_end(&mut self, ex: &mut Exchange, head: &mut H, body: &mut Gathered) -> Flow;
 }
 
 impl<H> Step<H> {

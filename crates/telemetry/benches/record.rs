@@ -73,6 +73,9 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         tls: None,
         fault: None,
         cause: None,
+        operation: None,
+        soap_fault: None,
+        subject: None,
     };
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }

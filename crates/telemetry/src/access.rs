@@ -69,6 +69,12 @@ pub struct Entry<'a> {
     pub fault: Option<&'static str>,
     /// What the operator has to know about the fault.
     pub cause: Option<&'a str>,
+    /// The operation that was called, where policies tell operations apart.
+    pub operation: Option<&'a str>,
+    /// The label of the SOAP fault that the call ended in.
+    pub soap_fault: Option<&'static str>,
+    /// Who was found to be asking.
+    pub subject: Option<&'a str>,
 }
 
 impl Entry<'_> {

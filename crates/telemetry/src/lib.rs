@@ -7,11 +7,14 @@
 
 pub mod access;
 pub mod count;
+mod definition;
+mod engine;
 mod histogram;
 pub mod issuer;
 pub mod listener;
 mod named;
 pub mod names;
+mod operation;
 mod process;
 pub mod reason;
 pub mod reload;
@@ -19,15 +22,21 @@ mod render;
 pub mod route;
 mod shards;
 mod snapshot;
+pub mod store;
 pub mod upstream;
 
+pub use definition::DefinitionMetrics;
+pub use engine::{Ask, EngineReading};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
+pub use operation::{OperationMetrics, SoapFault};
 pub use reload::ReloadMetrics;
 pub use route::{Record, RouteMetrics};
+pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetMetrics, UpstreamMetrics};
 
 use count::{Counter, Padded, Shared};
+use engine::EngineMetrics;
 use named::Named;
 use reason::Reasons;
 use std::sync::Arc;
@@ -46,6 +55,18 @@ pub const LISTENERS_MAX: usize = 1_000;
 
 /// Issuers told apart. A gateway believes a handful.
 pub const ISSUERS_MAX: usize = 1_000;
+
+/// XML definitions told apart: about one for each route over XML.
+pub const DEFINITIONS_MAX: usize = 5_000;
+
+/// Stores told apart. Who has more than one has a reason.
+pub const STORES_MAX: usize = 100;
+
+/// Operations told apart, over all routes. A service has some ten, the largest a few hundred.
+pub const OPERATIONS_MAX: usize = 20_000;
+
+/// The operation of messages that name none of the description's.
+pub const UNKNOWN_OPERATION: &str = "(unknown)";
 
 /// The index under which the one background thread counts: health checks make connections too.
 pub const BACKGROUND: usize = usize::MAX;
@@ -67,6 +88,10 @@ pub struct Telemetry {
     upstreams: Named<UpstreamMetrics>,
     listeners: Named<ListenerMetrics>,
     issuers: Named<IssuerMetrics>,
+    stores: Named<StoreMetrics>,
+    definitions: Named<DefinitionMetrics>,
+    operations: Named<OperationMetrics>,
+    engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
     access_log_dropped: Arc<Shared>,
@@ -94,6 +119,10 @@ impl Telemetry {
             upstreams: Named::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
             listeners: Named::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
             issuers: Named::new(ISSUERS_MAX, IssuerMetrics::default()),
+            stores: Named::new(STORES_MAX, StoreMetrics::default()),
+            definitions: Named::new(DEFINITIONS_MAX, DefinitionMetrics::default()),
+            operations: Named::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
+            engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
             access_log_dropped: Arc::default(),
@@ -125,6 +154,27 @@ impl Telemetry {
     /// The metrics of an issuer's keys; the same name gives the same again.
     pub fn issuer(&self, name: &str) -> Arc<IssuerMetrics> {
         self.issuers.get_or_make(name, IssuerMetrics::default)
+    }
+
+    /// The metrics of a store; the same name gives the same again.
+    pub fn store(&self, name: &str) -> Arc<StoreMetrics> {
+        self.stores.get_or_make(name, StoreMetrics::default)
+    }
+
+    /// The metrics of an XML definition; the same name gives the same again.
+    pub fn definition(&self, name: &str) -> Arc<DefinitionMetrics> {
+        self.definitions.get_or_make(name, DefinitionMetrics::default)
+    }
+
+    /// The metrics of an operation of a route; the same names give the same again.
+    pub fn operation(&self, route: &str, operation: &str) -> Arc<OperationMetrics> {
+        let name = format!("{route}{}{operation}", operation::BETWEEN);
+        self.operations.get_or_make(&name, || OperationMetrics::new(self.workers()))
+    }
+
+    /// Shows also what this engine says of itself.
+    pub fn set_engine(&self, ask: Ask) {
+        self.engine.set(ask);
     }
 
     /// What a worker counts of itself. A worker must write no other's.

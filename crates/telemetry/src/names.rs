@@ -51,7 +51,19 @@ metrics! {
     TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
     IssuerKeys = Gauge "tidegate_issuer_keys", "Keys of an issuer that verify tokens now.";
     IssuerReads = Counter "tidegate_issuer_key_reads", "Attempts to read an issuer's keys, by result.";
+    StoreAnswers = Gauge "tidegate_store_answers", "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
+    StoreCalls = Counter "tidegate_store_calls", "Calls of a store of shared limits, by result.";
     IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds", "When an issuer's keys were last read, since the Unix epoch.";
+    DefinitionCompilations = Counter "tidegate_definition_compilations", "How often an XML schema, description or stylesheet was compiled, by result.";
+    DefinitionFetches = Counter "tidegate_definition_fetches", "Documents that a definition names by URL and that were fetched, by result.";
+    SoapOperations = Counter "tidegate_soap_operations", "Requests by operation of the service's description and by the code of the fault they ended in.";
+    EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
+    EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
+    EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
+    EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap the Java machine may have.";
+    EngineCalls = Counter "tidegate_saxon_transforms", "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
+    EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";
+    EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
     ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
     ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
@@ -81,11 +93,19 @@ pub enum Label {
     Upstream,
     /// Names of issuers: at most [`ISSUERS_MAX`](crate::ISSUERS_MAX).
     Issuer,
+    /// Names of stores: at most [`STORES_MAX`](crate::STORES_MAX).
+    Store,
+    /// Locations of definitions: at most [`DEFINITIONS_MAX`](crate::DEFINITIONS_MAX).
+    Definition,
+    /// Names of operations, from descriptions alone: at most [`OPERATIONS_MAX`](crate::OPERATIONS_MAX) with their routes.
+    Operation,
+    /// `none`, or a label of a [`SoapFault`](crate::SoapFault).
+    Fault,
     /// Targets of one upstream: at most [`TARGETS_MAX`](crate::upstream::TARGETS_MAX).
     Target,
     /// Indices of workers.
     Worker,
-    /// `success` or `failure`.
+    /// `success`, `failure` or `refused`.
     Result,
     /// The hash of the configuration: one value at a time.
     Hash,
@@ -102,6 +122,10 @@ impl Label {
             Label::Listener => "listener",
             Label::Upstream => "upstream",
             Label::Issuer => "issuer",
+            Label::Store => "store",
+            Label::Definition => "definition",
+            Label::Operation => "operation",
+            Label::Fault => "fault",
             Label::Target => "target",
             Label::Worker => "worker",
             Label::Result => "result",

@@ -39,6 +39,10 @@ impl Collector for Snapshot {
         self.upstreams(encoder)?;
         self.targets(encoder)?;
         self.issuers(encoder)?;
+        self.stores(encoder)?;
+        self.definitions(encoder)?;
+        self.operations(encoder)?;
+        self.engine(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
     }
@@ -132,6 +136,65 @@ impl Snapshot {
             labelled_gauge(&mut read, [(Label::Issuer, &issuer.name)], seconds)?;
         }
         Ok(())
+    }
+
+    fn stores(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut answers = family(encoder, Metric::StoreAnswers)?;
+        for store in &self.stores {
+            let answers_now = i64::from(store.answers > 0);
+            labelled_gauge(&mut answers, [(Label::Store, &store.name)], answers_now)?;
+        }
+        let mut calls = family(encoder, Metric::StoreCalls)?;
+        for store in &self.stores {
+            for (result, count) in [("success", store.succeeded), ("failure", store.failed)] {
+                let labels = [(Label::Store, &*store.name), (Label::Result, result)];
+                labelled_counter(&mut calls, labels, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn definitions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut compiled = family(encoder, Metric::DefinitionCompilations)?;
+        for definition in &self.definitions {
+            results(&mut compiled, &definition.name, definition.compiled)?;
+        }
+        let mut fetched = family(encoder, Metric::DefinitionFetches)?;
+        for definition in &self.definitions {
+            results(&mut fetched, &definition.name, definition.fetched)?;
+        }
+        Ok(())
+    }
+
+    fn operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut calls = family(encoder, Metric::SoapOperations)?;
+        for sum in &self.operations {
+            for (fault, count) in &sum.counts {
+                let labels = [
+                    (Label::Route, &*sum.route),
+                    (Label::Operation, &*sum.operation),
+                    (Label::Fault, *fault),
+                ];
+                labelled_counter(&mut calls, labels, *count)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
+    fn engine(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        family(encoder, Metric::EngineThreads)?.encode_gauge(&engine.threads)?;
+        family(encoder, Metric::EnginePending)?.encode_gauge(&engine.pending)?;
+        family(encoder, Metric::EngineHeap)?.encode_gauge(&engine.heap_used_bytes)?;
+        family(encoder, Metric::EngineHeapMax)?.encode_gauge(&engine.heap_max_bytes)?;
+        let mut calls = family(encoder, Metric::EngineCalls)?;
+        labelled_counter(&mut calls, [(Label::Result, "success")], engine.done)?;
+        labelled_counter(&mut calls, [(Label::Result, "failure")], engine.failed)?;
+        labelled_counter(&mut calls, [(Label::Result, "refused")], engine.refused)?;
+        counter(&mut family(encoder, Metric::EngineStopped)?, &engine.stopped)?;
+        let seconds = engine.busy_micros as f64 / 1e6;
+        counter(&mut family(encoder, Metric::EngineBusy)?, &seconds)
     }
 
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -249,6 +312,15 @@ fn family<'s>(
 fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> fmt::Result {
     let exemplar: Option<&Exemplar<NoLabelSet, f64>> = None;
     encoder.encode_counter(value, exemplar)
+}
+
+/// Successes and failures of what a definition needs.
+fn results(encoder: &mut MetricEncoder<'_>, definition: &str, counts: [u64; 2]) -> fmt::Result {
+    for (result, count) in ["success", "failure"].into_iter().zip(counts) {
+        let labels = [(Label::Definition, definition), (Label::Result, result)];
+        labelled_counter(encoder, labels, count)?;
+    }
+    Ok(())
 }
 
 fn labelled_counter<const N: usize>(

@@ -2,13 +2,17 @@
 //! Routes, upstreams and listeners that never saw anything are left out, so that a scrape costs what was used.
 
 use crate::Telemetry;
+use crate::definition::DefinitionSum;
+use crate::engine::EngineReading;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::issuer::IssuerSum;
 use crate::listener::{ListenerMetrics, Refusal};
+use crate::operation::OperationSum;
 use crate::process::Process;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
 use crate::route::{CLASSES, RouteMetrics};
+use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use std::sync::Arc;
 
@@ -20,6 +24,10 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<UpstreamSum>,
     pub(crate) listeners: Vec<ListenerSum>,
     pub(crate) issuers: Vec<IssuerSum>,
+    pub(crate) stores: Vec<StoreSum>,
+    pub(crate) definitions: Vec<DefinitionSum>,
+    pub(crate) operations: Vec<OperationSum>,
+    pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
     pub(crate) access_log_dropped: u64,
@@ -84,6 +92,10 @@ impl Snapshot {
             upstreams: sums(telemetry.upstreams.all(), upstream),
             listeners: sums(listeners.clone(), listener),
             issuers: sums(telemetry.issuers.all(), |name, issuer| issuer.sum(name)),
+            stores: sums(telemetry.stores.all(), |name, store| store.sum(name)),
+            definitions: sums(telemetry.definitions.all(), |name, definition| definition.sum(name)),
+            operations: sums(telemetry.operations.all(), |name, operation| operation.sum(&name)),
+            engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
             process: Process::read(),
             access_log_dropped: telemetry.access_log_dropped.get(),

@@ -131,6 +131,37 @@ Examples:
         #[arg(long)]
         validate: bool,
     },
+    /// Print a configuration that offers a SOAP service as an API of JSON, and try each operation's way there and back.
+    ///
+    /// What the WSDL imports and includes is read from beside it. For each operation samples are made of its schema, translated
+    /// to SOAP, held to the schema, and translated back; the exit code is 1 if one does not come back as it was.
+    #[command(after_help = "\
+Examples:
+  tidegate import wsdl calculator.wsdl > tidegate.yaml
+  tidegate import wsdl orders.wsdl --port OrdersSoap12 --prefix /orders/v1 --upstream http://127.0.0.1:9000/ws
+  tidegate import wsdl orders.wsdl --import http://example.com/types.xsd=types.xsd")]
+    Wsdl {
+        /// WSDL 1.1 or 2.0.
+        file: PathBuf,
+        /// The name route and upstream get; the file's name if absent.
+        #[arg(long)]
+        name: Option<String>,
+        /// Which of its services; otherwise the first.
+        #[arg(long)]
+        service: Option<String>,
+        /// Which of its ports; otherwise the first that speaks SOAP 1.1, or else 1.2, over HTTP.
+        #[arg(long)]
+        port: Option<String>,
+        /// The path in front of every operation; the name if absent.
+        #[arg(long)]
+        prefix: Option<String>,
+        /// The service behind, instead of the port's address.
+        #[arg(long, value_name = "URL")]
+        upstream: Option<String>,
+        /// A file for a location that the WSDL or a schema names; may be given again.
+        #[arg(long = "import", value_name = "LOCATION=FILE", value_parser = mapped)]
+        imports: Vec<(String, PathBuf)>,
+    },
 }
 
 #[derive(Args)]
@@ -192,7 +223,8 @@ pub(crate) struct Backend {
 #[command(after_help = "\
 Examples:
   tidegate token --issuer https://idp.test --subject ann --scope 'orders:read orders:write' --key key.pem
-  tidegate token --jwks --key key.pem > jwks.json")]
+  tidegate token --jwks --key key.pem > jwks.json
+  tidegate token --key key.pem --subject user --count 10000 > tokens")]
 pub(crate) struct Token {
     /// The key, made if it is not there. Without it a new key is used once, and its JWKS is printed too.
     #[arg(long, value_name = "FILE")]
@@ -221,11 +253,23 @@ pub(crate) struct Token {
     /// Another claim; the value is JSON, or a text.
     #[arg(long, value_name = "NAME=VALUE", value_parser = claim)]
     pub(crate) claim: Vec<(String, serde_json::Value)>,
+    /// So many tokens, one a line. Each has a `jti` of its own, and its number behind the subject.
+    #[arg(long, value_name = "N", conflicts_with = "jwks", requires = "key",
+          value_parser = clap::value_parser!(u32).range(1..=TOKENS_MAX))]
+    pub(crate) count: Option<u32>,
 }
+
+/// RSA signs a thousand or two a second: more than this is a mistake, or takes ten minutes.
+const TOKENS_MAX: i64 = 1_000_000;
 
 fn json_object(text: &str) -> Result<String, String> {
     let read: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(text);
     read.map(|_| text.to_owned()).map_err(|error| format!("write a JSON object: {error}"))
+}
+
+fn mapped(text: &str) -> Result<(String, PathBuf), String> {
+    let (location, file) = text.rsplit_once('=').ok_or("write it as LOCATION=FILE")?;
+    Ok((location.to_owned(), file.into()))
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -1,7 +1,9 @@
 //! `tidegate import`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use ::import::wsdl::RestOptions;
 use ::import::{Documents, Made, Model, Options};
 use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value as Json, json};
@@ -10,18 +12,70 @@ use crate::arguments::Import;
 use crate::log;
 
 pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
-    let Import::Openapi { file, name, base_path, upstream, validate } = what;
+    match what {
+        Import::Openapi { file, name, base_path, upstream, validate } => {
+            openapi(file, name, base_path, upstream, *validate)
+        }
+        Import::Wsdl { file, name, service, port, prefix, upstream, imports } => {
+            wsdl(&RestOptions {
+                name: name.clone().or_else(|| stem(file)).unwrap_or_else(|| "service".to_owned()),
+                file: file.clone(),
+                imports: imports.clone(),
+                service: service.clone(),
+                port: port.clone(),
+                prefix: prefix.clone(),
+                upstream: upstream.clone(),
+            })
+        }
+    }
+}
+
+fn stem(file: &Path) -> Option<String> {
+    file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
+}
+
+fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
+    let shown = options.file.display().to_string();
+    let offered = ::import::wsdl::offer(options);
+    let offered = offered.map_err(|faults| anyhow!(faults.join("\n"))).context(shown)?;
+    for (name, why) in &offered.left_out {
+        log::say_error(&format!("note: {name} is not offered: {why}"));
+    }
+    let (mut messages, mut failed) = (0, false);
+    for proof in &offered.proofs {
+        messages += proof.messages;
+        failed |= !proof.failures.is_empty();
+        let unproved =
+            proof.unproved.iter().map(|what| format!("note: {}, {what}", proof.operation));
+        let failures = proof.failures.iter().map(|what| format!("{}, {what}", proof.operation));
+        unproved.chain(failures).for_each(|line| log::say_error(&line));
+    }
+    log::say_error(&format!(
+        "{} operations, {messages} messages there and back",
+        offered.proofs.len()
+    ));
+    log::say(::import::yaml(&offered.configuration).trim_end());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn openapi(
+    file: &Path,
+    name: &Option<String>,
+    base_path: &Option<String>,
+    upstream: &Option<String>,
+    validate: bool,
+) -> anyhow::Result<ExitCode> {
     let shown = file.display().to_string();
-    let documents = Documents::read(file).map_err(|fault| anyhow!(fault)).context(shown.clone())?;
+    let documents =
+        Documents::read(file, |_| {}).map_err(|fault| anyhow!(fault)).context(shown.clone())?;
     let model = Model::read(&documents);
     let model = model.map_err(|faults| anyhow!(faults.join("\n"))).context(shown.clone())?;
-    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = name.clone().or_else(stem).unwrap_or_else(|| "api".to_owned());
+    let name = name.clone().or_else(|| stem(file)).unwrap_or_else(|| "api".to_owned());
     let options = Options {
-        document: file.clone(),
+        document: file.to_owned(),
         base_path: base_path.clone(),
         upstream: upstream.as_ref().map(|_| name.clone()),
-        request: *validate,
+        request: validate,
         // A configuration that has none yet needs one: the name to fill in is said below.
         issuers: vec!["main".to_owned()],
         name,

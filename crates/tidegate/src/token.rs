@@ -15,12 +15,31 @@ pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
         None => Minter::new(arguments.algorithm)?,
     };
     if !arguments.jwks {
-        log::say(&minter.mint(&claims(arguments)?)?);
+        let claims = claims(arguments)?;
+        match arguments.count {
+            Some(count) => {
+                (1..=count).try_for_each(|number| print(&minter, &numbered(&claims, number)))?;
+            }
+            None => print(&minter, &claims)?,
+        }
     }
     if arguments.jwks || arguments.key.is_none() {
         log::say(&serde_json::to_string_pretty(&minter.jwks())?);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print(minter: &Minter, claims: &Claims) -> anyhow::Result<()> {
+    log::say(&minter.mint(claims)?);
+    Ok(())
+}
+
+/// The same claims for one of many tokens.
+fn numbered(claims: &Claims, number: u32) -> Claims {
+    let mut claims = claims.clone();
+    claims.subject = claims.subject.map(|subject| format!("{subject}-{number}"));
+    claims.others.insert("jti".to_owned(), number.to_string().into());
+    claims
 }
 
 fn claims(arguments: &Token) -> anyhow::Result<Claims> {

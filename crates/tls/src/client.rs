@@ -1,12 +1,16 @@
 //! TLS towards upstreams: authorities, a client certificate, the name to check.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::pem::{certificates, fingerprint, key, roots};
 use crate::{Error, Pair};
@@ -62,6 +66,15 @@ impl Client {
 
     pub fn config(&self) -> Arc<ClientConfig> {
         self.config.clone()
+    }
+
+    /// Speaks TLS over an open stream to a host.
+    pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = self.server_name(host).map_err(io::Error::other)?;
+        TlsConnector::from(self.config()).connect(name, stream).await
     }
 
     /// The name to ask a target for: the configured one, or the target's own host.

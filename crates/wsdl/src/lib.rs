@@ -12,6 +12,7 @@ mod element;
 mod encoding;
 mod model;
 mod read;
+pub mod typed;
 mod v11;
 mod v20;
 

@@ -192,4 +192,8 @@ impl Resolver for BuiltIn<'_> {
             loaded => loaded,
         }
     }
+
+    fn of_namespace(&self, namespace: &str) -> Option<String> {
+        self.resolver.of_namespace(namespace)
+    }
 }

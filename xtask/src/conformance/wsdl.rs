@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use wsdl::typed::{self, Proof, Wanted};
 use wsdl::{Complaint, Description, Limits, Protocol};
 
 use super::known::{Judged, close};
@@ -27,6 +28,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     }
     let mut judged = Vec::new();
     let mut complete = 0;
+    let (mut operations, mut messages) = (0, 0);
     for line in &pack.cases {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = format!("{}/{}", text("set"), text("id")).replace(char::is_whitespace, "_");
@@ -34,12 +36,28 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
             continue;
         }
         let read = wsdl::read(text("wsdl"), &resolver, &Limits::default());
-        let (passed, complaint) = judge(line, read.as_ref().map_err(Vec::as_slice));
+        let (mut passed, mut complaint) = judge(line, read.as_ref().map_err(Vec::as_slice));
         complete += usize::from(read.is_ok());
+        for proof in read.as_ref().map(proved).unwrap_or_default() {
+            operations += 1;
+            messages += proof.messages;
+            passed &= proof.failures.is_empty();
+            for failure in &proof.failures {
+                write!(complaint, "\n{}: {failure}", proof.operation).ok();
+            }
+        }
         judged.push(Judged { id, passed, complaint });
     }
-    let summary = format!("{complete} of {} are read to the end\n", judged.len());
+    let summary = format!(
+        "{complete} of {} are read to the end; of {operations} operations offered as JSON {messages} messages go there and back\n",
+        judged.len()
+    );
     close("wsdl", &judged, summary)
+}
+
+/// Each operation's way from JSON to SOAP and back, where the description has a port for it.
+fn proved(description: &Description) -> Vec<Proof> {
+    typed::api(description, Wanted::default()).map(|api| typed::prove(&api)).unwrap_or_default()
 }
 
 fn judge(line: &Value, read: Result<&Description, &[Complaint]>) -> (bool, String) {

@@ -49,7 +49,7 @@ pub(crate) fn build(
 
 fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Settings> {
     let document = &keys.document;
-    let read = read(document, place);
+    let read = read(document, place, report);
     let read = match &*read {
         Ok(read) => read,
         Err(fault) => {
@@ -97,12 +97,17 @@ fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> O
 }
 
 /// Reads a document, once for all routes.
-fn read(document: &Spanned<config::FilePath>, place: &mut Place<'_, '_>) -> Arc<ReadDocument> {
+fn read(
+    document: &Spanned<config::FilePath>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Arc<ReadDocument> {
     let path = document.value.as_path();
     if let Some(known) = place.making.documents.get(path) {
         return known.clone();
     }
-    let read = Documents::read(path).and_then(|documents| {
+    let read = Documents::read(path, |path| report.depends_on(path.to_owned()));
+    let read = read.and_then(|documents| {
         let model = Model::read(&documents).map_err(|faults| faults.join("; "))?;
         Ok(Read { content: hash(&documents), documents, model })
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use config::{
     At, Decode as _, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests, Spanned, Timeout,
 };
+use policies::expression::Expression;
 use policies::key::By;
 use policies::rate_limit::shared::{Shared, Store, store};
 use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
@@ -12,6 +13,7 @@ use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
 use crate::listeners::count;
 use crate::names;
 use crate::policy::Place;
+use crate::upstreams;
 
 pub(crate) fn build(
     keys: &RateLimit,
@@ -19,8 +21,9 @@ pub(crate) fn build(
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let by = keys.by.as_ref().map(|by| &by.value);
-    let by = by.unwrap_or(if keys.plans { &LimitBy::Subject } else { &LimitBy::Client });
+    let by = keys.by.clone().unwrap_or_else(|| {
+        Spanned::unwritten(if keys.plans { LimitBy::Subject } else { LimitBy::Client })
+    });
     let own = Written {
         requests: &keys.requests,
         per: &keys.per,
@@ -29,33 +32,44 @@ pub(crate) fn build(
     };
     let name = keys.name.as_ref().map(|name| sent_name(name, report));
     let settings = Settings {
-        by: self::by(by),
+        by: self::by(&by, report),
         otherwise: otherwise(keys, &own, name.flatten(), at, place, report),
         plans: plans(keys, place, report),
         headers: keys.headers,
-        code: code(keys, by),
+        code: code(keys, &by.value),
     };
     let counts = counts(keys, place, &settings, report);
     rate_limit::policy(settings, counts)
 }
 
 /// By whom a limit counts, as the policy knows it.
-pub(super) fn by(by: &LimitBy) -> By {
-    match by {
+pub(super) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> By {
+    match &by.value {
         LimitBy::Client => By::Client,
         LimitBy::Subject => By::Subject,
         LimitBy::Route => By::Everybody,
+        LimitBy::Operation => By::Operation,
         LimitBy::Header(name) => By::Header(name.clone()),
+        LimitBy::Expression(text) => match Expression::compile(text) {
+            Ok(expression) => By::Expression(Arc::new(expression)),
+            Err(why) => {
+                let help = "write CEL that gives a text, such as `cel:claims.org` or `cel:request.query.tenant`";
+                report.error(by.at, format!("the expression cannot be used: {why}"), help);
+                By::Everybody
+            }
+        },
     }
 }
 
-/// The reference system's code (its table of throttling): of an API, of a resource, of an application, of a subscription.
+/// The reference system's code (its table of throttling): of an API, of a resource, of an application, of a
+/// subscription, of a policy of the operator's own.
 fn code(keys: &RateLimit, by: &LimitBy) -> u32 {
     match by {
         _ if keys.plans => 900_804,
         LimitBy::Subject => 900_803,
-        LimitBy::Route => 900_802,
+        LimitBy::Route | LimitBy::Operation => 900_802,
         LimitBy::Client | LimitBy::Header(_) => 900_800,
+        LimitBy::Expression(_) => 900_806,
     }
 }
 
@@ -109,7 +123,7 @@ impl Written<'_> {
 fn window(name: Option<&str>, requests: u32, per: Timeout, burst: u32) -> Window {
     let per_text = per.encode();
     let name = name.unwrap_or_else(|| per_text.as_str().unwrap_or("limit"));
-    Window { name: name.into(), requests, per: per.0, burst }
+    Window::new(name, requests, per.0, burst)
 }
 
 /// The limits of callers without a plan.
@@ -217,14 +231,18 @@ fn counts(
         settings.plans
     );
     let keys_max = count(keys.keys_max.get());
+    let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
+    let windows = tiers.map(Tier::windows).max().unwrap_or_default();
     let Some(name) = &keys.shared else {
-        return place.making.kept_or(&key, || Arc::new(Counts::new(keys_max)));
+        return place.making.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
     };
-    let Some(store) = store(name, place, report) else { return Arc::new(Counts::new(1)) };
+    let Some(store) = store(name, place, report) else { return Arc::new(Counts::new(1, 1)) };
+    let metrics = place.making.telemetry.store(&name.value);
     let shared = place.making.kept_or(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration hash in the same way, and nobody without it does.
-        let counts = Arc::new(Counts::known_by(keys_max, &format!("{key} {:?}", store.password)));
-        Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans))
+        let counts = Counts::known_by(keys_max, windows, &format!("{key} {:?}", store.password));
+        let counts = Arc::new(counts);
+        Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans, metrics))
     });
     place.making.work(shared.clone());
     shared.counts()
@@ -241,13 +259,17 @@ fn store(name: &Spanned<String>, place: &Place<'_, '_>, report: &mut Report) -> 
         );
         return None;
     };
-    let Some((place, database)) = address(&written.redis.value) else {
-        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE` or `unix:///PATH`; a password has a key of its own";
+    let Some((place, tls, database)) = address(&written.redis.value) else {
+        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://HOST:PORT` or `unix:///PATH`; a password has a key of its own";
         report.error(written.redis.at, "this is not the URL of a Redis server", help);
         return None;
     };
     Some(Store {
         place,
+        tls: match tls {
+            true => Some(upstreams::client(&written.tls, report)?),
+            false => None,
+        },
         database,
         password: written.password.as_ref().map(|password| password.0.clone()),
         interval: written.interval.value.0,
@@ -255,12 +277,15 @@ fn store(name: &Spanned<String>, place: &Place<'_, '_>, report: &mut Report) -> 
     })
 }
 
-/// Where the server is, and which of its databases is meant.
-fn address(url: &str) -> Option<(store::Place, u32)> {
+/// Where the server is, whether it speaks TLS, and which of its databases is meant.
+fn address(url: &str) -> Option<(store::Place, bool, u32)> {
     if let Some(path) = url.strip_prefix("unix://") {
-        return path.starts_with('/').then(|| (store::Place::Unix(path.into()), 0));
+        return path.starts_with('/').then(|| (store::Place::Unix(path.into()), false, 0));
     }
-    let rest = url.strip_prefix("redis://")?;
+    let (tls, rest) = match url.strip_prefix("rediss://") {
+        Some(rest) => (true, rest),
+        None => (false, url.strip_prefix("redis://")?),
+    };
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     let database = if database.is_empty() { 0 } else { database.parse().ok()? };
     let (host, port) = match authority.rsplit_once(':') {
@@ -270,5 +295,5 @@ fn address(url: &str) -> Option<(store::Place, u32)> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
     let sound = !host.is_empty() && host.chars().all(good);
-    sound.then(|| (store::Place::Tcp { host: host.to_owned(), port }, database))
+    sound.then(|| (store::Place::Tcp { host: host.to_owned(), port }, tls, database))
 }

@@ -1,13 +1,16 @@
 //! `soap` to its policy: schemas and descriptions compiled once, and shared by all routes that name the same.
 
 mod actions;
+mod documents;
 pub(super) mod load;
+mod operations;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::policies::soap::{
-    self as checks, Actions, Codings, Definitions, ENVELOPE_11, ENVELOPE_12, Failed, Settings,
-    Strictness, Version,
+    self as checks, Api, Codings, Definitions, ENVELOPE_11, ENVELOPE_12, Settings, Strictness,
+    Version,
 };
 use config::{
     At, BadDefinitions, FilePath, MessageSide, Policy, Report, Route, SoapAction, SoapVersion,
@@ -16,7 +19,8 @@ use config::{
 
 use crate::listeners::bytes;
 use crate::policy::Place;
-use load::{Compiled, Loaded, Wrong};
+use documents::Documents;
+use load::{Following, Wrong};
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
@@ -78,17 +82,15 @@ pub(crate) fn build(
     let faulty = faulty_pass(keys.bad_definitions, place);
     let envelopes =
         [Version::V11, Version::V12].map(|version| envelope(keys, version, faulty, place, report));
-    let mut definitions = Definitions { envelopes, api: None, broken: None, actions: None };
+    let mut definitions =
+        Definitions { envelopes, api: Api::None, action: None, operations: HashMap::new() };
     match &keys.schema {
         Some(schema) => {
-            let compiled = load::api(schema, &keys.imports, place, report);
-            match compiled.as_deref() {
-                Some(Ok(api)) => take(api, keys, schema, &mut definitions, report),
-                Some(Err(wrong)) => {
-                    complain(wrong, schema.at, faulty, report);
-                    definitions.broken = Some(wrong.failed());
-                }
-                None => {}
+            if let Some(documents) = load::load(schema, &keys.imports, Following::of(keys), report)
+            {
+                definitions.operations = counted(&documents, keys, place);
+                definitions.action = strictness(&documents, keys, schema, report);
+                definitions.api = api(documents, keys, schema, faulty, place, report);
             }
         }
         None => useless(keys, report),
@@ -114,35 +116,82 @@ fn useless(keys: &config::Soap, report: &mut Report) {
         let what = "`action` needs the WSDL that says what it has to be";
         report.error(keys.action.at, what, "add `schema: FILE.wsdl`, or remove `action`");
     }
-    if let Some((location, _)) = keys.imports.iter().next() {
+    let envelopes = match &keys.envelope {
+        config::Envelope::Off => false,
+        config::Envelope::Schemas(schemas) => schemas.iter().next().is_some(),
+    };
+    if let (Some((location, _)), false) = (keys.imports.iter().next(), envelopes) {
         let what = "`imports` are those of a `schema`, and there is none";
         report.error(location.at, what, "add `schema`, or remove `imports`");
     }
 }
 
-fn take(
-    api: &Compiled,
+/// What the body is held to.
+fn api(
+    documents: Documents,
     keys: &config::Soap,
     schema: &Spanned<FilePath>,
-    definitions: &mut Definitions,
+    faulty: bool,
+    place: &mut Place<'_, '_>,
     report: &mut Report,
-) {
-    definitions.api = Some(api.schema.clone());
+) -> Api {
+    if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
+        return load::supplied(documents, fetch, schema, place, report).unwrap_or(Api::None);
+    }
+    match (&*load::compiled(&documents, place), &keys.fetch) {
+        (Ok(_), Some(fetch)) => {
+            load::supplied(documents, fetch, schema, place, report).unwrap_or(Api::None)
+        }
+        (Ok(compiled), None) => Api::Fixed(Ok(compiled.clone())),
+        (Err(wrong), _) => {
+            complain(wrong, schema.at, faulty, report);
+            if let (Some(location), None) = (documents.remote.first(), &keys.fetch) {
+                let what = format!("`{location}` is named, and nothing is fetched");
+                let help = "give a file for it in `imports`, or add `fetch: { ttl: 1h }`";
+                report.warn(schema.at, what, help);
+            }
+            Api::Fixed(Err(wrong.failed()))
+        }
+    }
+}
+
+/// How strictly requests have to name their action, where the schema is a description that says it.
+fn strictness(
+    documents: &Documents,
+    keys: &config::Soap,
+    schema: &Spanned<FilePath>,
+    report: &mut Report,
+) -> Option<Strictness> {
     let strictness = match keys.action.value {
-        SoapAction::Off => return,
+        SoapAction::Off => return None,
         SoapAction::Optional => Strictness::Optional,
         SoapAction::Required => Strictness::Required,
     };
-    match &api.actions {
-        Some(actions) => definitions.actions = Some((strictness, Arc::<Actions>::clone(actions))),
-        None => {
-            let what = format!(
-                "`{}` is no WSDL, so it names no actions",
-                schema.value.as_path().display()
-            );
-            report.error(keys.action.at, what, "name a WSDL in `schema`, or remove `action`");
-        }
+    if documents.is_schema() {
+        let what =
+            format!("`{}` is no WSDL, so it names no actions", schema.value.as_path().display());
+        report.error(keys.action.at, what, "name a WSDL in `schema`, or remove `action`");
     }
+    Some(strictness)
+}
+
+/// The operations that requests are counted by, as indices among the route's.
+fn counted(
+    documents: &Documents,
+    keys: &config::Soap,
+    place: &mut Place<'_, '_>,
+) -> HashMap<Box<str>, u32> {
+    if !keys.validate.value.contains(&MessageSide::Request) {
+        return HashMap::new();
+    }
+    let mut counted = HashMap::new();
+    for (element, operation) in operations::named(documents) {
+        let index = place.operation(&operation);
+        counted.entry(Box::from(element.as_str())).or_insert(index);
+        // A message that names the operation itself is known too.
+        counted.entry(operation.into_boxed_str()).or_insert(index);
+    }
+    counted
 }
 
 /// Says what is wrong with a definition: a complaint, or a warning where it is answered with faults.
@@ -177,13 +226,12 @@ fn envelope(
         config::Envelope::Schemas(schemas) => schemas,
     };
     let (text, name) = match (schemas.get(version.text()), version, taken) {
-        (Some(file), _, _) => return own(file, faulty, place, report),
+        (Some(file), _, _) => return own(file, keys, faulty, place, report),
         (None, Version::V12, None) => return checks::Envelope::Missing,
         (None, Version::V11, _) => (ENVELOPE_11, "soap 1.1 envelope"),
         (None, Version::V12, Some(_)) => (ENVELOPE_12, "soap 1.2 envelope"),
     };
-    let loaded = Loaded::of_text(text, name);
-    match &*load::compiled(&loaded, place) {
+    match &*load::compiled(&Documents::of_text(text, name), place) {
         Ok(compiled) => checks::Envelope::BuiltIn(compiled.schema.clone()),
         Err(wrong) => {
             // Not reachable: a test compiles both.
@@ -195,31 +243,22 @@ fn envelope(
 
 fn own(
     file: &Spanned<FilePath>,
+    keys: &config::Soap,
     faulty: bool,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> checks::Envelope {
-    let Some(loaded) = load::load(file, &config::Map::default(), report) else {
+    let Some(documents) = load::load(file, &keys.imports, Following::of(keys), report) else {
         return checks::Envelope::Missing;
     };
-    if loaded.is_comment() {
+    if documents.is_comment() {
         return checks::Envelope::Off;
     }
-    match &*load::compiled(&loaded, place) {
+    match &*load::compiled(&documents, place) {
         Ok(compiled) => checks::Envelope::Own(compiled.schema.clone()),
         Err(wrong) => {
             complain(wrong, file.at, faulty, report);
             checks::Envelope::Broken(wrong.failed().text)
-        }
-    }
-}
-
-impl Wrong {
-    /// What a client is told.
-    fn failed(&self) -> Failed {
-        match self.no_schema {
-            true => Failed::client("Unable to find a suitable Schema to validate the SOAP/XML"),
-            false => Failed::server(self.complaints.first().map_or("", String::as_str)),
         }
     }
 }

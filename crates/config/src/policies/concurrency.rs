@@ -11,7 +11,7 @@ keys! {
     pub struct Concurrency {
         /// As many at once.
         requests: Requests,
-        /// Who shares a count: `route`, `client`, `subject` or `header:NAME`.
+        /// Who shares a count: `route`, `client`, `subject`, `header:NAME` or `cel:EXPRESSION`.
         // What has to be protected is usually the service, whoever asks.
         by: Spanned<LimitBy> = Spanned::unwritten(LimitBy::Route),
         /// How long a request waits for a place before it is refused.

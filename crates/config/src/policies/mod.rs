@@ -11,10 +11,12 @@ mod headers;
 mod interceptor;
 mod ip_filter;
 mod jwt;
+mod key_type;
 mod mutual_tls;
 mod openapi;
 mod rate_limit;
 mod soap;
+mod soap_rest;
 mod xpath_route;
 mod xslt;
 
@@ -31,12 +33,14 @@ pub use headers::{Headers, HeadersEdit};
 pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
 pub use ip_filter::IpRules;
 pub use jwt::{BackendJwt, ClaimWanted, Jwks, Jwt, Scopes, Subscription};
+pub use key_type::KeyType;
 pub use mutual_tls::MutualTls;
 pub use openapi::OpenApi;
 pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
 pub use soap::{
-    BadDefinitions, Envelope, MessageSide, Soap, SoapAction, SoapVersion, UpstreamErrors,
+    BadDefinitions, Envelope, MessageSide, Soap, SoapAction, SoapFetch, SoapVersion, UpstreamErrors,
 };
+pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine};
 
@@ -99,6 +103,8 @@ policies! {
     Jwks = "jwks",
     /// Who asks is shown by a signed token.
     Jwt = "jwt",
+    /// Tokens for a sandbox go to the sandbox.
+    KeyType = "key_type",
     /// Who asks is shown by a client certificate.
     MutualTls = "mutual_tls",
     /// Changes headers on the way in and out.
@@ -121,6 +127,8 @@ policies! {
     OpenApi = "openapi",
     /// Refuses what is no proper SOAP message.
     Soap = "soap",
+    /// Offers a SOAP service as an API of JSON.
+    SoapRest = "soap_rest",
     /// Sends a message elsewhere by what stands in it.
     XpathRoute = "xpath_route",
     /// Transforms messages.

@@ -22,8 +22,10 @@ keys! {
         burst: Option<Spanned<Requests>>,
         /// More windows, all of which have to hold, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
         windows: Vec<Spanned<LimitWindow>> = Vec::new(),
-        /// Who shares a count: `client`, `subject`, `header:NAME` or `route`. Without it `client`, or `subject` where
-        /// there are `plans`. A request without a subject or without the header counts by its client.
+        /// Who shares a count: `client`, `subject`, `header:NAME`, `route`, `operation` below a `soap` that
+        /// validates requests, or `cel:EXPRESSION` such as `cel:claims.org`.
+        /// Without it `client`, or `subject` where there are `plans`. A request without a subject or without the header
+        /// counts by its client, and so does one for which the expression gives no text.
         by: Option<Spanned<LimitBy>>,
         /// The limits of the caller's plan hold, as the section `plans` says; those written here are for callers without one.
         // What one route allows is no business of another's plans unless somebody says so.
@@ -39,7 +41,7 @@ keys! {
         // Clients that can see the limit keep to it.
         headers: bool = true,
         /// How many keys are told apart at once. Where there are more, those that owe least are forgotten first.
-        // About 20 MB at the most, for as many callers as one gateway is likely to see in a window.
+        // 6 MB at the most, with four windows twice that, for as many callers as one gateway is likely to see in a window.
         keys_max: Between<1_000, 10_000_000> = const { Between::new(100_000) },
     }
 }
@@ -67,17 +69,26 @@ pub enum LimitBy {
     Route,
     /// The value of a header.
     Header(String),
+    /// What an expression in CEL gives.
+    Expression(String),
+    /// The operation of the service's description that is called.
+    Operation,
 }
 
 impl Decode for LimitBy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `client`, `subject`, `route` or `header:NAME`";
+        let help =
+            "write `client`, `subject`, `route`, `operation`, `header:NAME` or `cel:EXPRESSION`";
         decoder.parse(node, "by whom to count", help, |text| match text {
             "client" => Ok(Self::Client),
             "subject" => Ok(Self::Subject),
             "route" => Ok(Self::Route),
-            _ => match text.strip_prefix("header:") {
-                Some(name) if is_token(name) => Ok(Self::Header(name.to_ascii_lowercase())),
+            "operation" => Ok(Self::Operation),
+            _ => match text.split_once(':') {
+                Some(("header", name)) if is_token(name) => {
+                    Ok(Self::Header(name.to_ascii_lowercase()))
+                }
+                Some(("cel", expression)) => Ok(Self::Expression(expression.trim().to_owned())),
                 Some(_) | None => Err(format!("{} is nothing to count by", quote(text))),
             },
         })
@@ -88,12 +99,14 @@ impl Decode for LimitBy {
             Self::Client => "client".into(),
             Self::Subject => "subject".into(),
             Self::Route => "route".into(),
+            Self::Operation => "operation".into(),
             Self::Header(name) => format!("header:{name}").into(),
+            Self::Expression(expression) => format!("cel:{expression}").into(),
         }
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        crate::schema::text_like("^(client|subject|route|header:.+)$")
+        crate::schema::text_like("^(client|subject|route|operation|header:.+|cel:.+)$")
     }
 }
 

@@ -1,12 +1,15 @@
 //! `soap`: holds messages to SOAP's envelope, to a WSDL or XML schema, and to the actions of the WSDL.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::Node;
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
-use crate::values::{FilePath, Map, Size, Spanned};
+use crate::sections::UpstreamTls;
+use crate::values::{FilePath, Map, Size, Spanned, Timeout};
 
 keys! {
     /// Refuses messages that are no proper SOAP envelope, or whose body a WSDL or schema does not allow, with a SOAP fault of
@@ -20,8 +23,17 @@ keys! {
         envelope: Envelope,
         /// What may stand in the body: a WSDL 1.1 or 2.0, or an XML schema. Without it only the envelope is looked at.
         schema: Option<Spanned<FilePath>>,
-        /// Files for locations that the schema or description names; others are looked for beside it.
+        /// Files for locations that the schema, the description or an envelope names; others are looked for beside it.
         imports: Map<Spanned<FilePath>> = Map::default(),
+        /// Whether an import without a location takes its namespace for one, to be found among `imports` or, if it is a URL, by
+        /// `fetch`. Schemas of one WSDL find one another without this.
+        // What a namespace names is nobody's promise that there is a schema.
+        imports_by_namespace: bool = false,
+        /// Whether what a WSDL imports or includes is read too, and what that imports.
+        // A description is written in pieces to be read as one.
+        wsdl_imports: bool = true,
+        /// Fetches what is named by a URL, beside the requests; without this nothing is.
+        fetch: Option<SoapFetch>,
         /// Which side is validated: `request`, `response`.
         // The service checks its own replies; clients are not trusted to.
         validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
@@ -39,6 +51,24 @@ keys! {
         /// The largest message; 413 above for a request, 502 for a reply.
         // Documents within messages make them large; what is held is the text, not a tree.
         body_bytes_max: Size = Size(10 * 1024 * 1024),
+    }
+}
+
+keys! {
+    /// Fetches the schemas and descriptions that others name by URL.
+    pub struct SoapFetch {
+        /// How long one document may take. A message that comes before the first time all are there waits this long and a
+        /// second more.
+        // What Kong allows.
+        timeout: Timeout = Timeout(Duration::from_secs(1)),
+        /// After this time everything is fetched and compiled again; what was compiled last serves until that has succeeded.
+        // Schemas change seldom.
+        ttl: Timeout = Timeout(Duration::from_secs(3600)),
+        /// Whether to fetch at once, and again when the time is up; otherwise when a message needs it.
+        // The first message should not be the one that waits.
+        background: bool = true,
+        /// How `https` URLs are checked and shown who we are.
+        tls: UpstreamTls,
     }
 }
 

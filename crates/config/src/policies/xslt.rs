@@ -11,7 +11,7 @@ keys! {
         on: Spanned<MessageSide>,
         /// The stylesheet; what it imports or includes stands beside it.
         stylesheet: Spanned<FilePath>,
-        /// What runs it: `native` for XSLT 1.0, or `auto` for whatever its version asks for.
+        /// What runs it: `native` for XSLT 1.0, `saxon` for 2.0 and 3.0, or `auto` for whatever its version asks for.
         engine: XsltEngine = XsltEngine::Auto,
         /// Values for its parameters, as strings.
         parameters: Map<String> = Map::default(),
@@ -35,7 +35,9 @@ words! {
     pub enum XsltEngine {
         /// The gateway itself: XSLT 1.0.
         Native = "native",
-        /// Whatever the stylesheet's version asks for; of XSLT 1.0 the gateway itself.
+        /// Saxon-HE, on a Java machine: XSLT 2.0 and 3.0, and 1.0 as far as 3.0 is compatible.
+        Saxon = "saxon",
+        /// Whatever the stylesheet's version asks for: up to 1.1 the gateway itself, above it Saxon.
         Auto = "auto",
     }
 }

@@ -6,6 +6,7 @@ mod issuers;
 mod listen;
 mod plans;
 mod routes;
+mod saxon;
 mod telemetry;
 mod upstreams;
 
@@ -18,6 +19,7 @@ pub use listen::{
 };
 pub use plans::{LimitPlan, LimitStore};
 pub use routes::{Errors, Match, Respond, Route, RouteHost, RouteLimits};
+pub use saxon::Saxon;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Target, Upstream, UpstreamTimeout,
@@ -51,6 +53,8 @@ keys! {
         stores: Map<LimitStore> = Map::default(),
         /// APIs by name: routes made from OpenAPI documents.
         apis: Map<Spanned<Api>> = Map::default(),
+        /// What runs stylesheets of XSLT 2.0 and 3.0.
+        saxon: Saxon,
         /// What the gateway says about its traffic.
         telemetry: Telemetry,
     }

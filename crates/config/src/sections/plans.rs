@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::decode::keys;
 use crate::policies::{LimitWindow, Requests};
+use crate::sections::UpstreamTls;
 use crate::values::{Secret, Spanned, Timeout};
 
 keys! {
@@ -25,10 +26,12 @@ keys! {
 keys! {
     /// A place where several gateways count together.
     pub struct LimitStore {
-        /// A Redis or Valkey server: `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, or `unix:///PATH`.
+        /// A Redis or Valkey server: `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, or `unix:///PATH`.
         redis: Spanned<String>,
         /// The server's password, where it asks for one.
         password: Option<Secret>,
+        /// How a `rediss` server is checked and shown who we are.
+        tls: UpstreamTls,
         /// How often counts are told to the others.
         // What the others may let through too much in that time is small, and ten round trips a second are nothing to a server.
         interval: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_millis(100))),

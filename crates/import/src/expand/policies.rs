@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, Options};
 use crate::documents::Spot;
+use crate::endpoints::Places;
 use crate::extensions::Levels;
 use crate::model::{Operation, Path};
 
@@ -13,6 +14,13 @@ pub(super) struct Asked {
     pub(super) policy: Option<Json>,
     pub(super) scopes: Vec<String>,
     pub(super) open: bool,
+}
+
+impl Asked {
+    /// Somebody is found to ask, so that a token's claims are known.
+    pub(super) fn is_secured(&self, options: &Options) -> bool {
+        !self.open && (self.policy.is_some() || options.secured)
+    }
 }
 
 enum Scheme {
@@ -120,6 +128,25 @@ impl Expansion<'_> {
         Asked { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
     }
 
+    /// Tokens for production and for the sandbox apart, where the document says which of the two there are.
+    pub(super) fn key_type(&self, places: &Places, sandbox: Option<&str>) -> Option<Json> {
+        let Some(sandbox) = sandbox else {
+            let named = self.api.of_api("production-endpoints").is_some();
+            return (places.production && named).then(|| json!({ "key_type": {} }));
+        };
+        let mut keys = Map::new();
+        if !places.production {
+            keys.insert("production".to_owned(), json!(false));
+        }
+        keys.insert("sandbox".to_owned(), json!(sandbox));
+        let path = places.sandbox.as_ref().map(|sandbox| sandbox.base_path.as_str());
+        if let Some(path) = path.filter(|path| *path != places.endpoint.base_path) {
+            keys.insert("sandbox_path".to_owned(), json!(path));
+            keys.insert("base_path".to_owned(), json!(self.base));
+        }
+        Some(json!({ "key_type": keys }))
+    }
+
     fn scheme(&self, name: &str) -> Scheme {
         let scheme = self.api.documents.at(&self
             .api
@@ -175,7 +202,7 @@ impl Expansion<'_> {
         path: &Path,
         operation: &Operation,
         template: &str,
-        upstream: &str,
+        (production, sandbox): (&str, Option<&str>),
     ) -> Option<Json> {
         let request = levels.nearest("request-interceptor").map(|value| self.service(value, false));
         let response =
@@ -210,7 +237,8 @@ impl Expansion<'_> {
             "base_path": self.base,
             "path_template": template,
             "methods": if methods.is_empty() { vec![operation.method.as_str()] } else { methods },
-            "production": upstream,
+            "production": production,
+            "sandbox": sandbox.unwrap_or_default(),
         });
         if let (Some(host), Some(api)) = (self.options.host.first(), api.as_object_mut()) {
             api.insert("vhost".to_owned(), json!(host));

@@ -73,6 +73,11 @@ fn speech(ex: &Exchange) -> Speech {
     ex.notes.as_ref().and_then(|notes| notes.speech).unwrap_or(Speech::Soap11)
 }
 
+/// Whether a SOAP fault about it blames the server.
+pub(crate) fn is_servers(fault: &Fault) -> bool {
+    processing(fault).map_or(fault.kind.status() >= 500, |of| of.server)
+}
+
 fn processing(fault: &Fault) -> Option<&fault::Processing> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
@@ -86,12 +91,12 @@ fn status(fault: &Fault) -> u16 {
 const NOTHING_TOLD: &str = "SOAP/XML process failure";
 
 fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
-    let kind = fault.kind;
+    let (kind, server) = (fault.kind, is_servers(fault));
     match processing(fault) {
         Some(of) => Said {
             reason: of.step.to_owned(),
             message: told(of.verbose, || (*of.text).to_owned()),
-            server: of.server,
+            server,
             backend: of.backend_status.filter(|_| of.verbose),
         },
         None => {
@@ -99,7 +104,7 @@ fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
             Said {
                 reason: standard.to_owned(),
                 message: told(verbose, || format!("HTTP Error code is {}", kind.status())),
-                server: kind.status() >= 500,
+                server,
                 backend: (of_upstream && verbose).then_some(kind.status()),
             }
         }

@@ -22,12 +22,16 @@ pub struct Store {
 #[derive(Default)]
 struct Shard {
     slots: HashMap<Arc<[u8]>, Slot>,
-    /// Every key once, the next to be looked at in front.
-    queue: VecDeque<Arc<[u8]>>,
+    /// The slots' numbers and keys, the next to be looked at in front. Those of slots that are gone stay until they are
+    /// looked at or make up half of it, so that taking one out costs the same however many there are.
+    queue: VecDeque<(u64, Arc<[u8]>)>,
+    /// The next slot's number.
+    next: u64,
     bytes: usize,
 }
 
 struct Slot {
+    number: u64,
     variants: Vec<Arc<Entry>>,
     used: bool,
 }
@@ -37,6 +41,9 @@ const SHARDS_MAX: usize = 16;
 
 /// Variants of one URL. A reply that varies by what is different in every request should not push out all others.
 const VARIANTS_MAX: usize = 16;
+
+/// Places of slots that are gone are not worth a walk below so many.
+const QUEUE_SPARE: usize = 64;
 
 impl Store {
     /// A store for so many bytes and entries in all. A shard has room for a few of the largest.
@@ -92,9 +99,11 @@ impl Shard {
         let Some(slot) = self.slots.get_mut(key) else {
             let key: Arc<[u8]> = key.into();
             self.bytes += 2 * key.len();
-            self.queue.push_back(key.clone());
-            self.slots.insert(key, Slot { variants: vec![entry], used: false });
-            return;
+            self.queue.push_back((self.next, key.clone()));
+            let slot = Slot { number: self.next, variants: vec![entry], used: false };
+            self.slots.insert(key, slot);
+            self.next += 1;
+            return self.tidy();
         };
         let mut gone = 0;
         slot.variants.retain(|known| {
@@ -113,16 +122,24 @@ impl Shard {
         let Some((key, slot)) = self.slots.remove_entry(key) else { return };
         let bytes: usize = slot.variants.iter().map(|entry| entry.bytes()).sum();
         self.bytes = self.bytes.saturating_sub(bytes + 2 * key.len());
-        self.queue.retain(|known| *known != key);
+    }
+
+    /// Forgets the places of slots that are gone once there are more of them than of others.
+    fn tidy(&mut self) {
+        if self.queue.len() > 2 * self.slots.len() + QUEUE_SPARE {
+            let slots = &self.slots;
+            self.queue
+                .retain(|(number, key)| slots.get(key).is_some_and(|slot| slot.number == *number));
+        }
     }
 
     /// False if there is nothing left to give up.
     fn evict(&mut self) -> bool {
-        while let Some(key) = self.queue.pop_front() {
-            match self.slots.get_mut(&key) {
+        while let Some((number, key)) = self.queue.pop_front() {
+            match self.slots.get_mut(&key).filter(|slot| slot.number == number) {
                 Some(slot) if slot.used => {
                     slot.used = false;
-                    self.queue.push_back(key);
+                    self.queue.push_back((number, key));
                 }
                 Some(_) => {
                     self.remove(&key);
@@ -132,5 +149,46 @@ impl Shard {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(shard: &mut Shard, name: &str) {
+        let key: Arc<[u8]> = name.as_bytes().into();
+        shard.queue.push_back((shard.next, key.clone()));
+        shard.slots.insert(key, Slot { number: shard.next, variants: Vec::new(), used: false });
+        shard.next += 1;
+        shard.tidy();
+    }
+
+    #[test]
+    fn what_was_taken_out_and_came_back_is_given_up_in_its_new_turn() {
+        let mut shard = Shard::default();
+        ["a", "b", "c"].iter().for_each(|name| slot(&mut shard, name));
+        shard.remove(b"a");
+        slot(&mut shard, "a");
+        shard.slots.get_mut(&b"b"[..]).unwrap().used = true;
+        let mut order = Vec::new();
+        while !shard.slots.is_empty() {
+            let before: Vec<_> = shard.slots.keys().cloned().collect();
+            assert!(shard.evict());
+            order.extend(before.into_iter().filter(|key| !shard.slots.contains_key(key)));
+        }
+        let order: Vec<&[u8]> = order.iter().map(|key| &**key).collect();
+        assert_eq!(order, [b"c", b"a", b"b"]);
+        assert!(!shard.evict());
+    }
+
+    #[test]
+    fn places_of_what_is_gone_do_not_pile_up() {
+        let mut shard = Shard::default();
+        for _ in 0..10_000 {
+            slot(&mut shard, "a");
+            shard.remove(b"a");
+        }
+        assert!(shard.queue.len() <= QUEUE_SPARE + 2, "{}", shard.queue.len());
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Settings;
 use super::issuer::Issuer;
 use super::refusal::Refusal;
+use crate::identity::identity;
 
 /// What a claim has to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,14 +86,10 @@ pub(crate) fn check_introspected(
         let claim = issuer.tier_claim.as_deref()?;
         value_at(&claims, claim)?.as_str().map(Box::from)
     });
+    let subject = subject(&claims, issuer);
     Ok(Checked {
         lines: lines(&claims, settings),
-        identity: Identity {
-            subject: subject(&claims, issuer),
-            scheme: IdentityScheme::Jwt,
-            claims: Some(Arc::new(claims)),
-            tier,
-        },
+        identity: identity(&subject, IdentityScheme::Jwt, Some(Arc::new(claims)), tier),
         until,
         id,
     })
@@ -191,6 +188,23 @@ fn subject(claims: &Claims, issuer: &Issuer) -> Box<str> {
     let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
     let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
     found.unwrap_or_default().into()
+}
+
+/// About how many bytes of memory claims take.
+pub(crate) fn bytes(claims: &Claims) -> usize {
+    // A member has a place for its name and its value, and a map keeps some places free.
+    let member = |(name, value): (&String, &Value)| 96 + name.len() + value_bytes(value);
+    64 + claims.iter().map(member).sum::<usize>()
+}
+
+/// What a value takes beside its place. Its depth is the JSON reader's to bound.
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 32 + value_bytes(item)).sum(),
+        Value::Object(members) => bytes(members),
+    }
 }
 
 /// Claims as header lines. What cannot be written in one line is left out.

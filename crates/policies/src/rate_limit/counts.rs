@@ -1,8 +1,13 @@
 //! The counts of a limit, for all workers: a bounded table of keys.
 //!
-//! A key's bucket has a lock of its own, held for the arithmetic of one request. All windows of a key have to agree
-//! before any is charged, and an entry must not change its owner meanwhile; with one number per key a lock-free table
-//! would do, with several it would charge requests that another window refuses. Two workers meet only in one bucket at one moment.
+//! The table is in shards, each with a lock held for the arithmetic of one request. All windows of a key have to agree
+//! before any is charged, and a slot must not change its owner meanwhile; with one number per key a lock-free table
+//! would do, with several it would charge requests that another window refuses.
+//!
+//! A request of a caller among a hundred thousand finds nothing of the table in the processor's caches, so what it
+//! touches is kept to one place: a shard is one piece of memory, and a slot has no more numbers than the limit has windows.
+
+mod slots;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,32 +16,27 @@ use kit::clock::{self, Instant};
 use crate::hash::{Hash, Key};
 
 use super::window::{Standing, Window, nanoseconds};
+use slots::Slots;
+
+pub(crate) use slots::Entry;
 
 /// Windows of one limit: a second, a minute, a day, and one to spare.
 pub const WINDOWS_MAX: usize = 4;
 
-/// Entries of one bucket. At this many, a table half full overflows a bucket once in ten thousand.
-const BUCKET_ENTRIES_MAX: usize = 16;
+/// Workers rarely meet in one of so many.
+const SHARDS: usize = 64;
 
 /// Keys with what they owe.
 pub struct Counts {
     epoch: Instant,
     /// Kept with what it was used for.
     hash: Key,
-    buckets: Box<[Mutex<Vec<Entry>>]>,
+    shards: Box<[Shard]>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) key: u64,
-    pub(crate) paid_at: [u64; WINDOWS_MAX],
-    /// The plan whose windows these are, as the policy numbers them.
-    pub(crate) tier: usize,
-    /// Requests that other nodes do not know of yet.
-    pub(crate) untold: u32,
-    /// A request was refused: others' requests may have made the wait longer.
-    pub(crate) refused: bool,
-}
+/// Alone in its cache line, so that workers wait for one another only where they want the same.
+#[repr(align(64))]
+struct Shard(Mutex<Slots>);
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,20 +48,19 @@ pub(crate) struct Taken {
 }
 
 impl Counts {
-    /// A table with room for about so many keys.
-    pub fn new(keys_max: usize) -> Counts {
-        Counts::hashed(keys_max, Key::random())
+    /// A table with room for about so many keys, with so many windows each.
+    pub fn new(keys_max: usize, windows: usize) -> Counts {
+        Counts::hashed(keys_max, windows, Key::random())
     }
 
     /// A table whose keys other nodes hash in the same way, if they know the same text.
-    pub fn known_by(keys_max: usize, text: &str) -> Counts {
-        Counts::hashed(keys_max, Key::of(text))
+    pub fn known_by(keys_max: usize, windows: usize, text: &str) -> Counts {
+        Counts::hashed(keys_max, windows, Key::of(text))
     }
 
-    fn hashed(keys_max: usize, hash: Key) -> Counts {
-        let buckets = (2 * keys_max / BUCKET_ENTRIES_MAX).next_power_of_two();
-        let buckets = (0..buckets).map(|_| Mutex::default()).collect();
-        Counts { epoch: clock::now(), hash, buckets }
+    fn hashed(keys_max: usize, windows: usize, hash: Key) -> Counts {
+        let shard = |_| Shard(Mutex::new(Slots::new(2 * keys_max / SHARDS, windows)));
+        Counts { epoch: clock::now(), hash, shards: (0..SHARDS).map(shard).collect() }
     }
 
     /// For the number of a key.
@@ -70,7 +69,7 @@ impl Counts {
     }
 
     /// Charges one request to a key if every window allows it, and else charges nothing.
-    pub(crate) fn take(&self, key: u64, tier: usize, windows: &[Window]) -> Taken {
+    pub(crate) fn take(&self, key: u64, tier: u32, windows: &[Window]) -> Taken {
         self.take_at(key, tier, windows, self.now())
     }
 
@@ -78,47 +77,53 @@ impl Counts {
         nanoseconds(clock::now().duration_since(self.epoch))
     }
 
-    fn take_at(&self, key: u64, tier: usize, windows: &[Window], now: u64) -> Taken {
-        self.with_bucket(key, |bucket| {
-            let known = bucket.iter_mut().find(|entry| entry.key == key);
-            let mut fresh =
-                Entry { key, paid_at: [0; WINDOWS_MAX], tier, untold: 0, refused: false };
-            let is_new = known.is_none();
-            let entry = known.unwrap_or(&mut fresh);
-            let taken = entry.take(windows, now);
-            if is_new {
-                insert(bucket, fresh, now);
+    fn take_at(&self, key: u64, tier: u32, windows: &[Window], now: u64) -> Taken {
+        self.with_shard(key, |slots| match slots.find(key) {
+            Some(at) => {
+                let mut entry = slots.read(at);
+                let taken = entry.take(windows, now);
+                slots.write(at, &entry);
+                taken
             }
-            taken
+            None => {
+                let mut entry = Entry::new(key, tier);
+                let taken = entry.take(windows, now);
+                slots.insert(&entry, now);
+                taken
+            }
         })
     }
 
-    /// Every entry that has something to tell, bucket by bucket.
+    /// Every entry that has something to tell, shard by shard.
     pub(crate) fn each_untold(&self, mut tell: impl FnMut(&mut Entry)) {
-        for bucket in &self.buckets {
-            let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            bucket.iter_mut().filter(|entry| entry.untold > 0 || entry.refused).for_each(&mut tell);
+        for shard in &self.shards {
+            let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for at in 0..slots.len() {
+                let mut entry = slots.read(at);
+                if entry.untold > 0 || entry.refused {
+                    tell(&mut entry);
+                    slots.write(at, &entry);
+                }
+            }
         }
     }
 
     /// Changes the entry of a key, if it is still there.
     pub(crate) fn change(&self, key: u64, change: impl FnOnce(&mut Entry)) {
-        self.with_bucket(key, |bucket| {
-            if let Some(entry) = bucket.iter_mut().find(|entry| entry.key == key) {
-                change(entry);
+        self.with_shard(key, |slots| {
+            if let Some(at) = slots.find(key) {
+                let mut entry = slots.read(at);
+                change(&mut entry);
+                slots.write(at, &entry);
             }
         });
     }
 
-    fn with_bucket<R>(&self, key: u64, change: impl FnOnce(&mut Vec<Entry>) -> R) -> R
-    where
-        R: Default,
-    {
-        // The number of buckets is a power of two, and the key a hash.
-        let last = u64::try_from(self.buckets.len().saturating_sub(1)).unwrap_or(u64::MAX);
-        let at = usize::try_from(key & last).unwrap_or_default();
-        let Some(bucket) = self.buckets.get(at) else { return R::default() };
-        change(&mut bucket.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_shard<R: Default>(&self, key: u64, change: impl FnOnce(&mut Slots) -> R) -> R {
+        // The key is a hash, of which slots take other bits.
+        let at = usize::try_from(key % 64).unwrap_or_default();
+        let Some(shard) = self.shards.get(at) else { return R::default() };
+        change(&mut shard.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -143,27 +148,11 @@ impl Entry {
         }
         Taken { wait, standings }
     }
-
-    /// When nothing is owed any more, and the entry says nothing.
-    fn ends_at(&self) -> u64 {
-        self.paid_at.iter().copied().max().unwrap_or_default()
-    }
 }
 
 impl Default for Taken {
     fn default() -> Taken {
         Taken { wait: None, standings: [Standing::default(); WINDOWS_MAX] }
-    }
-}
-
-/// Where a bucket is full, the entry goes that owes nothing, or else the least. Made-up keys come and go; whoever is near
-/// its limit stays.
-fn insert(bucket: &mut Vec<Entry>, entry: Entry, now: u64) {
-    let is_full = bucket.len() >= BUCKET_ENTRIES_MAX;
-    let least = bucket.iter_mut().min_by_key(|known| known.ends_at());
-    match least {
-        Some(least) if is_full || least.ends_at() <= now => *least = entry,
-        Some(_) | None => bucket.push(entry),
     }
 }
 
@@ -174,13 +163,23 @@ mod tests {
     use std::time::Duration;
 
     fn window(requests: u32, per: u64) -> Window {
-        let per = Duration::from_secs(per);
-        Window { name: "a".into(), requests, per, burst: requests }
+        Window::new("a", requests, Duration::from_secs(per), requests)
+    }
+
+    /// The hash of a key, as good as any.
+    fn key(number: u64) -> u64 {
+        let mut hash = Key::of("test").start();
+        hash.write(&number.to_le_bytes());
+        hash.finish()
+    }
+
+    fn held(counts: &Counts) -> usize {
+        counts.shards.iter().map(|shard| shard.0.lock().unwrap().len()).sum()
     }
 
     #[test]
     fn threads_together_pass_exactly_the_burst() {
-        let counts = Counts::new(1000);
+        let counts = Counts::new(1000, 2);
         let windows = [window(1000, 3600), window(1500, 3600)];
         let passed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -198,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_request_that_one_window_refuses_costs_the_others_nothing() {
-        let counts = Counts::new(1000);
+        let counts = Counts::new(1000, 2);
         let windows = [window(2, 1), window(5, 3600)];
         let pass = |now| counts.take_at(1, 0, &windows, now).wait.is_none();
         let second = 1_000_000_000;
@@ -211,30 +210,40 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_whoever_owes_most_stays() {
-        let counts = Counts::new(1000);
+        let counts = Counts::new(1000, 1);
         let windows = [window(10, 3600)];
         for _ in 0..10 {
-            let _taken = counts.take_at(0, 0, &windows, 1);
+            let _taken = counts.take_at(key(0), 0, &windows, 1);
         }
-        for key in 1..200_000_u64 {
-            assert_eq!(counts.take_at(key, 0, &windows, 2).wait, None, "nobody else is locked out");
+        for number in 1..200_000_u64 {
+            let taken = counts.take_at(key(number), 0, &windows, 2);
+            assert_eq!(taken.wait, None, "nobody else is locked out");
         }
-        let held: usize = counts.buckets.iter().map(|b| b.lock().unwrap().len()).sum();
-        assert_eq!(held, counts.buckets.len() * BUCKET_ENTRIES_MAX);
-        assert!(counts.take_at(0, 0, &windows, 3).wait.is_some(), "made-up keys washed it out");
+        assert_eq!(held(&counts), 2048);
+        assert!(counts.take_at(key(0), 0, &windows, 3).wait.is_some(), "washed out");
+    }
+
+    #[test]
+    fn as_many_keys_as_were_asked_for_are_told_apart() {
+        let counts = Counts::new(10_000, 1);
+        let windows = [window(3, 3600)];
+        for pass in [true, true, true, false] {
+            let passed = |number| counts.take_at(key(number), 0, &windows, 1).wait.is_none();
+            let of = (0..10_000).filter(|number| passed(*number) == pass).count();
+            assert!(of > 9_990, "{of}");
+        }
     }
 
     #[test]
     fn room_comes_back_when_debts_are_paid() {
-        let counts = Counts::new(1000);
+        let counts = Counts::new(1000, 1);
         let windows = [window(1, 1)];
         for round in 0..100_u64 {
             let now = 1 + round * 2_000_000_000;
-            (0..100).for_each(|key| {
-                assert_eq!(counts.take_at(key << 40 | 3, 0, &windows, now).wait, None)
+            (0..100).for_each(|number| {
+                assert_eq!(counts.take_at(key(round * 100 + number), 0, &windows, now).wait, None);
             });
         }
-        let held: usize = counts.buckets.iter().map(|b| b.lock().unwrap().len()).sum();
-        assert_eq!(held, BUCKET_ENTRIES_MAX);
+        assert!(held(&counts) <= SHARDS * 16, "{}", held(&counts));
     }
 }

@@ -19,7 +19,7 @@ const ITEMS_MAX: usize = 10_000;
 
 /// Sends a command and reads the answer. What the server calls an error is one.
 pub(super) async fn ask<'a>(
-    link: &Link,
+    link: &mut Link,
     command: impl Iterator<Item = &'a str>,
 ) -> io::Result<Answer> {
     let (mut count, mut parts) = (0_usize, Vec::new());

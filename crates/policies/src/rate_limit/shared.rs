@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kit::LocalBoxFuture;
-use kit::dial::{Link, Place};
+use kit::dial::{self, Link, Place};
 use policy::{Background, Caller};
+use telemetry::StoreMetrics;
 
 use super::counts::{Counts, WINDOWS_MAX};
 use super::{Tier, resp};
@@ -26,9 +27,11 @@ pub mod store {
 }
 
 /// Where the counts meet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Store {
     pub place: Place,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<tls::Client>,
     pub password: Option<String>,
     pub database: u32,
     /// How often counts are told.
@@ -46,12 +49,13 @@ pub struct Shared {
     link: Mutex<Option<Link>>,
     /// The server answered the last time; a change is worth a line in the log.
     answers: AtomicBool,
+    metrics: Arc<StoreMetrics>,
 }
 
 /// What one key has to tell.
 struct Told {
     key: u64,
-    tier: usize,
+    tier: u32,
     untold: u32,
 }
 
@@ -81,6 +85,7 @@ impl Shared {
         counts: Arc<Counts>,
         otherwise: Tier,
         plans: &[(Box<str>, Tier)],
+        metrics: Arc<StoreMetrics>,
     ) -> Shared {
         let plans = plans.iter().map(|(_, tier)| tier.clone());
         Shared {
@@ -89,6 +94,7 @@ impl Shared {
             tiers: [otherwise].into_iter().chain(plans).collect(),
             link: Mutex::default(),
             answers: AtomicBool::new(true),
+            metrics,
         }
     }
 
@@ -112,6 +118,7 @@ impl Shared {
         let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         match answered {
             Ok(ahead) => {
+                self.metrics.answered();
                 self.learn(&told, &ahead);
                 if !self.answers.swap(true, Ordering::Relaxed) {
                     tracing::info!("the store of shared limits answers again");
@@ -119,6 +126,7 @@ impl Shared {
                 told.len() == KEYS_MAX
             }
             Err(error) => {
+                self.metrics.failed();
                 for told in &told {
                     self.counts.change(told.key, |entry| {
                         entry.untold = entry.untold.saturating_add(told.untold);
@@ -133,7 +141,8 @@ impl Shared {
     }
 
     /// The windows of a key's plan, as its policy numbers them.
-    fn intervals(&self, tier: usize) -> impl Iterator<Item = u64> {
+    fn intervals(&self, tier: u32) -> impl Iterator<Item = u64> {
+        let tier = usize::try_from(tier).unwrap_or_default();
         let windows = self.tiers.get(tier).into_iter().flat_map(|tier| &tier.windows);
         windows.take(WINDOWS_MAX).map(super::Window::interval)
     }
@@ -141,7 +150,7 @@ impl Shared {
     /// How far ahead of now each key is in each window, in microseconds.
     async fn tell(&self, told: &[Told]) -> io::Result<Vec<u64>> {
         let known = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let link = match known {
+        let mut link = match known {
             Some(link) => link,
             None => self.connect().await?,
         };
@@ -159,7 +168,7 @@ impl Shared {
         let count = keys.len().to_string();
         let command = ["EVAL", SCRIPT, &count].into_iter();
         let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
-        let ahead = resp::ask(&link, command).await?.numbers()?;
+        let ahead = resp::ask(&mut link, command).await?.numbers()?;
         if ahead.len() != keys.len() {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -168,13 +177,20 @@ impl Shared {
     }
 
     async fn connect(&self) -> io::Result<Link> {
-        let link = Link::connect(&self.store.place).await?;
+        let mut link = match (&self.store.place, &self.store.tls) {
+            (Place::Unix(path), _) => Link::over(dial::unix(path).await?),
+            (Place::Tcp { host, port }, None) => Link::over(dial::tcp(host, *port).await?),
+            (Place::Tcp { host, port }, Some(tls)) => {
+                let socket = dial::tcp(host, *port).await?;
+                Link::over(tls.connect(host, socket).await?)
+            }
+        };
         if let Some(password) = &self.store.password {
-            resp::ask(&link, ["AUTH", password].into_iter()).await?;
+            resp::ask(&mut link, ["AUTH", password].into_iter()).await?;
         }
         if self.store.database != 0 {
             let database = self.store.database.to_string();
-            resp::ask(&link, ["SELECT", &database].into_iter()).await?;
+            resp::ask(&mut link, ["SELECT", &database].into_iter()).await?;
         }
         Ok(link)
     }

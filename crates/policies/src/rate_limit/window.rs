@@ -15,6 +15,12 @@ pub struct Window {
     pub per: Duration,
     /// As many may come at once.
     pub burst: u32,
+    /// What one request costs, in nanoseconds.
+    interval: u64,
+    /// What the burst costs.
+    tolerance: u64,
+    /// The beginning of what a reply tells of it.
+    told: Box<str>,
 }
 
 /// How a key stands with one window after a request.
@@ -27,19 +33,22 @@ pub(crate) struct Standing {
 }
 
 impl Window {
-    /// What one request costs.
-    pub(crate) fn interval(&self) -> u64 {
-        (nanoseconds(self.per) / u64::from(self.requests.max(1))).max(1)
+    pub fn new(name: &str, requests: u32, per: Duration, burst: u32) -> Window {
+        let interval = (nanoseconds(per) / u64::from(requests.max(1))).max(1);
+        let tolerance = interval.saturating_mul(u64::from(burst.max(1)));
+        let told = format!("\"{name}\";r=").into();
+        Window { name: name.into(), requests, per, burst, interval, tolerance, told }
     }
 
-    fn tolerance(&self) -> u64 {
-        self.interval().saturating_mul(u64::from(self.burst.max(1)))
+    /// What one request costs.
+    pub(crate) fn interval(&self) -> u64 {
+        self.interval
     }
 
     /// The number after one more request, or how long that has to wait.
     pub(crate) fn take(&self, paid_at: u64, now: u64) -> Result<u64, u64> {
-        let next = paid_at.max(now).saturating_add(self.interval());
-        match next.saturating_sub(now).checked_sub(self.tolerance()) {
+        let next = paid_at.max(now).saturating_add(self.interval);
+        match next.saturating_sub(now).checked_sub(self.tolerance) {
             None | Some(0) => Ok(next),
             Some(wait) => Err(wait),
         }
@@ -47,9 +56,31 @@ impl Window {
 
     pub(crate) fn standing(&self, paid_at: u64, now: u64) -> Standing {
         let owed = paid_at.saturating_sub(now);
-        let left = self.tolerance().saturating_sub(owed);
-        Standing { remaining: left / self.interval(), whole_in: owed }
+        let left = self.tolerance.saturating_sub(owed);
+        Standing { remaining: left / self.interval, whole_in: owed }
     }
+
+    /// Appends what `RateLimit` says of it.
+    pub(crate) fn tell(&self, standing: Standing, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.told.as_bytes());
+        decimal(standing.remaining, out);
+        out.extend_from_slice(b";t=");
+        decimal(seconds(standing.whole_in), out);
+    }
+}
+
+/// Appends a number. A reply tells two for each window, and the formatter of the standard library costs more than counting.
+fn decimal(mut number: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    loop {
+        let [.., digit] = (number % 10).to_be_bytes();
+        out.push(b'0' + digit);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.get_mut(start..).unwrap_or_default().reverse();
 }
 
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
@@ -66,7 +97,7 @@ mod tests {
     use super::*;
 
     fn window(requests: u32, per: Duration, burst: u32) -> Window {
-        Window { name: "a".into(), requests, per, burst }
+        Window::new("a", requests, per, burst)
     }
 
     /// How many of `count` requests pass at the given times.
@@ -109,6 +140,20 @@ mod tests {
         let standing = window.standing(paid_at, 0);
         assert_eq!(standing, Standing { remaining: 3, whole_in: 2_000_000_000 });
         assert_eq!(window.standing(paid_at, 2_000_000_000).remaining, 4);
+    }
+
+    #[test]
+    fn what_is_told_is_a_list_item() {
+        let window = window(5, Duration::from_secs(1), 5);
+        for (remaining, whole_in, told) in [
+            (0, 0, "\"a\";r=0;t=0"),
+            (10, 1, "\"a\";r=10;t=1"),
+            (u64::MAX, 1_000_000_001, "\"a\";r=18446744073709551615;t=2"),
+        ] {
+            let mut out = Vec::new();
+            window.tell(Standing { remaining, whole_in }, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), told);
+        }
     }
 
     #[test]

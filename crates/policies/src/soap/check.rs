@@ -1,24 +1,29 @@
-//! One message against its schemas, in one pass and without a tree.
+//! One message against its schemas, in one pass and without a tree, whole or as it arrives.
 //!
 //! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: what one
 //! message made them allocate serves the next.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use message::Headers;
+use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};
 use xsd::{Bounds, Root, Schema, Stop, Validator};
 
-use super::words;
-use super::{Definitions, Failed, SOAP_11, SOAP_12, Version};
+use super::code::Code;
+use super::supply::Seen;
+use super::{Compiled, Definitions, Failed, SOAP_11, SOAP_12, Version, words};
 
 /// What a message is, as far as anybody asked.
+#[derive(Default)]
 pub(super) struct Found {
     /// By the root's namespace; none for XML that is no envelope.
     pub(super) version: Option<Version>,
-    /// The local name of the first element in the body.
-    pub(super) operation: String,
+    /// The index of the operation that the first element in the body calls, if it is known.
+    pub(super) operation: Option<u32>,
+    /// It is a fault, and so a reply.
+    pub(super) fault: Option<SoapFault>,
 }
 
 /// How an envelope is checked.
@@ -39,92 +44,139 @@ pub enum Envelope {
 #[derive(Default)]
 struct Validators {
     envelopes: [Option<Validator>; 2],
-    api: Option<Validator>,
+    /// With what it was made for, which a supply may have replaced.
+    api: Option<(Weak<Schema>, Validator)>,
+    seen: Seen,
     operation: String,
 }
 
-thread_local! {
-    /// By the address of the definitions, which the weak reference keeps from being given to others.
-    static SPARE: RefCell<HashMap<usize, (Weak<Definitions>, Validators)>> = RefCell::new(HashMap::new());
+/// By the address of the definitions, which the weak reference keeps from being given to others.
+struct Spare {
+    of: Weak<Definitions>,
+    validators: Validators,
 }
 
-/// Checks a message. `reply`: it comes from the upstream, which may answer with a fault instead of what the schema says.
+/// Validators that a thread keeps; a plan has about as many policies of this kind on routes that are busy.
+const SPARE_MAX: usize = 256;
+
+thread_local! {
+    /// Those used last are at the end.
+    static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Validators {
+    fn take(definitions: &Arc<Definitions>) -> Validators {
+        SPARE.with_borrow_mut(|spare| {
+            let ours = |spare: &Spare| std::ptr::eq(spare.of.as_ptr(), Arc::as_ptr(definitions));
+            match spare.iter().rposition(ours) {
+                Some(at) => spare.swap_remove(at).validators,
+                None => {
+                    // A new one is made, so some plan is new: those of plans that ended go.
+                    spare.retain(|spare| spare.of.strong_count() > 0);
+                    Validators::default()
+                }
+            }
+        })
+    }
+
+    fn give_back(self, definitions: &Arc<Definitions>) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() >= SPARE_MAX {
+                spare.drain(..spare.len().saturating_sub(SPARE_MAX / 2));
+            }
+            spare.push(Spare { of: Arc::downgrade(definitions), validators: self });
+        });
+    }
+}
+
+/// Checks a message. `headers` are a request's; a reply has none, and may be a fault instead of what the schema says.
 pub(super) fn check(
     definitions: &Arc<Definitions>,
     message: &[u8],
-    reply: bool,
+    headers: Option<&Headers>,
     found: &mut Found,
 ) -> Result<(), Failed> {
-    let key = Arc::as_ptr(definitions).addr();
-    let known = SPARE.with_borrow_mut(|spare| spare.remove(&key));
-    let mut validators = match known {
-        Some((_, validators)) => validators,
-        None => {
-            // A new one was made, so some plan is new: those of plans that ended go.
-            SPARE.with_borrow_mut(|spare| spare.retain(|_, (of, _)| of.strong_count() > 0));
-            Validators::default()
+    let mut validators = Validators::take(definitions);
+    let mut seen = std::mem::take(&mut validators.seen);
+    let outcome = match definitions.api.current(&mut seen) {
+        Ok(api) => {
+            let mut state = State::new(headers.is_none());
+            validators.operation.clear();
+            let mut pass =
+                Pass { definitions, api, validators: &mut validators, state: &mut state };
+            let parsed = xml::parse(message, &OPTIONS, &mut pass);
+            found.operation = definitions.operation(&validators.operation);
+            let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
+            let operation = &validators.operation;
+            outcome.and_then(|()| definitions.check_action(api, found.version, operation, headers))
         }
+        Err(failed) => Err(failed),
     };
-    let outcome = run(definitions, message, reply, &mut validators, found);
-    SPARE.with_borrow_mut(|spare| spare.insert(key, (Arc::downgrade(definitions), validators)));
+    validators.seen = seen;
+    validators.give_back(definitions);
     outcome
 }
 
-fn run(
-    definitions: &Definitions,
-    message: &[u8],
-    reply: bool,
-    validators: &mut Validators,
-    found: &mut Found,
-) -> Result<(), Failed> {
-    validators.operation.clear();
-    let mut pass = Pass {
-        definitions,
-        reply,
-        validators,
-        depth: 0,
-        version: None,
-        refused: None,
-        envelope: Fed::No,
-        api: Fed::No,
-        shallow: false,
-        in_body: false,
-        body: false,
-        within: false,
-        operation: false,
-    };
-    let parsed = xml::parse(message, &OPTIONS, &mut pass);
-    found.version = pass.version;
-    let (refused, body, operation) = (pass.refused, pass.body, pass.operation);
-    // A validator that saw nothing still has what it said of the message before.
-    let (saw_envelope, saw_operation) = (pass.envelope != Fed::No, pass.api != Fed::No);
-    found.operation.push_str(&validators.operation);
-    if let Err(error) = parsed {
-        return Err(Failed::client(words::malformed(&error, message)));
+/// A request that is checked while it arrives.
+pub(super) struct Arriving {
+    definitions: Arc<Definitions>,
+    api: Option<Arc<Compiled>>,
+    validators: Validators,
+    state: State,
+    parser: xml::Parser,
+}
+
+impl Arriving {
+    pub(super) fn new(definitions: Arc<Definitions>) -> Result<Arriving, Failed> {
+        let mut validators = Validators::take(&definitions);
+        validators.operation.clear();
+        let api = definitions.api.current(&mut validators.seen)?.cloned();
+        let parser = xml::Parser::new(xml::Options::default());
+        Ok(Arriving { definitions, api, validators, state: State::new(false), parser })
     }
-    if let Some(failed) = refused {
-        return Err(failed);
+
+    /// Looks at the next bytes; `so_far` is the message up to their end. The first thing that is wrong is told.
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        so_far: &[u8],
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let fed = self.parse(|parser, pass| parser.feed(bytes, pass));
+        found.version = self.state.version;
+        found.operation = self.definitions.operation(&self.validators.operation);
+        fed.map_err(|error| Failed::client(words::malformed(&error, so_far)))?;
+        self.state.complaint(&self.validators, so_far).map_or(Ok(()), Err)
     }
-    let slot = found.version.unwrap_or(Version::V11).index();
-    let of_envelope = validators.envelopes.get(slot).and_then(Option::as_ref);
-    let of_envelope = of_envelope.filter(|_| saw_envelope);
-    if let Some(invalid) = of_envelope.and_then(|validator| validator.invalid().first()) {
-        return Err(Failed::client(words::invalid(invalid, message)));
+
+    /// The message is over.
+    pub(super) fn finish(
+        mut self,
+        message: &[u8],
+        headers: &Headers,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let parsed = self.parse(|parser, pass| parser.finish(pass));
+        let (api, operation) = (self.api.as_ref(), &self.validators.operation);
+        found.operation = self.definitions.operation(operation);
+        let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
+        let version = found.version;
+        let outcome = outcome
+            .and_then(|()| self.definitions.check_action(api, version, operation, Some(headers)));
+        self.validators.give_back(&self.definitions);
+        outcome
     }
-    if definitions.api.is_none() {
-        return Ok(());
-    }
-    if !body {
-        return Err(Failed::client("Invalid XML input. Unable to find the 'soap:Body'"));
-    }
-    if !operation {
-        let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
-        return Err(Failed::client(text));
-    }
-    let of_api = validators.api.as_ref().filter(|_| saw_operation);
-    match of_api.and_then(|api| api.invalid().first()) {
-        Some(invalid) => Err(Failed::client(words::invalid(invalid, message))),
-        None => Ok(()),
+
+    fn parse(
+        &mut self,
+        parse: impl FnOnce(&mut xml::Parser, &mut Pass<'_>) -> Result<(), xml::Error>,
+    ) -> Result<(), xml::Error> {
+        let (state, validators) = (&mut self.state, &mut self.validators);
+        let api = self.api.as_ref();
+        parse(
+            &mut self.parser,
+            &mut Pass { definitions: &self.definitions, api, validators, state },
+        )
     }
 }
 
@@ -140,16 +192,16 @@ enum Fed {
     Enough,
 }
 
-struct Pass<'a> {
-    definitions: &'a Definitions,
-    reply: bool,
-    validators: &'a mut Validators,
+/// How far a message was read.
+struct State {
+    /// Of a reply: the code of the fault that it may be.
+    code: Option<Code>,
     /// Elements open.
     depth: usize,
     version: Option<Version>,
     refused: Option<Failed>,
-    envelope: Fed,
-    api: Fed,
+    fed_envelope: Fed,
+    fed_api: Fed,
     /// The envelope's schema knows nothing of what stands in the body, so that its content is not shown to it.
     shallow: bool,
     in_body: bool,
@@ -161,23 +213,91 @@ struct Pass<'a> {
     operation: bool,
 }
 
+impl State {
+    fn new(reply: bool) -> State {
+        State {
+            code: reply.then(Code::default),
+            depth: 0,
+            version: None,
+            refused: None,
+            fed_envelope: Fed::No,
+            fed_api: Fed::No,
+            shallow: false,
+            in_body: false,
+            body: false,
+            within: false,
+            operation: false,
+        }
+    }
+
+    /// What is wrong as far as the message was read. A validator that saw nothing still has what it said of the message
+    /// before.
+    fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
+        if let Some(failed) = &self.refused {
+            return Some(failed.clone());
+        }
+        let slot = self.version.unwrap_or(Version::V11).index();
+        let of_envelope = validators.envelopes.get(slot).and_then(Option::as_ref);
+        let of_envelope = of_envelope.filter(|_| self.fed_envelope != Fed::No);
+        let of_api = validators.api.as_ref().map(|(_, validator)| validator);
+        let of_api = of_api.filter(|_| self.fed_api != Fed::No);
+        let mut invalid = of_envelope.into_iter().chain(of_api).flat_map(Validator::invalid);
+        invalid.next().map(|invalid| Failed::client(words::invalid(invalid, so_far)))
+    }
+
+    /// What comes of a message that was read to its end. `api`: there is something to hold its operation to.
+    fn outcome(
+        &self,
+        api: bool,
+        validators: &Validators,
+        parsed: Result<(), xml::Error>,
+        message: &[u8],
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        found.version = self.version;
+        found.fault = self.code.as_ref().and_then(Code::fault);
+        if let Err(error) = parsed {
+            return Err(Failed::client(words::malformed(&error, message)));
+        }
+        if let Some(failed) = self.complaint(validators, message) {
+            return Err(failed);
+        }
+        if api && !self.body {
+            return Err(Failed::client("Invalid XML input. Unable to find the 'soap:Body'"));
+        }
+        if api && !self.operation {
+            let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
+            return Err(Failed::client(text));
+        }
+        Ok(())
+    }
+}
+
+struct Pass<'a> {
+    definitions: &'a Definitions,
+    api: Option<&'a Arc<Compiled>>,
+    validators: &'a mut Validators,
+    state: &'a mut State,
+}
+
 impl Pass<'_> {
     fn root(&mut self, name: QName<'_>) {
-        self.version = match name.namespace.uri {
+        let state = &mut *self.state;
+        state.version = match name.namespace.uri {
             SOAP_11 => Some(Version::V11),
             SOAP_12 => Some(Version::V12),
             _ => None,
         };
-        let version = self.version.unwrap_or(Version::V11);
+        let version = state.version.unwrap_or(Version::V11);
         let slot = version.index();
         let schema = match self.definitions.envelopes.get(slot) {
             Some(Envelope::BuiltIn(schema)) => {
-                self.shallow = true;
+                state.shallow = true;
                 schema
             }
             Some(Envelope::Own(schema)) => schema,
             Some(Envelope::Broken(why)) => {
-                self.refused = Some(Failed::server(&**why));
+                state.refused = Some(Failed::server(&**why));
                 return;
             }
             Some(Envelope::Off) => return,
@@ -186,39 +306,49 @@ impl Pass<'_> {
                     "Invalid XSD schema. Unable to find schema for SOAP {}",
                     version.text()
                 );
-                self.refused = Some(Failed::server(text));
+                state.refused = Some(Failed::server(text));
                 return;
             }
         };
         if let Some(place) = self.validators.envelopes.get_mut(slot) {
             place.get_or_insert_with(|| validator(schema)).reset();
-            self.envelope = Fed::Yes;
+            state.fed_envelope = Fed::Yes;
         }
     }
 
     /// The first element of the body.
     fn first(&mut self, name: QName<'_>) {
-        self.operation = true;
+        let state = &mut *self.state;
+        state.operation = true;
         self.validators.operation.push_str(name.local);
         let fault = name.local == "Fault" && is_soap(name.namespace.uri);
-        if self.reply && fault {
+        if state.code.is_some() && fault {
             return;
         }
-        if let Some(schema) = &self.definitions.api {
-            self.validators.api.get_or_insert_with(|| validator(schema)).reset();
-            self.api = Fed::Yes;
+        let Some(compiled) = self.api else { return };
+        let known = |(of, _): &&mut (Weak<Schema>, Validator)| {
+            std::ptr::eq(of.as_ptr(), Arc::as_ptr(&compiled.schema))
+        };
+        match self.validators.api.as_mut().filter(known) {
+            Some((_, validator)) => validator.reset(),
+            None => {
+                let made = validator(&compiled.schema);
+                self.validators.api = Some((Arc::downgrade(&compiled.schema), made));
+            }
         }
+        state.fed_api = Fed::Yes;
     }
 
     /// Gives an event to whoever is to see it.
     fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), Stop>) {
-        let slot = self.version.unwrap_or(Version::V11).index();
+        let state = &mut *self.state;
+        let slot = state.version.unwrap_or(Version::V11).index();
         let envelope = self.validators.envelopes.get_mut(slot).and_then(Option::as_mut);
-        if let (Fed::Yes, false, Some(validator)) = (self.envelope, self.within, envelope) {
-            self.envelope = after(event(validator));
+        if let (Fed::Yes, false, Some(validator)) = (state.fed_envelope, state.within, envelope) {
+            state.fed_envelope = after(event(validator));
         }
-        if let (Fed::Yes, Some(validator)) = (self.api, &mut self.validators.api) {
-            self.api = after(event(validator));
+        if let (Fed::Yes, Some((_, validator))) = (state.fed_api, &mut self.validators.api) {
+            state.fed_api = after(event(validator));
         }
     }
 }
@@ -230,7 +360,7 @@ fn after(fed: Result<(), Stop>) -> Fed {
     }
 }
 
-fn is_soap(uri: &str) -> bool {
+pub(super) fn is_soap(uri: &str) -> bool {
     matches!(uri, SOAP_11 | SOAP_12)
 }
 
@@ -245,39 +375,54 @@ impl Sink for Pass<'_> {
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
         let name = start.name;
-        match self.depth {
+        match self.state.depth {
             0 => self.root(name),
-            1 if self.version.is_some() && name.local == "Body" && is_soap(name.namespace.uri) => {
-                self.in_body = true;
-                self.body = true;
+            1 if self.state.version.is_some()
+                && name.local == "Body"
+                && is_soap(name.namespace.uri) =>
+            {
+                self.state.in_body = true;
+                self.state.body = true;
             }
-            2 if self.in_body && !self.operation => self.first(name),
+            2 if self.state.in_body && !self.state.operation => self.first(name),
             _ => {}
         }
-        self.feed(|validator| validator.start(start, here));
-        if self.depth == 2 && self.in_body && self.shallow && !is_soap(name.namespace.uri) {
-            self.within = true;
+        if let Some(code) = &mut self.state.code {
+            code.start(name);
         }
-        self.depth += 1;
+        self.feed(|validator| validator.start(start, here));
+        let state = &mut *self.state;
+        if state.depth == 2 && state.in_body && state.shallow && !is_soap(name.namespace.uri) {
+            state.within = true;
+        }
+        state.depth += 1;
         Ok(())
     }
 
     fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), xml::Error> {
+        if let Some(code) = &mut self.state.code {
+            code.text(text);
+        }
         self.feed(|validator| validator.text(text, cdata, here));
         Ok(())
     }
 
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), xml::Error> {
-        self.depth -= 1;
-        match self.depth {
-            2 if self.in_body => self.within = false,
-            1 => self.in_body = false,
+        let state = &mut *self.state;
+        state.depth -= 1;
+        match state.depth {
+            2 if state.in_body => state.within = false,
+            1 => state.in_body = false,
             _ => {}
         }
+        if let Some(code) = &mut state.code {
+            code.end();
+        }
         self.feed(|validator| validator.end(name, here));
-        if self.depth == 2 && self.in_body && self.api == Fed::Yes {
+        let state = &mut *self.state;
+        if state.depth == 2 && state.in_body && state.fed_api == Fed::Yes {
             // The operation is over; what follows it is the envelope's business.
-            self.api = Fed::Enough;
+            state.fed_api = Fed::Enough;
         }
         Ok(())
     }

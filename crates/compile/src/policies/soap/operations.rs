@@ -1,0 +1,126 @@
+//! The operations that definitions name, for whoever counts by them.
+//!
+//! Read from the documents as they are, because what they import may not have been fetched yet.
+
+use std::collections::HashMap;
+
+use wsdl::{WSDL11, WSDL20};
+use xml::{Document, Kind, NodeId};
+
+use super::documents::{Documents, XSD};
+
+/// Operations of one route told apart; the largest services have a few hundred.
+const OPERATIONS_MAX: usize = 1000;
+
+/// Operations by the local name of the first element in the body that calls them, in the order of their names. Those of
+/// a schema are its elements.
+pub(super) fn named(documents: &Documents) -> Vec<(String, String)> {
+    let parsed =
+        documents.all.values().map(|bytes| Document::parse(bytes, &xml::Options::default()));
+    let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
+    let mut named = Named::default();
+    parsed.iter().for_each(|document| named.messages(document));
+    parsed.iter().for_each(|document| named.operations(document));
+    let mut found = named.found;
+    if found.is_empty() {
+        let first = Document::parse(documents.first(), &xml::Options::default()).ok();
+        found = first.as_ref().map(elements).unwrap_or_default();
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(OPERATIONS_MAX);
+    found
+}
+
+#[derive(Default)]
+struct Named {
+    /// The element of a message, by the message's name.
+    elements: HashMap<String, String>,
+    found: Vec<(String, String)>,
+}
+
+impl Named {
+    fn messages(&mut self, document: &Document) {
+        let Some(root) = document.root_element() else { return };
+        for message in children(document, root, WSDL11, "message") {
+            let part = children(document, message, WSDL11, "part").next();
+            let element = part.and_then(|part| local(document, part, "element"));
+            if let (Some(name), Some(element)) = (local(document, message, "name"), element) {
+                self.elements.insert(name, element);
+            }
+        }
+    }
+
+    fn operations(&mut self, document: &Document) {
+        let Some(root) = document.root_element() else { return };
+        for (uri, interface) in [(WSDL11, "portType"), (WSDL20, "interface")] {
+            for interface in children(document, root, uri, interface) {
+                for operation in children(document, interface, uri, "operation") {
+                    let Some(name) = local(document, operation, "name") else { continue };
+                    let input = children(document, operation, uri, "input").next();
+                    let of = |key| input.and_then(|input| local(document, input, key));
+                    let element = match uri {
+                        WSDL11 => of("message").and_then(|name| self.elements.get(&name).cloned()),
+                        _ => of("element"),
+                    };
+                    // A message in RPC style begins with the operation's name.
+                    self.found.push((element.unwrap_or_else(|| name.clone()), name));
+                }
+            }
+        }
+    }
+}
+
+/// The elements a schema declares.
+fn elements(document: &Document) -> Vec<(String, String)> {
+    let Some(root) = document.root_element() else { return Vec::new() };
+    let names = children(document, root, XSD, "element");
+    let names = names.filter_map(|element| local(document, element, "name"));
+    names.map(|name| (name.clone(), name)).collect()
+}
+
+fn children<'d>(
+    document: &'d Document,
+    of: NodeId,
+    uri: &'d str,
+    local: &'d str,
+) -> impl Iterator<Item = NodeId> + 'd {
+    document.children(of).filter(move |node| {
+        let name = document.name(*node);
+        document.kind(*node) == Kind::Element && name.local == local && name.namespace.uri == uri
+    })
+}
+
+/// The value of an attribute without its prefix.
+fn local(document: &Document, node: NodeId, key: &str) -> Option<String> {
+    let value = document.attribute(node, "", key)?.trim();
+    Some(value.rsplit(':').next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_found_by_the_elements_that_call_them() {
+        let v11 = format!(
+            "<d xmlns='{WSDL11}' xmlns:t='t'><message name='In'><part element='t:AddRequest'/></message>\
+             <portType><operation name='Add'><input message='t:In'/></operation><operation name='Rpc'><input message='t:None'/></operation></portType></d>"
+        );
+        let v20 = format!(
+            "<d xmlns='{WSDL20}'><interface><operation name='Sub'><input element='t:SubRequest'/></operation></interface></d>"
+        );
+        let schema =
+            format!("<schema xmlns='{XSD}'><element name='A'/><complexType name='B'/></schema>");
+        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        for (text, found) in [
+            (v11, pairs(&[("AddRequest", "Add"), ("Rpc", "Rpc")])),
+            (v20, pairs(&[("SubRequest", "Sub")])),
+            (schema, pairs(&[("A", "A")])),
+        ] {
+            assert_eq!(named(&Documents::of_text(&text, "x")), found, "{text}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `soap_rest` to its policy: the description read, its operations given paths, the OpenAPI document made.
+
+use std::sync::Arc;
+
+use ::policies::soap_rest::{self as rest, Faults, Settings};
+use bytes::Bytes;
+use config::{At, FaultStatus, Report, RestMethod, SoapRest, Spanned};
+use wsdl::typed::{self, Api, Document, Operation, Soap, Wanted};
+
+use super::soap;
+use crate::paths;
+use crate::policy::Place;
+
+/// Tables of a description, or what is wrong with it.
+type Made = Result<Arc<Api>, Vec<String>>;
+
+/// Builds the policy; what is wrong is complained about, and nothing is served in its place.
+pub(crate) fn build(
+    keys: &SoapRest,
+    at: At,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    let prefix = prefix(keys, place, report);
+    let made = api(keys, place);
+    let api = match &*made {
+        Ok(api) => api.clone(),
+        Err(complaints) => {
+            for what in complaints {
+                report.error(keys.wsdl.at, what.as_str(), "correct the WSDL, or name another");
+            }
+            return None;
+        }
+    };
+    if api.operations().is_empty() {
+        let all: Vec<String> =
+            api.left_out().map(|(name, why)| format!("`{name}`: {why}")).collect();
+        let what = format!("none of the operations can be offered as JSON: {}", all.join("; "));
+        report.error(keys.wsdl.at, what, "name another `port`, or use `soap` and `xslt`");
+        return None;
+    }
+    for (name, why) in api.left_out() {
+        let what = format!("the operation `{name}` is not offered as JSON: {why}");
+        report.warn(
+            keys.wsdl.at,
+            what,
+            "name another `port` where it is different, or leave it out",
+        );
+    }
+    let document_path = document_path(keys, report);
+    let places = places(keys, &api, document_path.as_deref(), place, report)?;
+    let target = target(keys, &api, report)?;
+    let document = document_path.map(|path| {
+        let mut of = vec![(String::new(), String::new()); api.operations().len()];
+        for place in &places {
+            if let Some(entry) = of.get_mut(place.operation) {
+                *entry = (place.method.to_string(), place.path.to_string());
+            }
+        }
+        let text = api.openapi(&Document { server: &prefix, places: of });
+        (path.into(), Bytes::from(text))
+    });
+    let statuses = keys.faults.iter();
+    let statuses = statuses.map(|(name, status)| {
+        (name.value.as_str().into(), u16::try_from(status.value.get()).unwrap_or(500))
+    });
+    Some(rest::policy(Settings {
+        api,
+        prefix: prefix.into(),
+        places,
+        target: target.into_bytes().into(),
+        document,
+        faults: Faults {
+            by_code: keys.fault_status == FaultStatus::ByCode,
+            statuses: statuses.collect(),
+        },
+        codings: soap::codings(at, keys.body_bytes_max, place),
+    }))
+}
+
+/// The tables, taken over from the plan before if it was made of the same.
+fn api(keys: &SoapRest, place: &mut Place<'_, '_>) -> Arc<Made> {
+    let imports: Vec<_> = keys
+        .imports
+        .iter()
+        .map(|(location, file)| (location.value.clone(), file.value.as_path().to_owned()))
+        .collect();
+    let path = keys.wsdl.value.as_path();
+    let read = match import::wsdl::description(path, &imports) {
+        Ok(read) => read,
+        Err(complaints) => return Arc::new(Err(complaints)),
+    };
+    let text = |key: &Option<Spanned<String>>| key.as_ref().map(|key| key.value.clone());
+    let (service, port) = (text(&keys.service), text(&keys.port));
+    let key = format!("soap_rest {} {:x} {service:?} {port:?}", path.display(), read.content);
+    place.making.kept_or(&key, || {
+        let wanted = Wanted { service: service.as_deref(), port: port.as_deref() };
+        let made = typed::api(&read.description, wanted);
+        Arc::new(made.map(Arc::new).map_err(|what| vec![what]))
+    })
+}
+
+/// What stands in front of every path: as written, or the fixed segments of the route's own.
+fn prefix(keys: &SoapRest, place: &Place<'_, '_>, report: &mut Report) -> String {
+    let route = &place.of.matches.value.path.value;
+    let Some(written) = &keys.prefix else {
+        let own = route.strip_suffix("/**").unwrap_or(route);
+        if own.contains(['{', '*']) {
+            let what = "the route's path has parameters, so that the operations have no place";
+            report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
+        }
+        return own.trim_end_matches('/').to_owned();
+    };
+    if !paths::is_target(&written.value) || written.value.contains(['?', '{', '*']) {
+        let what = format!("`{}` is no path", written.value.escape_debug());
+        report.error(written.at, what, "write it as it is sent, such as `/calculator`");
+    }
+    written.value.trim_end_matches('/').to_owned()
+}
+
+/// The path of the document, unless it is off.
+fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
+    let written = &keys.openapi;
+    if written.value == "off" {
+        return None;
+    }
+    if !paths::is_target(&written.value) || written.value.contains('?') {
+        let what = format!("`{}` is no path", written.value.escape_debug());
+        report.error(written.at, what, "write `/openapi.json`, or `off`");
+    }
+    Some(written.value.clone())
+}
+
+/// The places of all operations, sorted.
+fn places(
+    keys: &SoapRest,
+    api: &Api,
+    document: Option<&str>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Option<Vec<rest::Place>> {
+    for (name, _) in keys.operations.iter() {
+        let known = || api.operations().iter().map(Operation::name);
+        if !known().any(|known| known == name.value) {
+            let meant = report.suggest(&name.value, known());
+            let what = crate::names::unknown("operation", &name.value, meant);
+            report.error(name.at, what, "name an operation of the WSDL");
+        }
+    }
+    let mut places: Vec<rest::Place> = Vec::new();
+    for (index, operation) in api.operations().iter().enumerate() {
+        let own = keys.operations.get(operation.name());
+        let path = own.and_then(|own| own.value.path.as_ref());
+        let method = own.map_or(RestMethod::Post, |own| own.value.method.value);
+        let made = rest::Place {
+            path: path.map_or_else(|| format!("/{}", operation.name()), |p| p.value.clone()).into(),
+            method: method.word().into(),
+            operation: index,
+            counted: place.operation(operation.name()),
+            action: action(api, operation),
+        };
+        let at = path.map_or(keys.wsdl.at, |path| path.at);
+        if !paths::is_target(&made.path) || made.path.contains(['?', '{', '*']) {
+            let what = format!("`{}` is no path", made.path.escape_debug());
+            report.error(at, what, "write it as it is sent, such as `/orders`");
+        }
+        if document == Some(&*made.path) {
+            let what = format!("`{}` is the path of the OpenAPI document", made.path);
+            report.error(
+                at,
+                what,
+                "give the operation another path, or the document with `openapi`",
+            );
+        }
+        if !http1::is_header_value(made.action.as_bytes()) {
+            let what = format!("the action of `{}` cannot stand in a header", operation.name());
+            report.error(keys.wsdl.at, what, "correct the WSDL");
+            return None;
+        }
+        if let Some(other) =
+            places.iter().find(|known| known.path == made.path && known.method == made.method)
+        {
+            let other = api.operations().get(other.operation).map_or("", Operation::name);
+            let what = format!("`{other}` is at `{} {}` already", made.method, made.path);
+            report.error(at, what, "give one of them another path or method");
+        }
+        places.push(made);
+    }
+    places.sort_by(|one, other| (&one.path, &one.method).cmp(&(&other.path, &other.method)));
+    Some(places)
+}
+
+/// What says the action: `SOAPAction` in quotes, or a parameter of the content type.
+fn action(api: &Api, operation: &Operation) -> Box<str> {
+    let action = operation.action().unwrap_or_default().replace('"', "%22");
+    let text = match api.version() {
+        Soap::V11 => format!("\"{action}\""),
+        Soap::V12 if action.is_empty() => "application/soap+xml; charset=utf-8".to_owned(),
+        Soap::V12 => format!("application/soap+xml; charset=utf-8; action=\"{action}\""),
+    };
+    text.into()
+}
+
+/// The path the upstream sees: as written, or that of the port's address.
+fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
+    if let Some(written) = &keys.path {
+        if !paths::is_target(&written.value) {
+            let what = format!("`{}` is no path", written.value.escape_debug());
+            report.error(written.at, what, "write the path of the service, such as `/ws`");
+            return None;
+        }
+        return Some(written.value.clone());
+    }
+    let address = api.address().unwrap_or_default();
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/");
+    if paths::is_target(path) {
+        return Some(path.to_owned());
+    }
+    let what = format!(
+        "the address of the port, `{}`, has no path that can be sent",
+        address.escape_debug()
+    );
+    report.error(keys.wsdl.at, what, "say with `path` what the upstream is to see, such as `/ws`");
+    None
+}

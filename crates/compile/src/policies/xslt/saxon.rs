@@ -1,0 +1,221 @@
+//! Stylesheets for Saxon: the machine that compiles them, started when the first is met, and the modules it is given.
+
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::policies::xslt::Sheet;
+use ::saxon::{Complaint, Engine, Settings, Unavailable};
+use config::{At, Report, Saxon};
+use plan::telemetry::EngineReading;
+use xml::{Doctype, Document};
+
+use super::XSLT;
+use crate::listeners::{bytes, count};
+use crate::policies::soap::load;
+use crate::policy::Place;
+
+/// Modules one stylesheet names, directly or by others; the largest known come in some hundred.
+const MODULES_MAX: usize = 1000;
+
+/// What modules are called on the other side, where stylesheets can ask for their own name: the folders of this machine are
+/// nobody's business. Each `../` of a module takes one away.
+const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
+
+/// A stylesheet or what it imports.
+struct Module {
+    uri: String,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// The machine, started now if it is not running; it is asked for once for each plan.
+pub(super) fn engine(
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Result<Arc<Engine>, Unavailable> {
+    if let Some(known) = &place.making.saxon {
+        return known.clone();
+    }
+    let written = &place.config.saxon;
+    let settings = settings(written);
+    let engine = Engine::get(&settings);
+    if let Ok(engine) = &engine {
+        stays(engine, &settings, written, report);
+        let counted = engine.clone();
+        place.making.telemetry.set_engine(Box::new(move || reading(&counted)));
+    }
+    place.making.saxon = Some(engine.clone());
+    engine
+}
+
+fn settings(written: &Saxon) -> Settings {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(256);
+    let path = |path: &config::Spanned<config::FilePath>| path.value.as_path().to_owned();
+    Settings {
+        java_home: written.java_home.as_ref().map(path),
+        home: written.home.as_ref().map(path),
+        heap_bytes_max: u64::try_from(bytes(written.heap_bytes_max.value)).unwrap_or(u64::MAX),
+        threads: written.threads.map_or_else(cores, |threads| count(threads.value.get())),
+        pending_max: count(written.pending.get()),
+    }
+}
+
+/// Java starts once in a process, so that what runs stays as it is.
+fn stays(engine: &Engine, asked: &Settings, written: &Saxon, report: &mut Report) {
+    if engine.settings() == asked {
+        return;
+    }
+    let places = [
+        written.java_home.as_ref().map(|written| written.at),
+        written.home.as_ref().map(|written| written.at),
+        written.threads.map(|written| written.at),
+        Some(written.heap_bytes_max.at).filter(|at| *at != At::NOWHERE),
+    ];
+    let at = places.into_iter().flatten().next().unwrap_or(At::file(0));
+    let what = "the Java machine stays as it was started until the gateway is started again";
+    report.warn(at, what, "restart it, or write what is running");
+}
+
+fn reading(engine: &Engine) -> EngineReading {
+    let reading = engine.reading();
+    EngineReading {
+        threads: reading.threads,
+        pending: reading.pending,
+        heap_used_bytes: reading.heap_used_bytes,
+        heap_max_bytes: reading.heap_max_bytes,
+        done: reading.done,
+        failed: reading.failed,
+        refused: reading.refused,
+        stopped: reading.stopped,
+        busy_micros: reading.busy_micros,
+    }
+}
+
+/// Compiles a stylesheet, unless it is known of the same bytes and parameters. The error has a line for each mistake.
+pub(super) fn compiled(
+    stylesheet: &[u8],
+    path: &Path,
+    parameters: &[(String, String)],
+    engine: &Engine,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> Arc<Result<Sheet, String>> {
+    let modules = modules(stylesheet, path, report);
+    let texts: Vec<(String, Vec<u8>)> =
+        modules.iter().map(|module| (module.uri.clone(), module.bytes.clone())).collect();
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((&texts, parameters));
+    let name = path.to_string_lossy();
+    let key = format!("stylesheet for saxon {name} {hash:x}");
+    let metrics = place.making.telemetry.definition(&name);
+    place.making.kept_or(&key, || {
+        let made = engine.compile(&texts, parameters);
+        metrics.compiled(made.is_ok());
+        Arc::new(made.map(Sheet::Saxon).map_err(|complaints| told(&complaints, &modules, &name)))
+    })
+}
+
+fn told(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
+    let one = |complaint: &Complaint| {
+        let module = modules.iter().find(|module| module.uri == complaint.module);
+        let file = module.map_or(name.into(), |module| module.path.to_string_lossy());
+        let (line, column) = (complaint.line.unwrap_or(1), complaint.column.unwrap_or(1));
+        format!("{file}:{line}:{column}: {}", complaint.what)
+    };
+    let lines: Vec<String> = complaints.iter().map(one).collect();
+    lines.join("\n")
+}
+
+/// The stylesheet with all it imports and includes. What cannot be read is left for the compiler to miss, at its place.
+fn modules(stylesheet: &[u8], path: &Path, report: &mut Report) -> Vec<Module> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let uri = format!("{ROOT}{}", escaped(&name));
+    let mut modules = vec![Module { uri, path: path.to_owned(), bytes: stylesheet.to_vec() }];
+    let mut at = 0;
+    while let Some(module) = modules.get(at) {
+        at += 1;
+        let (base, folder) = (module.uri.clone(), module.path.parent().map(Path::to_owned));
+        for href in named(&module.bytes) {
+            let uri = joined(&base, &href);
+            let known = modules.iter().any(|module| module.uri == uri);
+            if known || modules.len() >= MODULES_MAX || href.starts_with('/') || href.contains(':')
+            {
+                continue;
+            }
+            let path = folder.clone().unwrap_or_default().join(&href);
+            report.depends_on(path.clone());
+            if let Ok(bytes) = load::read(&path) {
+                modules.push(Module { uri, path, bytes });
+            }
+        }
+    }
+    modules
+}
+
+/// What a module imports and includes.
+fn named(module: &[u8]) -> Vec<String> {
+    let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
+    let Ok(document) = Document::parse(module, &options) else { return Vec::new() };
+    let Some(root) = document.root_element() else { return Vec::new() };
+    let names_another = |node: &xml::NodeId| {
+        let name = document.name(*node);
+        name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
+    };
+    let hrefs = document
+        .children(root)
+        .filter(names_another)
+        .filter_map(|node| document.attribute(node, "", "href"));
+    hrefs.map(|href| href.trim().to_owned()).collect()
+}
+
+/// A relative reference as Java resolves it.
+fn joined(base: &str, href: &str) -> String {
+    let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut segments: Vec<&str> = folder.split('/').collect();
+    for segment in href.split('/') {
+        match segment {
+            "." => {}
+            ".." if segments.len() > 1 => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}
+
+/// A file's name as a segment of a URI.
+fn escaped(name: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    name.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_joined_as_java_does() {
+        for (base, href, uri) in [
+            ("sheet:/-/-/a.xsl", "b.xsl", "sheet:/-/-/b.xsl"),
+            ("sheet:/-/-/a.xsl", "./c/b.xsl", "sheet:/-/-/c/b.xsl"),
+            ("sheet:/-/-/c/b.xsl", "../d.xsl", "sheet:/-/-/d.xsl"),
+        ] {
+            assert_eq!(joined(base, href), uri, "{base} {href}");
+        }
+        assert_eq!(escaped("my sheet.xsl"), "my%20sheet.xsl");
+    }
+
+    #[test]
+    fn modules_that_are_named_are_found() {
+        let text = br#"<x:stylesheet xmlns:x="http://www.w3.org/1999/XSL/Transform" version="3.0">
+            <x:import href=" a.xsl "/><x:include href="b/c.xsl"/><include href="d.xsl"/></x:stylesheet>"#;
+        assert_eq!(named(text), ["a.xsl", "b/c.xsl"]);
+        assert!(named(b"<a").is_empty());
+    }
+}

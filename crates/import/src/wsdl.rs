@@ -1,0 +1,161 @@
+//! WSDL documents: read from files with all they name, and turned into a configuration.
+//!
+//! Owns where the files of a description are, and what an operator would have written to offer it as JSON. Nothing is
+//! downloaded: a location that is a URL needs a file of its own.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use ::wsdl::typed::{self, Api, Proof, Wanted};
+use ::wsdl::{Description, Limits};
+use serde_json::{Map, Value as Json, json};
+use xsd::{Resolver, Unresolved};
+
+/// One file: large standards have some hundred kilobytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A description, and a hash of every byte it was made of.
+pub struct Read {
+    pub description: Description,
+    pub content: u64,
+}
+
+/// Reads a description with everything it names; `imports` are files for locations. The error is a complaint each, with its
+/// place.
+pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, Vec<String>> {
+    let location = xsd::join("", &file.to_string_lossy());
+    let mut given = HashMap::new();
+    for (written, path) in imports {
+        given.insert(xsd::join(&location, written), path.clone());
+        given.insert(written.clone(), path.clone());
+    }
+    let files = Files { first: (location.clone(), file.to_owned()), given, read: Mutex::default() };
+    let description = ::wsdl::read(&location, &files, &Limits::default())
+        .map_err(|complaints| complaints.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let mut read = files.read.into_inner().unwrap_or_default();
+    read.sort_unstable();
+    let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
+    Ok(Read { description, content })
+}
+
+struct Files {
+    first: (String, PathBuf),
+    given: HashMap<String, PathBuf>,
+    read: Mutex<Vec<(String, Vec<u8>)>>,
+}
+
+impl Files {
+    fn path(&self, location: &str) -> Option<PathBuf> {
+        if *location == *self.first.0 {
+            return Some(self.first.1.clone());
+        }
+        let given = self.given.get(location).cloned();
+        given.or_else(|| (!location.contains("://")).then(|| PathBuf::from(location)))
+    }
+}
+
+impl Resolver for Files {
+    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+        let path = self.path(location).ok_or(Unresolved::Absent)?;
+        let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
+            true => Unresolved::Absent,
+            false => Unresolved::Refused(error.to_string()),
+        };
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(refused)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(refused)?;
+        if !u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
+            return Err(Unresolved::Refused(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        }
+        if let Ok(mut read) = self.read.lock() {
+            read.push((location.to_owned(), bytes.clone()));
+        }
+        Ok(bytes)
+    }
+}
+
+/// What is said beside the description.
+#[derive(Debug, Clone, Default)]
+pub struct RestOptions {
+    /// Of the route and the upstream.
+    pub name: String,
+    pub file: PathBuf,
+    pub imports: Vec<(String, PathBuf)>,
+    pub service: Option<String>,
+    pub port: Option<String>,
+    /// The path in front of every operation.
+    pub prefix: Option<String>,
+    /// The service, instead of the port's address.
+    pub upstream: Option<String>,
+}
+
+/// What an import comes to.
+#[derive(Debug)]
+pub struct Offered {
+    /// A whole configuration.
+    pub configuration: Json,
+    /// Each operation's way there and back.
+    pub proofs: Vec<Proof>,
+    /// Operations that cannot be offered, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Reads a description and makes the configuration that offers it; every operation's round trip is tried.
+pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
+    let read = description(&options.file, &options.imports)?;
+    let wanted = Wanted { service: options.service.as_deref(), port: options.port.as_deref() };
+    let api = typed::api(&read.description, wanted).map_err(|what| vec![what])?;
+    let left_out = api.left_out().map(|(name, why)| (name.to_owned(), why.to_owned())).collect();
+    if api.operations().is_empty() {
+        let all = api.left_out().map(|(name, why)| format!("{name}: {why}"));
+        let mut faults = vec!["none of the operations can be offered as JSON".to_owned()];
+        faults.extend(all);
+        return Err(faults);
+    }
+    let configuration = configuration(&api, options).map_err(|what| vec![what])?;
+    Ok(Offered { configuration, proofs: typed::prove(&api), left_out })
+}
+
+/// A whole configuration that offers an API; the error says what is missing.
+fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
+    let address = options.upstream.as_deref().or(api.address()).unwrap_or_default();
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| address.starts_with(scheme));
+    let Some(scheme) = scheme else {
+        return Err(format!(
+            "the port's address is {address:?}, which is no HTTP service; say where it runs with --upstream"
+        ));
+    };
+    let rest = address.get(scheme.len()..).unwrap_or_default();
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let prefix = options.prefix.clone().unwrap_or_else(|| format!("/{}", options.name));
+    let prefix = prefix.trim_end_matches('/');
+    let mut keys = Map::new();
+    let shown = |path: &Path| Json::from(path.to_string_lossy());
+    keys.insert("wsdl".to_owned(), shown(&options.file));
+    if !options.imports.is_empty() {
+        let imports = options.imports.iter();
+        let imports: Map<String, Json> =
+            imports.map(|(location, path)| (location.clone(), shown(path))).collect();
+        keys.insert("imports".to_owned(), imports.into());
+    }
+    for (key, value) in [("service", &options.service), ("port", &options.port)] {
+        keys.extend(value.as_ref().map(|value| (key.to_owned(), value.as_str().into())));
+    }
+    if options.upstream.is_some() && !path.is_empty() {
+        keys.insert("path".to_owned(), path.into());
+    }
+    let name = options.name.as_str();
+    Ok(json!({
+        "listen": { "public": { "address": "127.0.0.1:8080" } },
+        "upstreams": { name: { "targets": [format!("{scheme}{authority}")] } },
+        "routes": { name: {
+            "match": { "path": format!("{prefix}/**") },
+            "policies": [{ "soap_rest": keys }],
+            "upstream": name,
+        } },
+    }))
+}

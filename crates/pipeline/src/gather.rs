@@ -1,0 +1,73 @@
+//! A body read into one piece for a step that needs all of it, and looked at on the way where the step wants that.
+//!
+//! Owns the loop and its bound. Nothing goes on before the end; what is wrong with the beginning is told before.
+
+use std::future::poll_fn;
+
+use fault::{Fault, Kind};
+use message::{Body, Fill, Gathered};
+use policy::{Exchange, Flow, OnPieces, OnWhole};
+
+/// Gathers a body and gives it to a step. What is left of it is in `body`, whatever the step says.
+pub(crate) async fn whole<H>(
+    step: &dyn OnWhole<H>,
+    ex: &mut Exchange,
+    head: &mut H,
+    body: &mut Body,
+    too_large: Kind,
+) -> Flow {
+    let bytes_max = step.bytes_max();
+    let taken = std::mem::take(body);
+    let (mut gathered, pieces) = match taken {
+        Body::Stream(_) => in_pieces(step, ex, head, taken, too_large).await?,
+        at_hand @ (Body::Empty | Body::Whole(_)) => {
+            (at_hand.gather_all(bytes_max, too_large).await?, None)
+        }
+    };
+    let flow = match pieces {
+        Some(mut pieces) => pieces.on_end(ex, head, &mut gathered),
+        None => step.on_whole(ex, head, &mut gathered).await,
+    };
+    *body = Body::gathered(gathered);
+    flow
+}
+
+type Looked<H> = (Gathered, Option<Box<dyn OnPieces<H>>>);
+
+async fn in_pieces<H>(
+    step: &dyn OnWhole<H>,
+    ex: &mut Exchange,
+    head: &H,
+    mut body: Body,
+    too_large: Kind,
+) -> Result<Looked<H>, Fault> {
+    let bytes_max = step.bytes_max();
+    let over = || Fault::new(too_large, format!("the body is over {bytes_max} bytes"));
+    if body.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
+        return Err(over());
+    }
+    let mut bytes = Vec::new();
+    // A body that is there at once, as most are, is not looked at twice: there are no pieces of it.
+    let mut pieces: Option<Box<dyn OnPieces<H>>> = None;
+    let mut looked = 0;
+    loop {
+        let fill = poll_fn(|cx| body.poll_fill(cx, &mut bytes)).await?;
+        if bytes.len() > bytes_max {
+            return Err(over());
+        }
+        if fill == Fill::End && looked == 0 {
+            break;
+        }
+        if looked == 0 && !bytes.is_empty() {
+            pieces = step.on_pieces(ex, head);
+        }
+        if let Some(pieces) = &mut pieces {
+            pieces.on_piece(ex, head, &bytes, looked)?;
+        }
+        looked = bytes.len();
+        if fill == Fill::End {
+            break;
+        }
+    }
+    Ok((Gathered { bytes: bytes.into(), trailers: body.trailers() }, pieces))
+}

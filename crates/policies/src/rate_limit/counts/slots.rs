@@ -1,0 +1,173 @@
+//! One shard of the counts: slots in one piece of memory, found by probing, made more as they are needed.
+//!
+//! A slot whose debts are paid says nothing and is free. Where all slots that a key may have are taken and there may be no
+//! more, the one goes that owes least: made-up keys come and go, whoever is near its limit stays.
+
+use super::WINDOWS_MAX;
+
+/// Slots a key may have, one behind the other. With the table half full that is enough but once in many thousands.
+const PROBES: usize = 16;
+
+/// Numbers before the windows' own: whose the slot is, and the rest in one.
+const NUMBERS: usize = 2;
+
+/// What a slot says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: u64,
+    pub(crate) paid_at: [u64; WINDOWS_MAX],
+    /// The plan whose windows these are, as the policy numbers them.
+    pub(crate) tier: u32,
+    /// Requests that other nodes do not know of yet.
+    pub(crate) untold: u32,
+    /// A request was refused: others' requests may have made the wait longer.
+    pub(crate) refused: bool,
+}
+
+/// The slots of a shard.
+pub(super) struct Slots {
+    /// `NUMBERS` and one for each window; a power of two times.
+    numbers: Vec<u64>,
+    windows: usize,
+    slots_max: usize,
+}
+
+impl Entry {
+    pub(super) fn new(key: u64, tier: u32) -> Entry {
+        Entry { key, paid_at: [0; WINDOWS_MAX], tier, untold: 0, refused: false }
+    }
+
+    /// When nothing is owed any more, and the entry says nothing.
+    fn ends_at(&self) -> u64 {
+        self.paid_at.iter().copied().max().unwrap_or_default()
+    }
+}
+
+impl Slots {
+    /// None yet; so many or a little more at the most.
+    pub(super) fn new(slots_max: usize, windows: usize) -> Slots {
+        let slots_max = slots_max.next_power_of_two().max(PROBES);
+        Slots { numbers: Vec::new(), windows: windows.clamp(1, WINDOWS_MAX), slots_max }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len() / self.stride()
+    }
+
+    fn stride(&self) -> usize {
+        NUMBERS + self.windows
+    }
+
+    /// The slots that a key may have.
+    fn probes(&self, key: u64) -> impl Iterator<Item = usize> + use<> {
+        let last = self.len().wrapping_sub(1);
+        // The lower half of a key tells its shard. Where there are no slots, there are no probes.
+        let first = usize::try_from(key >> 32).unwrap_or_default();
+        let count = if self.numbers.is_empty() { 0 } else { PROBES };
+        (0..count).map(move |step| first.wrapping_add(step) & last)
+    }
+
+    /// Where a key is.
+    pub(super) fn find(&self, key: u64) -> Option<usize> {
+        self.probes(key).find(|at| self.numbers.get(at * self.stride()) == Some(&key))
+    }
+
+    pub(super) fn read(&self, at: usize) -> Entry {
+        let from = at * self.stride();
+        let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
+        let key = numbers.next().unwrap_or_default();
+        let rest = numbers.next().unwrap_or_default();
+        let mut paid_at = [0; WINDOWS_MAX];
+        paid_at.iter_mut().zip(numbers).for_each(|(paid_at, number)| *paid_at = number);
+        let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
+        let [.., e, f, g, h] = rest.to_be_bytes();
+        Entry {
+            key,
+            paid_at,
+            tier: u32::from_be_bytes([a, b, c, d]),
+            untold: u32::from_be_bytes([e, f, g, h]),
+            refused: rest >> 32 & 1 == 1,
+        }
+    }
+
+    pub(super) fn write(&mut self, at: usize, entry: &Entry) {
+        let (from, stride) = (at * self.stride(), self.stride());
+        let rest =
+            u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
+        let numbers = [entry.key, rest].into_iter().chain(entry.paid_at);
+        let slot = self.numbers.iter_mut().skip(from).take(stride);
+        slot.zip(numbers).for_each(|(slot, number)| *slot = number);
+    }
+
+    /// Takes in a key that is not there.
+    pub(super) fn insert(&mut self, entry: &Entry, now: u64) {
+        while !self.insert_where_free(entry, now) {
+            if self.len() >= self.slots_max {
+                return self.replace_least(entry);
+            }
+            self.grow(now);
+        }
+    }
+
+    fn insert_where_free(&mut self, entry: &Entry, now: u64) -> bool {
+        let free = self.probes(entry.key).find(|at| self.read(*at).ends_at() <= now);
+        free.inspect(|at| self.write(*at, entry)).is_some()
+    }
+
+    fn replace_least(&mut self, entry: &Entry) {
+        let least = self.probes(entry.key).min_by_key(|at| self.read(*at).ends_at());
+        if let Some(at) = least {
+            self.write(at, entry);
+        }
+    }
+
+    /// Twice as many slots, with whoever still owes.
+    fn grow(&mut self, now: u64) {
+        let slots = (self.len() * 2).max(PROBES);
+        let mut grown = Slots { numbers: vec![0; slots * self.stride()], ..*self };
+        for at in 0..self.len() {
+            let entry = self.read(at);
+            if entry.ends_at() > now && !grown.insert_where_free(&entry, now) {
+                grown.replace_least(&entry);
+            }
+        }
+        *self = grown;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut slots = Slots::new(100, 3);
+        let paid_at = [5, u64::MAX, 7, 0];
+        let entry = Entry { key: u64::MAX, paid_at, tier: 70_000, untold: u32::MAX, refused: true };
+        slots.insert(&entry, 0);
+        let other = Entry { key: 1 << 40, refused: false, ..entry };
+        slots.insert(&other, 0);
+        for entry in [entry, other] {
+            let at = slots.find(entry.key).unwrap();
+            assert_eq!(slots.read(at), entry);
+        }
+        assert_eq!(slots.find(3), None);
+    }
+
+    #[test]
+    fn keys_of_one_place_make_room_and_then_replace_the_least() {
+        let mut slots = Slots::new(64, 1);
+        let entry = |number: u64, until| Entry {
+            paid_at: [until, 0, 0, 0],
+            // All of one place, whatever the number of slots.
+            ..Entry::new(number, 0)
+        };
+        for number in 1..=40 {
+            slots.insert(&entry(number, 100 - number), 10);
+        }
+        assert_eq!(slots.len(), 64);
+        let there: Vec<u64> = (1..=40).filter(|number| slots.find(*number).is_some()).collect();
+        assert_eq!(there.len(), PROBES);
+        assert!(there.contains(&1) && there.contains(&15) && there.contains(&40), "{there:?}");
+    }
+}

@@ -1,0 +1,296 @@
+//! Definitions that name others by URL, or that are to be made anew from time to time: fetched and compiled beside the requests.
+//!
+//! Owns when that happens and what serves meanwhile. What is read of a definition and how it is compiled is a [`Recipe`]'s
+//! business; no request fetches anything, and none waits longer than once for the first time.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use fault::Kind;
+use kit::LocalBoxFuture;
+use kit::clock;
+use message::{Body, Protocol, Request, RequestHead};
+use policy::{Background, Caller, Fetch};
+use telemetry::DefinitionMetrics;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::{Compiled, Failed};
+
+/// Documents that one definition may name by URL, directly or by others; large standards come in some hundreds.
+const FETCHED_MAX: usize = 500;
+
+/// One document: as large as a file may be.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// All of them: four of the largest, or a standard whole.
+const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// How much longer than a fetch a message waits, for the others that follow from it and for the compiling.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after the time of a fetch one that failed is tried again, as Kong does, and at most.
+const AGAIN: Duration = Duration::from_millis(75);
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// How long one round of work looks for something to do. Work that nobody holds any more ends with its round.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// What is to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The URL, by which it will be asked for.
+    pub location: String,
+    /// Scheme, host and port: one of those there is a way to.
+    pub origin: String,
+    /// The rest of it.
+    pub path: String,
+}
+
+/// Documents that were fetched, by location.
+pub type Fetched = HashMap<String, Vec<u8>>;
+
+/// How a definition is made of what was fetched.
+pub trait Recipe: Send + Sync {
+    /// What is named and not there. The recipe may add what it has itself.
+    fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String>;
+
+    /// The definition, once nothing is wanted.
+    fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed>;
+}
+
+/// How it is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// For one document.
+    pub timeout: Duration,
+    /// Until all is made anew.
+    pub ttl: Duration,
+    /// Without being asked.
+    pub eager: bool,
+}
+
+/// A definition that changes.
+pub struct Supply {
+    /// For the log.
+    name: String,
+    recipe: Box<dyn Recipe>,
+    /// Ways out, by origin.
+    outlets: HashMap<String, Arc<dyn Fetch>>,
+    pace: Pace,
+    metrics: Arc<DefinitionMetrics>,
+    state: watch::Sender<State>,
+    /// Grows with each definition that serves.
+    generation: AtomicU64,
+    /// A message asked for it, which is what one that is not eager waits for.
+    asked: AtomicBool,
+    wanted: Notify,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// The last good one.
+    compiled: Option<Arc<Compiled>>,
+    /// Why the last try came to nothing.
+    failed: Option<Failed>,
+    failures: u32,
+    due: Option<clock::Instant>,
+}
+
+/// One thread's look at a supply, so that the state is not asked by each message.
+#[derive(Default)]
+pub(super) struct Seen {
+    generation: u64,
+    compiled: Option<Arc<Compiled>>,
+}
+
+impl Supply {
+    /// `first` is what serves at once, where nothing has to be fetched for it.
+    pub fn new(
+        name: &str,
+        recipe: Box<dyn Recipe>,
+        outlets: HashMap<String, Arc<dyn Fetch>>,
+        pace: Pace,
+        metrics: Arc<DefinitionMetrics>,
+        first: Option<Arc<Compiled>>,
+    ) -> Supply {
+        let generation = AtomicU64::new(u64::from(first.is_some()));
+        let due = first.as_ref().and_then(|_| clock::now().checked_add(pace.ttl));
+        let state = State { compiled: first, due, ..State::default() };
+        Supply {
+            name: name.to_owned(),
+            recipe,
+            outlets,
+            pace,
+            metrics,
+            state: watch::Sender::new(state),
+            generation,
+            asked: AtomicBool::new(false),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// What serves now, if there is something.
+    pub(super) fn current<'s>(&self, seen: &'s mut Seen) -> Option<&'s Arc<Compiled>> {
+        if !self.pace.eager {
+            self.ask();
+        }
+        let generation = self.generation.load(Ordering::Acquire);
+        if seen.generation != generation {
+            seen.generation = generation;
+            seen.compiled.clone_from(&self.state.borrow().compiled);
+        }
+        seen.compiled.as_ref()
+    }
+
+    /// There is something to hold messages to.
+    pub(super) fn is_ready(&self) -> bool {
+        self.generation.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits for the first definition, or for why there is none. At once where it has failed already.
+    pub(super) async fn ready(&self) -> Result<(), Failed> {
+        self.ask();
+        let mut seen = self.state.subscribe();
+        let settled = |state: &State| state.compiled.is_some() || state.failed.is_some();
+        let state = timeout(self.pace.timeout + PATIENCE, seen.wait_for(settled)).await;
+        match state.ok().and_then(Result::ok) {
+            Some(state) if state.compiled.is_some() => Ok(()),
+            Some(state) => Err(state.failed.clone().unwrap_or_else(|| self.late())),
+            None => Err(self.late()),
+        }
+    }
+
+    pub(super) fn late(&self) -> Failed {
+        Failed::server(format!("What '{}' imports has not been fetched yet", self.name))
+    }
+
+    fn ask(&self) {
+        if !self.asked.swap(true, Ordering::AcqRel) {
+            self.wanted.notify_one();
+        }
+    }
+
+    async fn renew(&self, caller: &Rc<Caller>) {
+        self.asked.store(false, Ordering::Release);
+        let made = match self.fetch(caller).await {
+            Ok(fetched) => {
+                let compiled = self.recipe.compile(&fetched);
+                self.metrics.compiled(compiled.is_ok());
+                compiled
+            }
+            Err(why) => Err(Failed::server(why)),
+        };
+        match made {
+            Ok(compiled) => self.serve(compiled),
+            Err(failed) => self.fail(failed),
+        }
+    }
+
+    async fn fetch(&self, caller: &Rc<Caller>) -> Result<Fetched, String> {
+        let mut fetched = Fetched::new();
+        let mut bytes = 0_usize;
+        loop {
+            let wanted = self.recipe.wanted(&mut fetched)?;
+            if wanted.is_empty() {
+                return Ok(fetched);
+            }
+            for wanted in wanted {
+                if fetched.len() >= FETCHED_MAX {
+                    return Err(format!("over {FETCHED_MAX} documents are named by URL"));
+                }
+                let document = self.get(caller, &wanted).await;
+                self.metrics.fetched(document.is_ok());
+                let location = &wanted.location;
+                let document = document
+                    .map_err(|why| format!("the import '{location}' cannot be fetched: {why}"))?;
+                bytes = bytes.saturating_add(document.len());
+                if bytes > ALL_BYTES_MAX {
+                    return Err(format!("what is named by URL has over {ALL_BYTES_MAX} bytes"));
+                }
+                fetched.insert(wanted.location, document);
+            }
+        }
+    }
+
+    async fn get(&self, caller: &Rc<Caller>, wanted: &Wanted) -> Result<Vec<u8>, Box<str>> {
+        let outlet = self.outlets.get(&wanted.origin).ok_or(
+            "it is on a host that only a fetched document names; give a file for it in `imports`",
+        )?;
+        let asked = async {
+            let mut head = RequestHead::new(Protocol::Http11, b"GET", wanted.path.as_bytes());
+            head.headers.add_known("Accept", b"application/xml, text/xml, */*;q=0.1");
+            let request = Request { head, body: Body::Empty };
+            let reply = outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
+            if reply.head.status != 200 {
+                return Err(format!("it answered {}", reply.head.status).into());
+            }
+            let body = reply.body.gather(DOCUMENT_BYTES_MAX, Kind::ReplyTooLarge).await;
+            Ok(body.map_err(|fault| fault.cause)?.to_vec())
+        };
+        let late = || Err(format!("it took longer than {:?}", self.pace.timeout).into());
+        timeout(self.pace.timeout, asked).await.unwrap_or_else(|_| late())
+    }
+
+    fn serve(&self, compiled: Compiled) {
+        if self.state.borrow().failures > 0 || !self.is_ready() {
+            tracing::info!(definition = self.name, "the definition was fetched and compiled");
+        }
+        let due = clock::now().checked_add(self.pace.ttl);
+        self.state.send_modify(|state| {
+            *state = State { compiled: Some(Arc::new(compiled)), due, ..State::default() };
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        });
+    }
+
+    fn fail(&self, failed: Failed) {
+        let failures = self.state.borrow().failures;
+        // The first time and now and then after it: an outage is told, and does not fill the log.
+        if failures == 0 || failures.is_power_of_two() {
+            let meanwhile = match self.is_ready() {
+                true => "the last good one serves",
+                false => "messages are refused",
+            };
+            tracing::warn!(
+                definition = self.name,
+                "the definition cannot be made, {meanwhile}: {}",
+                failed.text
+            );
+        }
+        let pause = (self.pace.timeout + AGAIN).saturating_mul(1 << failures.min(5));
+        self.state.send_modify(|state| {
+            state.failed = Some(failed);
+            state.failures = failures.saturating_add(1);
+            state.due = clock::now().checked_add(pause.min(AGAIN_MAX.max(self.pace.timeout)));
+        });
+    }
+}
+
+impl Background for Supply {
+    fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
+        Box::pin(async move {
+            let due = self.state.borrow().due;
+            let left = due.map(|due| due.saturating_duration_since(clock::now()));
+            let left = left.unwrap_or_default();
+            if !left.is_zero() {
+                return left.min(ROUND);
+            }
+            if !self.pace.eager && !self.asked.load(Ordering::Acquire) {
+                // Whoever asks is told within a round; the pause is for work that nobody holds any more to end.
+                let _asked = timeout(ROUND, self.wanted.notified()).await;
+                return Duration::ZERO;
+            }
+            self.renew(caller).await;
+            Duration::ZERO
+        })
+    }
+}
+
+impl std::fmt::Debug for Supply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supply").field("name", &self.name).finish_non_exhaustive()
+    }
+}

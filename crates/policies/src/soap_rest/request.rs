@@ -1,0 +1,180 @@
+//! The request's side: from a path and JSON to an envelope.
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use message::{Body, Gathered, Headers, Reply, RequestHead};
+use policy::{Exchange, Flow, OnWhole, Onward, Speech};
+use wsdl::typed::{Refused, Soap};
+
+use super::{Place, Settings};
+
+/// The envelope may be so many times as long as the largest body: tags repeat what JSON says once.
+const GROWTH_MAX: usize = 8;
+
+/// The request step.
+pub(super) struct Translate(pub(super) Arc<Settings>);
+
+impl OnWhole<RequestHead> for Translate {
+    fn bytes_max(&self) -> usize {
+        self.0.codings.bytes_max
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        Box::pin(std::future::ready(self.request(ex, head, body)))
+    }
+}
+
+impl Translate {
+    fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
+        let settings = &*self.0;
+        ex.notes().speech = Some(Speech::Json);
+        let rest = head.path().strip_prefix(settings.prefix.as_bytes());
+        let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or_default();
+        if let Some((document, bytes)) = &settings.document
+            && path == document.as_bytes()
+        {
+            return match head.method() {
+                b"GET" | b"HEAD" => Ok(Onward::Turn(published(head, bytes))),
+                _ => Err(not_allowed("GET")),
+            };
+        }
+        let place = self.place(path, head.method())?;
+        is_json(&head.headers, &body.bytes)?;
+        let operations = settings.api.operations();
+        let operation = operations.get(place.operation);
+        let operation = operation.ok_or_else(|| Fault::new(Kind::Internal, "no such operation"))?;
+        let bytes_max = settings.codings.bytes_max.saturating_mul(GROWTH_MAX);
+        let envelope = settings
+            .api
+            .request(operation, &body.bytes, bytes_max)
+            .map_err(|why| refused(&why, &body.bytes))?;
+        body.bytes = envelope.into_bytes().into();
+        if head.method() != b"POST" {
+            *head = as_post(head);
+        }
+        label(&mut head.headers, settings.api.version(), &place.action);
+        let key = self.0.key();
+        let notes = ex.notes();
+        notes.target = Some(settings.target.clone());
+        notes.operations.push((key, (place.operation, 0)));
+        notes.operation = Some(place.counted);
+        Ok(Onward::Next)
+    }
+
+    /// The operation at a path.
+    fn place(&self, path: &[u8], method: &[u8]) -> Result<&Place, Fault> {
+        let places = &self.0.places;
+        let from = places.partition_point(|place| place.path.as_bytes() < path);
+        let at_path = || {
+            let rest = places.get(from..).unwrap_or_default().iter();
+            rest.take_while(|place| place.path.as_bytes() == path)
+        };
+        if let Some(place) = at_path().find(|place| place.method.as_bytes() == method) {
+            return Ok(place);
+        }
+        let methods: Vec<&str> = at_path().map(|place| &*place.method).collect();
+        match methods.is_empty() {
+            true => {
+                let cause = "the path is none of the operations'";
+                Err(Fault::with_detail(Kind::NoRoute, cause, "There is no such operation."))
+            }
+            false => Err(not_allowed(&methods.join(", "))),
+        }
+    }
+}
+
+fn not_allowed(methods: &str) -> Fault {
+    Fault::new(Kind::MethodNotAllowed, format!("the operation takes {methods}"))
+        .with_header("Allow", methods)
+}
+
+fn published(head: &RequestHead, document: &bytes::Bytes) -> Reply {
+    let body = match head.method() {
+        b"HEAD" => Body::Empty,
+        _ => Body::whole(document.clone()),
+    };
+    let mut reply = Reply::new(200, body);
+    reply.head.headers.add_known("Content-Type", b"application/json");
+    reply
+}
+
+/// Nothing else is translated; a body without a type is taken to be JSON.
+fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
+    let unsupported = |what: &str| {
+        let detail = "Send JSON, as `application/json`, without a content coding.";
+        Fault::with_detail(Kind::MediaTypeUnsupported, what, detail)
+    };
+    if body.is_empty() {
+        return Ok(());
+    }
+    if headers.get("content-encoding").is_some_and(|value| !value.eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(unsupported("the body is encoded"));
+    }
+    let Some(value) = headers.get("content-type") else { return Ok(()) };
+    let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let suffix = media.len().checked_sub(5).and_then(|at| media.get(at..)).unwrap_or_default();
+    match media.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json") {
+        true => Ok(()),
+        false => Err(unsupported("the content type is not JSON")),
+    }
+}
+
+#[cold]
+fn refused(why: &Refused, body: &[u8]) -> Fault {
+    let (kind, text) = match why {
+        Refused::Malformed { at, expected } => {
+            let before = body.get(..*at).unwrap_or(body);
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let column = before.len().saturating_sub(start) + 1;
+            let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
+            (Kind::RequestInvalid, text)
+        }
+        Refused::Misfit(misfit) if misfit.is_too_large() => {
+            (Kind::BodyTooLarge, misfit.to_string())
+        }
+        Refused::Misfit(misfit) => (Kind::RequestInvalid, misfit.to_string()),
+    };
+    // The log has to be able to show the client's own names.
+    Fault::new(kind, text.escape_debug().to_string()).with_errors(vec![text.into()])
+}
+
+/// The same head with the only method that SOAP has.
+#[cold]
+fn as_post(head: &RequestHead) -> RequestHead {
+    let mut post = RequestHead::new(head.protocol, b"POST", head.target());
+    for (name, value) in head.headers.iter() {
+        if let Ok(name) = std::str::from_utf8(name) {
+            post.headers.add_known(name, value);
+        }
+    }
+    post
+}
+
+/// What an envelope travels as.
+fn label(headers: &mut Headers, version: Soap, action: &str) {
+    headers.retain(|name, _| {
+        ![&b"content-type"[..], b"accept", b"soapaction"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+    });
+    match version {
+        Soap::V11 => {
+            headers.add_known("Content-Type", b"text/xml; charset=utf-8");
+            headers.add_known("Accept", b"text/xml");
+            headers.add_known("SOAPAction", action.as_bytes());
+        }
+        Soap::V12 => {
+            headers.add_known("Content-Type", action.as_bytes());
+            headers.add_known("Accept", b"application/soap+xml");
+        }
+    }
+}

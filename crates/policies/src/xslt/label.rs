@@ -1,0 +1,100 @@
+//! The content type of what a stylesheet made.
+
+use fault::Fault;
+use message::Headers;
+use policy::Speech;
+
+/// Whether a message is JSON: by its first character, and where that says nothing by its label.
+pub(super) fn is_json(headers: &Headers, message: &[u8]) -> bool {
+    match message.trim_ascii_start().first() {
+        Some(b'{' | b'[') => true,
+        Some(b'<') => false,
+        Some(_) | None => says_json(headers),
+    }
+}
+
+fn says_json(headers: &Headers) -> bool {
+    matches!(Speech::of(headers.get("content-type")), Speech::Json)
+}
+
+/// A result of another kind than the message was has another content type, and one in another encoding another charset.
+pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Result<(), Fault> {
+    let first = result.trim_ascii_start().first().copied();
+    let label = match (first, says_json(headers)) {
+        (Some(b'<'), true) => format!("text/xml; charset={charset}"),
+        (Some(b'{' | b'['), false) => "application/json".to_owned(),
+        _ => match recoded(headers.get("content-type").unwrap_or_default(), charset) {
+            Some(label) => label,
+            None => return Ok(()),
+        },
+    };
+    headers.remove("content-type");
+    headers.add_known("Content-Type", label.as_bytes());
+    Ok(())
+}
+
+/// The content type with another charset, where it says one and that is no longer true.
+fn recoded(written: &[u8], charset: &str) -> Option<String> {
+    let text = std::str::from_utf8(written).ok()?;
+    let mut parts = text.split(';');
+    let media = parts.next()?.trim();
+    let parameters: Vec<&str> = parts.map(str::trim).collect();
+    let is_charset = |parameter: &str| {
+        let (name, value) = parameter.split_once('=')?;
+        let same = value.trim_matches('"').eq_ignore_ascii_case(charset);
+        name.trim().eq_ignore_ascii_case("charset").then_some(same)
+    };
+    if parameters.iter().copied().find_map(is_charset)? {
+        return None;
+    }
+    let others = parameters.iter().filter(|parameter| is_charset(parameter).is_none());
+    let others: String = others.map(|parameter| format!("; {parameter}")).collect();
+    Some(format!("{media}; charset={charset}{others}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(content_type: &str) -> Headers {
+        let mut headers = Headers::new();
+        headers.add("Content-Type", content_type.as_bytes()).unwrap();
+        headers
+    }
+
+    #[test]
+    fn what_became_something_else_is_labelled() {
+        for (was, result, is) in [
+            ("text/xml", "{}", "application/json"),
+            ("application/json", " <a/>", "text/xml; charset=utf-8"),
+            ("text/xml;charset=utf-8", "<a/>", "text/xml;charset=utf-8"),
+            ("text/xml;charset=\"UTF-8\"", "<a/>", "text/xml;charset=\"UTF-8\""),
+            ("application/json", "[1]", "application/json"),
+            ("text/xml", "plain", "text/xml"),
+            ("text/xml; charset=iso-8859-1", "<a/>", "text/xml; charset=utf-8"),
+            (
+                "application/soap+xml; action=\"u\"; charset=ascii",
+                "<a/>",
+                "application/soap+xml; charset=utf-8; action=\"u\"",
+            ),
+        ] {
+            let mut headers = of(was);
+            label(&mut headers, result.as_bytes(), "utf-8").unwrap();
+            assert_eq!(headers.get("content-type"), Some(is.as_bytes()), "{was} {result}");
+        }
+    }
+
+    #[test]
+    fn json_is_known_by_its_first_character_or_its_label() {
+        for (label, message, json) in [
+            ("text/xml", " {}", true),
+            ("text/xml", "[]", true),
+            ("application/json", "<a/>", false),
+            ("application/json", "1", true),
+            ("application/json", "", true),
+            ("text/xml", "1", false),
+        ] {
+            assert_eq!(is_json(&of(label), message.as_bytes()), json, "{label} {message}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! One transformation, by either engine.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use kit::{SharedAlarm, clock};
+use saxon::Message;
+use xslt::{Budgets, Encoding, Run, Stylesheet};
+
+use super::{Settings, feed};
+use crate::soap::{self, Failed};
+
+/// What a transformation by our own engine may cost: it runs on a worker that others wait for.
+// A tenth of a second at worst; messages of services take thousands.
+const STEPS_MAX: u64 = 5_000_000;
+
+/// Text in result trees and in the result together, for each byte of the largest body.
+const GROWTH_MAX: usize = 4;
+
+/// What came out.
+pub(super) struct Made {
+    pub(super) bytes: Bytes,
+    pub(super) charset: &'static str,
+}
+
+/// Why nothing did.
+pub(super) enum Refused {
+    /// The step failed at this message.
+    Failed(Failed),
+    /// It took too long.
+    Late(Failed),
+    /// Its engine failed; the cause is for the log alone.
+    Broken(String),
+    /// It was not begun.
+    Busy,
+}
+
+impl From<Failed> for Refused {
+    fn from(failed: Failed) -> Refused {
+        Refused::Failed(failed)
+    }
+}
+
+impl Refused {
+    /// The fault, which `of` makes of a failed step as its side does.
+    pub(super) fn fault(self, of: impl FnOnce(Failed) -> Fault) -> Fault {
+        match self {
+            Refused::Failed(failed) => of(failed),
+            Refused::Late(failed) => Fault { kind: Kind::EngineTimeout, ..of(failed) },
+            Refused::Broken(cause) => {
+                let fault = of(Failed::server("The stylesheet could not be run"));
+                Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
+            }
+            // No fault of the step: like others of the gateway's own it keeps its status.
+            Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
+                .with_header("Retry-After", RETRY_AFTER),
+        }
+    }
+}
+
+/// When to come again, in seconds: what waits is done in far less.
+const RETRY_AFTER: &str = "1";
+
+impl Settings {
+    /// By our own engine.
+    pub(super) fn natively(
+        &self,
+        stylesheet: &Stylesheet,
+        message: &[u8],
+    ) -> Result<Made, Refused> {
+        let document = xml::Document::parse(message, &xml::Options::default())
+            .map_err(|error| Failed::client(soap::malformed(&error, message)))?;
+        let run = Run {
+            parameters: &self.parameters,
+            budgets: Budgets {
+                steps_max: STEPS_MAX,
+                output_bytes_max: u64::try_from(self.output_bytes_max()).unwrap_or(u64::MAX),
+                ..Budgets::default()
+            },
+            seed: fastrand::u64(..),
+            ..Run::default()
+        };
+        let output = stylesheet
+            .transform(&Arc::new(document), &run)
+            .map_err(|error| Failed::server(error.kind.to_string()))?;
+        let charset = match output.encoding {
+            Encoding::Utf8 => "utf-8",
+            Encoding::Utf16 => "utf-16",
+            Encoding::Latin1 => "iso-8859-1",
+            Encoding::Ascii => "us-ascii",
+        };
+        Ok(self.made(output.bytes, charset))
+    }
+
+    /// By Saxon, within its deadline.
+    pub(super) async fn by_saxon(
+        &self,
+        alarm: SharedAlarm,
+        stylesheet: &saxon::Stylesheet,
+        message: &Bytes,
+        json: bool,
+    ) -> Result<Made, Refused> {
+        let told = match json {
+            true => Message::Json(message.clone()),
+            false => Message::Xml(
+                feed::feed(message)
+                    .map_err(|error| Failed::client(soap::malformed(&error, message)))?,
+            ),
+        };
+        alarm.borrow_mut().set(clock::now(), self.timeout);
+        let mut run = pin!(stylesheet.transform(told, self.output_bytes_max(), self.timeout));
+        let ended = poll_fn(|cx| match run.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(ended),
+            Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Err(saxon::Failed::Late)),
+        })
+        .await;
+        alarm.borrow_mut().clear();
+        match ended {
+            Ok(bytes) => Ok(self.made(bytes, "utf-8")),
+            Err(failed) => Err(self.refused(failed)),
+        }
+    }
+
+    fn output_bytes_max(&self) -> usize {
+        self.codings.bytes_max.saturating_mul(GROWTH_MAX)
+    }
+
+    fn made(&self, bytes: Vec<u8>, charset: &'static str) -> Made {
+        let bytes = match self.strip_empty_namespaces {
+            true => without_empty_namespaces(bytes).into(),
+            false => bytes.into(),
+        };
+        Made { bytes, charset }
+    }
+
+    fn refused(&self, failed: saxon::Failed) -> Refused {
+        let server = |text: String| Refused::from(Failed::server(text));
+        match failed {
+            saxon::Failed::Refused(text) => server(text),
+            saxon::Failed::BadInput(text) => Failed::client(text).into(),
+            saxon::Failed::TooLarge => {
+                server(format!("The result is over {} bytes", self.output_bytes_max()))
+            }
+            saxon::Failed::Memory => {
+                server("The stylesheet needs more memory than there is".to_owned())
+            }
+            saxon::Failed::Stack => server("The stylesheet calls itself too deeply".to_owned()),
+            saxon::Failed::Late => {
+                let text = format!("The stylesheet took longer than {:?}", self.timeout);
+                Refused::Late(Failed::server(text))
+            }
+            saxon::Failed::Busy => Refused::Busy,
+            saxon::Failed::Broken(cause) => Refused::Broken(cause),
+        }
+    }
+}
+
+/// The text without any ` xmlns=""`, so that what a stylesheet wrote without a namespace takes its parent's.
+fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
+    const EMPTY: &str = " xmlns=\"\"";
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if text.contains(EMPTY) => text.replace(EMPTY, "").into_bytes(),
+        Ok(_) | Err(_) => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_namespaces_go_and_others_stay() {
+        let text = br#"<a xmlns="u"><b xmlns="">1</b><c xmlns="v" xmlns:d=""/></a>"#;
+        let clean = without_empty_namespaces(text.to_vec());
+        assert_eq!(clean, br#"<a xmlns="u"><b>1</b><c xmlns="v" xmlns:d=""/></a>"#);
+    }
+}

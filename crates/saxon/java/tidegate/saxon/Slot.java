@@ -1,0 +1,257 @@
+package tidegate.saxon;
+
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import net.sf.saxon.event.PipelineConfiguration;
+import net.sf.saxon.event.Receiver;
+import net.sf.saxon.om.Durability;
+import net.sf.saxon.om.NodeInfo;
+import net.sf.saxon.s9api.Location;
+import net.sf.saxon.s9api.SaxonApiException;
+import net.sf.saxon.s9api.Serializer;
+import net.sf.saxon.s9api.XdmNode;
+import net.sf.saxon.s9api.XmlProcessingError;
+import net.sf.saxon.s9api.Xslt30Transformer;
+import net.sf.saxon.trans.XPathException;
+import net.sf.saxon.tree.tiny.TinyBuilder;
+
+/** What one thread works with: memory that serves message after message. */
+final class Slot {
+    /** How a run ended, as `vm.rs` numbers it. */
+    static final int DONE = 0, REFUSED = 1, BAD_INPUT = 2, TOO_LARGE = 3, MEMORY = 4, STACK = 5, STOPPED = 6;
+
+    /** Memory beyond this is given back between messages. */
+    private static final int KEPT_BYTES_MAX = 1 << 20;
+
+    /** Where the gateway puts a message. */
+    byte[] in = new byte[16 << 10];
+
+    /** Where the result is, or what is said about the failure. */
+    byte[] out;
+
+    private final Output output = new Output();
+
+    /** Stylesheets make names too; this often it is looked how far the numbers have come. */
+    private static final int PROBE_EVERY = 1024;
+
+    private int runs;
+
+    /** Compiles the parts that stand in `in`. Without a stylesheet, `out` says in lines of `uri line column text` what is wrong. */
+    Sheet compile() {
+        output.begin(Integer.MAX_VALUE - 8);
+        List<XmlProcessingError> wrong = new ArrayList<>();
+        Sheet sheet = null;
+        try {
+            int[] at = {0};
+            Map<String, byte[]> modules = parts(at);
+            Map<String, String> values = new LinkedHashMap<>();
+            parts(at).forEach((name, value) -> values.put(name, new String(value, StandardCharsets.UTF_8)));
+            sheet = Sheet.compile(modules, values, wrong);
+        } catch (SaxonApiException | XPathException error) {
+            if (wrong.isEmpty()) {
+                line(null, String.valueOf(error.getMessage()));
+            }
+        } catch (Throwable error) {
+            line(null, error.toString());
+        }
+        for (XmlProcessingError error : wrong) {
+            line(error.getLocation(), error.getMessage());
+        }
+        out = output.bytes;
+        return sheet;
+    }
+
+    /** How long what `compile` said is. */
+    int said() {
+        return output.length;
+    }
+
+    private void line(Location location, String text) {
+        String uri = location == null || location.getSystemId() == null ? "" : location.getSystemId();
+        int line = location == null ? -1 : location.getLineNumber();
+        int column = location == null ? -1 : location.getColumnNumber();
+        String plain = text.replaceAll("\\s+", " ").trim();
+        byte[] bytes = (uri + '\t' + line + '\t' + column + '\t' + plain + '\n').getBytes(StandardCharsets.UTF_8);
+        output.write(bytes, 0, bytes.length);
+    }
+
+    /** Names and contents, as `feed.rs` writes them. */
+    private Map<String, byte[]> parts(int[] at) {
+        Map<String, byte[]> parts = new LinkedHashMap<>();
+        for (int count = Feed.number(in, at); count > 0; count--) {
+            String name = new String(part(at), StandardCharsets.UTF_8);
+            parts.put(name, part(at));
+        }
+        return parts;
+    }
+
+    private byte[] part(int[] at) {
+        int length = Feed.number(in, at);
+        byte[] part = Arrays.copyOfRange(in, at[0], at[0] + length);
+        at[0] += length;
+        return part;
+    }
+
+    /** Makes room for so many bytes. */
+    byte[] reserve(int length) {
+        if (in.length < length || in.length > KEPT_BYTES_MAX) {
+            in = new byte[Math.max(length, 16 << 10)];
+        }
+        return in;
+    }
+
+    /** Transforms; gives how it ended in the upper half and the length of `out` in the lower. */
+    long run(Sheet sheet, int length, boolean json, int outMax) {
+        int status;
+        output.begin(outMax);
+        boolean probe = ++runs % PROBE_EVERY == 0;
+        if (probe) {
+            Spaces.sweep();
+        }
+        Sheet.Compiled compiled = sheet.compiled(probe);
+        Spaces.enter();
+        try {
+            transform(compiled, length, json);
+            status = DONE;
+        } catch (SaxonApiException error) {
+            status = failed(error);
+        } catch (XPathException error) {
+            status = failed(error);
+        } catch (Throwable error) {
+            status = failed(error);
+            if (status == STOPPED) {
+                // It may have been in the middle of anything.
+                sheet.spoil(compiled);
+            }
+        } finally {
+            Spaces.leave();
+        }
+        out = output.bytes;
+        return (long) status << 32 | output.length;
+    }
+
+    private void transform(Sheet.Compiled compiled, int length, boolean json)
+            throws SaxonApiException, XPathException {
+        Xslt30Transformer transformer = compiled.executable.load30();
+        transformer.setErrorReporter(error -> { });
+        transformer.setMessageHandler(message -> { });
+        transformer.setResultDocumentHandler(uri -> {
+            throw new Refused(Locked.REFUSED + uri);
+        });
+        if (!compiled.parameters.isEmpty()) {
+            transformer.setStylesheetParameters(compiled.parameters);
+        }
+        XdmNode message = new XdmNode(tree(compiled, transformer, length, json));
+        transformer.setGlobalContextItem(message, true);
+        Serializer serializer = transformer.newSerializer(output);
+        if (!compiled.utf8) {
+            serializer.setOutputProperty(Serializer.Property.ENCODING, "UTF-8");
+        }
+        transformer.applyTemplates(message, serializer);
+    }
+
+    private NodeInfo tree(Sheet.Compiled compiled, Xslt30Transformer transformer, int length, boolean json)
+            throws XPathException {
+        PipelineConfiguration pipe = transformer.getUnderlyingController().makePipelineConfiguration();
+        TinyBuilder builder = new TinyBuilder(pipe);
+        builder.setDurability(Durability.TEMPORARY);
+        Receiver to = transformer.getUnderlyingController().makeStripper(builder);
+        if (json) {
+            Feed.wrap(in, length, compiled.names, to, pipe);
+        } else {
+            Feed.tell(in, length, compiled.names, to, pipe);
+        }
+        return builder.getCurrentRoot();
+    }
+
+    private int failed(Throwable error) {
+        for (Throwable cause = error; cause != null && cause != cause.getCause(); cause = cause.getCause()) {
+            if (cause instanceof Full) {
+                return said(TOO_LARGE, "");
+            }
+            if (cause instanceof OutOfMemoryError) {
+                return said(MEMORY, "");
+            }
+            if (cause instanceof StackOverflowError || cause instanceof XPathException.StackOverflow) {
+                return said(STACK, "");
+            }
+            if (cause instanceof Machine.Stop) {
+                return said(STOPPED, "");
+            }
+            if (cause instanceof XPathException) {
+                XPathException dynamic = (XPathException) cause;
+                boolean bad = dynamic.hasErrorCode("FOJS0001");
+                return said(bad ? BAD_INPUT : REFUSED, dynamic.getMessage());
+            }
+        }
+        return said(REFUSED, String.valueOf(error.getMessage()));
+    }
+
+    private int said(int status, String text) {
+        output.begin(KEPT_BYTES_MAX);
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        output.write(bytes, 0, Math.min(bytes.length, KEPT_BYTES_MAX));
+        return status;
+    }
+
+    /** A stylesheet asked for what it does not get. */
+    static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Refused(String what) {
+            super(what);
+        }
+    }
+
+    /** The result has outgrown its bound. */
+    static final class Full extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Full() {
+            super(null, null, false, false);
+        }
+    }
+
+    /** The result, within its bound. */
+    private static final class Output extends OutputStream {
+        byte[] bytes = new byte[16 << 10];
+        int length;
+        private int max;
+
+        void begin(int max) {
+            this.max = max;
+            length = 0;
+            if (bytes.length > KEPT_BYTES_MAX) {
+                bytes = new byte[16 << 10];
+            }
+        }
+
+        @Override
+        public void write(int b) {
+            room(1);
+            bytes[length++] = (byte) b;
+        }
+
+        @Override
+        public void write(byte[] from, int start, int count) {
+            room(count);
+            System.arraycopy(from, start, bytes, length, count);
+            length += count;
+        }
+
+        private void room(int count) {
+            if (count > max - length) {
+                throw new Full();
+            }
+            if (count > bytes.length - length) {
+                long grown = Math.max((long) bytes.length * 2, (long) length + count);
+                bytes = Arrays.copyOf(bytes, (int) Math.min(grown, max));
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The one machine of the process, and stylesheets compiled by it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use kit::clock;
+use tokio::sync::oneshot;
+
+use crate::feed;
+use crate::find::{self, INSTALL_JARS, INSTALL_JAVA, Jars};
+use crate::pool::{self, Failed, Job, Message, Reading, Shared, Sheet, Work};
+use crate::vm::Vm;
+
+/// How long the machine may take to start, on a busy machine without an archive of classes.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// How long a stylesheet may take to compile. The largest known, of the size of books, take a few seconds when Java is cold.
+const COMPILE_MAX: Duration = Duration::from_secs(60);
+
+/// What an operator said about the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The Java installation; found where usual if absent.
+    pub java_home: Option<PathBuf>,
+    /// The folder with the jars; likewise.
+    pub home: Option<PathBuf>,
+    /// The most that its heap may take.
+    pub heap_bytes_max: u64,
+    /// Messages that are transformed at once.
+    pub threads: usize,
+    /// Messages that may wait; more are refused.
+    pub pending_max: usize,
+}
+
+/// The machine. There is one, and it ends with the process.
+pub struct Engine {
+    settings: Settings,
+    shared: Arc<Shared>,
+}
+
+/// A compiled stylesheet.
+pub struct Stylesheet {
+    shared: Arc<Shared>,
+    sheet: Arc<Sheet>,
+}
+
+/// Why there is no machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    pub what: String,
+    /// What to do about it.
+    pub instead: &'static str,
+}
+
+/// One thing wrong with a stylesheet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The name of the module, as it was given; empty where it is unknown.
+    pub module: String,
+    /// From 1, where they are known.
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    pub what: String,
+}
+
+impl Engine {
+    /// The machine, started now if it was not. One that runs stays as it is, whatever is asked for: see [`Engine::settings`].
+    pub fn get(settings: &Settings) -> Result<Arc<Engine>, Unavailable> {
+        static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
+        let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = &*engine {
+            return Ok(engine.clone());
+        }
+        let started = Arc::new(Engine::start(settings)?);
+        *engine = Some(started.clone());
+        Ok(started)
+    }
+
+    fn start(settings: &Settings) -> Result<Engine, Unavailable> {
+        let missing = |instead| move |what| Unavailable { what, instead };
+        let libjvm = find::libjvm(settings.java_home.as_deref()).map_err(missing(INSTALL_JAVA))?;
+        let jars = find::jars(settings.home.as_deref()).map_err(missing(INSTALL_JARS))?;
+        let options = options(settings, &jars);
+        let shared = Arc::new(Shared::new(settings.pending_max, COMPILE_MAX));
+        let (started, ready) = mpsc::sync_channel(1);
+        let keeper = {
+            let (shared, libjvm, threads) = (shared.clone(), libjvm.clone(), settings.threads);
+            move || match Vm::start(&libjvm, &options) {
+                Ok(attached) => {
+                    // Whoever waited may have given up, and finds it running at the next try.
+                    let _told = started.send(Ok(()));
+                    pool::keep(&attached, &shared, threads);
+                }
+                Err(error) => {
+                    let _told = started.send(Err(error));
+                }
+            }
+        };
+        let spawned = thread::Builder::new().name("saxon".to_owned()).spawn(keeper);
+        let ready = spawned
+            .map_err(|error| error.to_string())
+            .and_then(|_| ready.recv_timeout(START_MAX).map_err(|_| "it does not start".to_owned()))
+            .flatten();
+        ready.map_err(|error| Unavailable {
+            what: format!("{}: {error}", libjvm.display()),
+            instead: "look at what Java says on the error output, and at `saxon.heap_bytes_max`",
+        })?;
+        Ok(Engine { settings: settings.clone(), shared })
+    }
+
+    /// What it was started with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn reading(&self) -> Reading {
+        self.shared.reading()
+    }
+
+    /// Compiles a stylesheet: the first of `modules` by its name and text, with all others that it names. Parameters are by
+    /// name and value. It blocks, for as long as compiling takes.
+    pub fn compile(
+        &self,
+        modules: &[(String, Vec<u8>)],
+        parameters: &[(String, String)],
+    ) -> Result<Stylesheet, Vec<Complaint>> {
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone().into_bytes()))
+            .collect();
+        let (done, made) = mpsc::sync_channel(1);
+        let failed = |what: &str| vec![Complaint::nowhere(what)];
+        if !self.shared.push(Work::Compile(feed::parts([modules, &parameters]), done)) {
+            return Err(failed("too many messages wait to be transformed; try again"));
+        }
+        match made.recv_timeout(COMPILE_MAX.saturating_mul(2)) {
+            Ok(Ok(sheet)) => Ok(Stylesheet { shared: self.shared.clone(), sheet: Arc::new(sheet) }),
+            Ok(Err(lines)) => Err(lines.lines().map(Complaint::read).collect()),
+            Err(_) => Err(failed("it takes too long to compile")),
+        }
+    }
+}
+
+/// What the machine is started with.
+fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
+    let mut options = vec![
+        format!("-Djava.class.path={}", jars.class_path),
+        format!("-Xmx{}", settings.heap_bytes_max),
+        // A quarter of it is for what lives as long as a message, so that it is collected seldom: with 10 MiB, which Java takes of
+        // itself, collecting took 3 % of a message's time.
+        format!("-Xmn{}", settings.heap_bytes_max / 4),
+        // The collector with the smallest footprint and no threads of its own: messages live for microseconds, so that a
+        // collection copies next to nothing.
+        "-XX:+UseSerialGC".to_owned(),
+        // Signals are the program's.
+        "-Xrs".to_owned(),
+        // Nothing is written beside what is asked for: no files of counters, no socket to attach to, a crash report on the
+        // error output.
+        "-XX:-UsePerfData".to_owned(),
+        "-XX:+DisableAttachMechanism".to_owned(),
+        "-XX:+ErrorFileToStderr".to_owned(),
+        "-Xlog:disable".to_owned(),
+        // Compiled code and classes, beside the heap: Saxon takes some 20 MiB of each.
+        "-XX:ReservedCodeCacheSize=64m".to_owned(),
+        "-XX:MaxMetaspaceSize=128m".to_owned(),
+        "-Djavax.xml.accessExternalDTD=".to_owned(),
+        "-Djavax.xml.accessExternalSchema=".to_owned(),
+        "-Djavax.xml.accessExternalStylesheet=".to_owned(),
+    ];
+    if let Some(archive) = &jars.archive {
+        options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
+    }
+    options
+}
+
+impl Stylesheet {
+    /// Transforms a message. The result is within its bound, and there within `timeout` from now; what is later is stopped. It
+    /// waits for a thread of the machine's, and dropped it is not begun.
+    pub async fn transform(
+        &self,
+        message: Message,
+        output_bytes_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, Failed> {
+        let (done, result) = oneshot::channel();
+        let sheet = self.sheet.clone();
+        let deadline = clock::now() + timeout;
+        let job = Job { sheet, message, output_bytes_max, deadline, done };
+        match self.shared.push(Work::Transform(job)) {
+            // A thread that ends without an answer was stopped.
+            true => result.await.unwrap_or(Err(Failed::Late)),
+            false => Err(Failed::Busy),
+        }
+    }
+}
+
+impl Complaint {
+    fn nowhere(what: &str) -> Complaint {
+        Complaint { module: String::new(), line: None, column: None, what: what.to_owned() }
+    }
+
+    /// A line of `Slot.compile`: module, line, column and text, with tabs between.
+    fn read(line: &str) -> Complaint {
+        let mut parts = line.splitn(4, '\t');
+        let module = parts.next().unwrap_or_default().to_owned();
+        let mut number = || parts.next()?.parse::<u32>().ok().filter(|number| *number > 0);
+        let (line, column) = (number(), number());
+        let what = parts.next().unwrap_or_default().to_owned();
+        Complaint { module, line, column, what }
+    }
+}
+
+impl fmt::Debug for Stylesheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stylesheet")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_read_of_their_lines() {
+        let read = Complaint::read("a.xsl\t3\t-1\tno such function: f()");
+        assert_eq!(
+            (read.module.as_str(), read.line, read.column, read.what.as_str()),
+            ("a.xsl", Some(3), None, "no such function: f()")
+        );
+        assert_eq!(Complaint::read("").module, "");
+    }
+}

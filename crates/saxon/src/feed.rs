@@ -1,0 +1,168 @@
+//! A parsed document as the bytes that the Java half tells Saxon: no text is parsed twice, and no name is looked up twice.
+
+/// Events, as `Feed.java` numbers them.
+const START: u8 = 1;
+const END: u8 = 2;
+const TEXT: u8 = 3;
+const COMMENT: u8 = 4;
+const INSTRUCTION: u8 = 5;
+const NAMESPACE: u8 = 6;
+
+/// The namespace number of names without a namespace.
+const NONE: u32 = 0;
+
+/// A document in the making. Numbers stand seven bits a byte, the lowest first; texts with their length before them.
+#[derive(Debug, Default)]
+pub struct Feed {
+    bytes: Vec<u8>,
+    /// By the caller's id of a namespace: its number here, where it was told already.
+    numbers: Vec<u32>,
+    told: u32,
+}
+
+/// The name of an element or attribute, with its namespace by the number that [`Feed::namespace`] gave.
+#[derive(Debug, Clone, Copy)]
+pub struct Name<'a> {
+    pub namespace: u32,
+    pub prefix: &'a str,
+    pub local: &'a str,
+}
+
+impl Feed {
+    /// A document of about so many bytes.
+    pub fn with_capacity(bytes: usize) -> Feed {
+        Feed { bytes: Vec::with_capacity(bytes), ..Feed::default() }
+    }
+
+    /// The number of a namespace, which is told where it was not. `id` is the caller's own, small and dense; an empty URI is no
+    /// namespace. Asked for before the start that needs it.
+    pub fn namespace(&mut self, id: u32, uri: &str) -> u32 {
+        if uri.is_empty() {
+            return NONE;
+        }
+        let at = usize::try_from(id).unwrap_or(usize::MAX);
+        if let Some(number) = self.numbers.get(at).filter(|number| **number != NONE) {
+            return *number;
+        }
+        self.bytes.push(NAMESPACE);
+        self.text_bytes(uri);
+        self.told += 1;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at.saturating_add(1), NONE);
+        }
+        if let Some(number) = self.numbers.get_mut(at) {
+            *number = self.told;
+        }
+        self.told
+    }
+
+    /// Begins an element. `declared` follow as (prefix, number), then `attributes`, as many as are said here.
+    pub fn start(&mut self, name: Name<'_>, declared: usize) {
+        self.bytes.push(START);
+        self.name(name);
+        self.number(declared);
+    }
+
+    /// One declaration of the element that began.
+    pub fn declared(&mut self, prefix: &str, namespace: u32) {
+        self.text_bytes(prefix);
+        self.number(usize::try_from(namespace).unwrap_or_default());
+    }
+
+    /// So many attributes follow the declarations.
+    pub fn attributes(&mut self, count: usize) {
+        self.number(count);
+    }
+
+    pub fn attribute(&mut self, name: Name<'_>, value: &str) {
+        self.name(name);
+        self.text_bytes(value);
+    }
+
+    pub fn end(&mut self) {
+        self.bytes.push(END);
+    }
+
+    pub fn text(&mut self, text: &str) {
+        self.bytes.push(TEXT);
+        self.text_bytes(text);
+    }
+
+    pub fn comment(&mut self, text: &str) {
+        self.bytes.push(COMMENT);
+        self.text_bytes(text);
+    }
+
+    pub fn instruction(&mut self, target: &str, text: &str) {
+        self.bytes.push(INSTRUCTION);
+        self.text_bytes(target);
+        self.text_bytes(text);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn name(&mut self, name: Name<'_>) {
+        self.number(usize::try_from(name.namespace).unwrap_or_default());
+        self.text_bytes(name.prefix);
+        self.text_bytes(name.local);
+    }
+
+    fn text_bytes(&mut self, text: &str) {
+        self.number(text.len());
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn number(&mut self, mut number: usize) {
+        loop {
+            let low = u8::try_from(number & 0x7f).unwrap_or_default();
+            number >>= 7;
+            if number == 0 {
+                self.bytes.push(low);
+                return;
+            }
+            self.bytes.push(low | 0x80);
+        }
+    }
+}
+
+/// A request to compile: parts with their length before them, as `Slot.compile` reads them.
+pub(crate) fn parts(groups: [&[(String, Vec<u8>)]; 2]) -> Vec<u8> {
+    let mut feed = Feed::default();
+    for group in groups {
+        feed.number(group.len());
+        for (name, bytes) in group {
+            feed.text_bytes(name);
+            feed.number(bytes.len());
+            feed.bytes.extend_from_slice(bytes);
+        }
+    }
+    feed.bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_seven_bits_a_byte() {
+        for (number, bytes) in
+            [(0, &[0][..]), (127, &[127]), (128, &[0x80, 1]), (1 << 21, &[0x80, 0x80, 0x80, 1])]
+        {
+            let mut feed = Feed::default();
+            feed.number(number);
+            assert_eq!(feed.bytes, bytes, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_told_once() {
+        let mut feed = Feed::default();
+        assert_eq!(feed.namespace(0, ""), 0);
+        assert_eq!(feed.namespace(5, "u"), 1);
+        assert_eq!(feed.namespace(2, "v"), 2);
+        assert_eq!(feed.namespace(5, "u"), 1);
+        assert_eq!(feed.bytes, [NAMESPACE, 1, b'u', NAMESPACE, 1, b'v']);
+    }
+}

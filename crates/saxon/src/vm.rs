@@ -1,0 +1,477 @@
+//! The Java machine: its library loaded at run time, threads attached to it, and the few calls that cross the border.
+//!
+//! This is the one file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the
+//! methods named here with these signatures (their jar says its version, which is checked before anything else); an
+//! [`Attached`] stays on its thread; and references it is given were made here.
+
+#![allow(
+    unsafe_code,
+    reason = "the border to another language has no other side that Rust can check"
+)]
+
+use std::ffi::{CString, c_char, c_void};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::ptr;
+
+use jni_sys::{
+    JNI_OK, JNI_VERSION_10, JNIEnv, JavaVM, JavaVMAttachArgs, JavaVMInitArgs, JavaVMOption, jclass,
+    jfieldID, jint, jlong, jmethodID, jobject, jvalue,
+};
+
+/// What `Machine.version` has to say.
+const VERSION: jint = 1;
+
+/// Version 11 of the tool interface, and the bit and the two places in its tables that stopping a thread takes (jvmti.h).
+const JVMTI_11: jint = 0x300B_0000;
+const CAN_SIGNAL_THREAD: u32 = 1 << 10;
+const STOP_THREAD: usize = 6;
+const ADD_CAPABILITIES: usize = 141;
+
+type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
+type ToolCall<A> = unsafe extern "system" fn(*mut c_void, A) -> jint;
+type ToolStop = unsafe extern "system" fn(*mut c_void, jobject, jobject) -> jint;
+
+/// The machine. It lives as long as the process: Java cannot be started twice in one.
+#[derive(Clone, Copy)]
+pub(crate) struct Vm {
+    vm: *mut JavaVM,
+    tools: *mut c_void,
+    methods: Methods,
+}
+
+// SAFETY: the invocation and tool interfaces may be called from any thread, and method ids and global references are valid on
+// all of them.
+unsafe impl Send for Vm {}
+// SAFETY: as above.
+unsafe impl Sync for Vm {}
+
+#[derive(Clone, Copy)]
+struct Methods {
+    machine: jclass,
+    heap_used: jmethodID,
+    heap_max: jmethodID,
+    stop: jmethodID,
+    slot: jclass,
+    new: jmethodID,
+    compile: jmethodID,
+    said: jmethodID,
+    reserve: jmethodID,
+    run: jmethodID,
+    out: jfieldID,
+}
+
+/// An object of the machine's that is kept until it is dropped by [`Attached::forget`].
+pub(crate) struct Kept(jobject);
+
+// SAFETY: global references are valid on all threads.
+unsafe impl Send for Kept {}
+// SAFETY: as above, and nothing is changed through a shared one but by Java's own rules.
+unsafe impl Sync for Kept {}
+
+/// This thread, as the machine knows it. Detached when dropped.
+pub(crate) struct Attached {
+    vm: Vm,
+    env: *mut JNIEnv,
+    /// Not for another thread.
+    here: PhantomData<*mut ()>,
+}
+
+/// Memory of one thread on the other side, see `Slot.java`.
+pub(crate) struct Slot {
+    object: Kept,
+    input: Kept,
+    room: usize,
+}
+
+/// Calls a function of the interface; what it throws is for [`Attached::thrown`].
+macro_rules! call {
+    ($env:expr, $name:ident $(, $argument:expr)*) => {
+        // SAFETY: the environment is this thread's; the arguments are what the function wants, by the rules at the top.
+        unsafe { ((**$env).v1_2.$name)($env $(, $argument)*) }
+    };
+}
+
+impl Vm {
+    /// Loads the library and starts the machine on this thread, which stays attached.
+    pub(crate) fn start(libjvm: &Path, options: &[String]) -> Result<Attached, String> {
+        let texts = options.iter().map(|option| CString::new(option.as_str()));
+        let texts: Vec<CString> = texts.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        let option = |text: &CString| JavaVMOption {
+            optionString: text.as_ptr().cast_mut(),
+            extraInfo: ptr::null_mut(),
+        };
+        let mut options: Vec<JavaVMOption> = texts.iter().map(option).collect();
+        let mut arguments = JavaVMInitArgs {
+            version: JNI_VERSION_10,
+            nOptions: jint::try_from(options.len()).unwrap_or_default(),
+            options: options.as_mut_ptr(),
+            ignoreUnrecognized: false,
+        };
+        plain_stack();
+        let (mut vm, mut env) = (ptr::null_mut::<JavaVM>(), ptr::null_mut::<c_void>());
+        // SAFETY: it is a library that the operator named or the system installed as Java's, and the function of that name has
+        // this signature by the specification; it is never unloaded. The arguments outlive the call.
+        let code = unsafe {
+            let library = libloading::Library::new(libjvm).map_err(|error| error.to_string())?;
+            let create = library.get::<Create>(b"JNI_CreateJavaVM\0");
+            let create = *create.map_err(|error| error.to_string())?;
+            std::mem::forget(library);
+            create(&raw mut vm, &raw mut env, (&raw mut arguments).cast())
+        };
+        if code != JNI_OK || vm.is_null() || env.is_null() {
+            return Err(format!("the Java machine does not start (code {code})"));
+        }
+        let none = ptr::null_mut();
+        let methods = Methods {
+            machine: none,
+            heap_used: ptr::null_mut(),
+            heap_max: ptr::null_mut(),
+            stop: ptr::null_mut(),
+            slot: none,
+            new: ptr::null_mut(),
+            compile: ptr::null_mut(),
+            said: ptr::null_mut(),
+            reserve: ptr::null_mut(),
+            run: ptr::null_mut(),
+            out: ptr::null_mut(),
+        };
+        let vm = Vm { vm, tools: ptr::null_mut(), methods };
+        let mut attached = Attached { vm, env: env.cast(), here: PhantomData };
+        attached.vm.methods = attached.methods()?;
+        attached.vm.tools = attached.tools()?;
+        Ok(attached)
+    }
+
+    /// Makes this thread known to the machine.
+    pub(crate) fn attach(self, name: &str) -> Result<Attached, String> {
+        plain_stack();
+        let name = CString::new(name).map_err(|error| error.to_string())?;
+        let mut arguments = JavaVMAttachArgs {
+            version: JNI_VERSION_10,
+            name: name.as_ptr().cast_mut(),
+            group: ptr::null_mut(),
+        };
+        let mut env = ptr::null_mut::<c_void>();
+        // SAFETY: the machine lives as long as the process, and the arguments outlive the call.
+        let code = unsafe {
+            let attach = (**self.vm).v1_4.AttachCurrentThreadAsDaemon;
+            attach(self.vm, &raw mut env, (&raw mut arguments).cast())
+        };
+        match code == JNI_OK && !env.is_null() {
+            true => Ok(Attached { vm: self, env: env.cast(), here: PhantomData }),
+            false => Err(format!("a thread cannot be attached (code {code})")),
+        }
+    }
+}
+
+/// Rust gives its threads a second, small stack for signals. Java takes its own signals all the time and needs more than that.
+fn plain_stack() {
+    let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: the argument outlives the call, and this thread is not on that stack.
+    let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
+}
+
+impl Attached {
+    pub(crate) fn vm(&self) -> Vm {
+        self.vm
+    }
+
+    /// What the classes of our jar have.
+    fn methods(&self) -> Result<Methods, String> {
+        let machine = self.class(c"tidegate/saxon/Machine")?;
+        let version = self.static_method(machine, c"version", c"()I")?;
+        let version = call!(self.env, CallStaticIntMethodA, machine, version, ptr::null());
+        self.thrown()?;
+        if version != VERSION {
+            return Err(format!(
+                "the jar is of version {version} and the program of {VERSION}: take both from one build"
+            ));
+        }
+        let slot = self.class(c"tidegate/saxon/Slot")?;
+        let bytes = c"[B";
+        let out = call!(self.env, GetFieldID, slot, c"out".as_ptr(), bytes.as_ptr());
+        self.thrown()?;
+        Ok(Methods {
+            machine,
+            heap_used: self.static_method(machine, c"heapUsed", c"()J")?,
+            heap_max: self.static_method(machine, c"heapMax", c"()J")?,
+            stop: self.static_method(machine, c"stop", c"()Ljava/lang/Throwable;")?,
+            slot,
+            new: self.method(slot, c"<init>", c"()V")?,
+            compile: self.method(slot, c"compile", c"()Ltidegate/saxon/Sheet;")?,
+            said: self.method(slot, c"said", c"()I")?,
+            reserve: self.method(slot, c"reserve", c"(I)[B")?,
+            run: self.method(slot, c"run", c"(Ltidegate/saxon/Sheet;IZI)J")?,
+            out,
+        })
+    }
+
+    /// The tool interface, with leave to stop threads.
+    fn tools(&self) -> Result<*mut c_void, String> {
+        let mut tools = ptr::null_mut::<c_void>();
+        // A capability is a bit; the struct has four words.
+        let wanted = [CAN_SIGNAL_THREAD, 0, 0, 0];
+        // SAFETY: the interface of that version is a pointer to a table of functions, of which this one takes the set of
+        // capabilities.
+        let codes = unsafe {
+            let got = ((**self.vm.vm).v1_2.GetEnv)(self.vm.vm, &raw mut tools, JVMTI_11);
+            if got != JNI_OK || tools.is_null() {
+                return Err(format!("this Java machine has no tool interface (code {got})"));
+            }
+            tool::<ToolCall<*const u32>>(tools, ADD_CAPABILITIES)(tools, wanted.as_ptr())
+        };
+        match codes {
+            0 => Ok(tools),
+            code => Err(format!("this Java machine cannot stop threads (code {code})")),
+        }
+    }
+
+    /// This thread, for [`Attached::stop`].
+    pub(crate) fn this_thread(&self) -> Result<Kept, String> {
+        let class = self.class(c"java/lang/Thread")?;
+        let current = self.static_method(class, c"currentThread", c"()Ljava/lang/Thread;")?;
+        let thread = call!(self.env, CallStaticObjectMethodA, class, current, ptr::null());
+        self.thrown()?;
+        let kept = self.keep(thread);
+        self.forget(Kept(class));
+        kept
+    }
+
+    /// Throws an error into another thread, wherever it is.
+    pub(crate) fn stop(&self, thread: &Kept) -> Result<(), String> {
+        let methods = &self.vm.methods;
+        let error =
+            call!(self.env, CallStaticObjectMethodA, methods.machine, methods.stop, ptr::null());
+        self.thrown()?;
+        // SAFETY: the function of this place takes a thread and what is thrown into it.
+        let code =
+            unsafe { tool::<ToolStop>(self.vm.tools, STOP_THREAD)(self.vm.tools, thread.0, error) };
+        call!(self.env, DeleteLocalRef, error);
+        match code {
+            0 => Ok(()),
+            code => Err(format!("the thread cannot be stopped (code {code})")),
+        }
+    }
+
+    /// Bytes in use, and the most that may be.
+    pub(crate) fn heap(&self) -> Result<(u64, u64), String> {
+        let methods = &self.vm.methods;
+        let number = |method| {
+            let number =
+                call!(self.env, CallStaticLongMethodA, methods.machine, method, ptr::null());
+            self.thrown().map(|()| u64::try_from(number).unwrap_or_default())
+        };
+        Ok((number(methods.heap_used)?, number(methods.heap_max)?))
+    }
+
+    /// Gives an object back to the collector.
+    pub(crate) fn forget(&self, kept: Kept) {
+        call!(self.env, DeleteGlobalRef, kept.0);
+    }
+
+    /// A slot for this thread.
+    pub(crate) fn slot(&self) -> Result<Slot, String> {
+        let methods = &self.vm.methods;
+        let object = call!(self.env, NewObjectA, methods.slot, methods.new, ptr::null());
+        self.thrown()?;
+        let object = self.keep(object)?;
+        let input = self.input(&object, 0)?;
+        let mut slot = Slot { object, input, room: 0 };
+        slot.room = self.length(slot.input.0);
+        Ok(slot)
+    }
+
+    /// Compiles what `request` says. Nothing: the text says what is wrong.
+    pub(crate) fn compile(
+        &self,
+        slot: &mut Slot,
+        request: &[u8],
+        said: &mut Vec<u8>,
+    ) -> Result<Option<Kept>, String> {
+        self.put(slot, request)?;
+        let methods = &self.vm.methods;
+        let sheet = call!(self.env, CallObjectMethodA, slot.object.0, methods.compile, ptr::null());
+        self.thrown()?;
+        if !sheet.is_null() {
+            return self.keep(sheet).map(Some);
+        }
+        let length = call!(self.env, CallIntMethodA, slot.object.0, methods.said, ptr::null());
+        self.thrown()?;
+        self.take(slot, usize::try_from(length).unwrap_or_default(), said)?;
+        Ok(None)
+    }
+
+    /// Transforms; gives how it ended, by the numbers of `Slot.java`, with what it made or said.
+    pub(crate) fn run(
+        &self,
+        slot: &mut Slot,
+        sheet: &Kept,
+        message: &[u8],
+        json: bool,
+        output_bytes_max: usize,
+    ) -> Result<(u32, Vec<u8>), String> {
+        self.put(slot, message)?;
+        let arguments = [
+            jvalue { l: sheet.0 },
+            jvalue { i: small(message.len())? },
+            jvalue { z: json },
+            jvalue { i: jint::try_from(output_bytes_max).unwrap_or(jint::MAX) },
+        ];
+        let run = self.vm.methods.run;
+        let ended: jlong = call!(self.env, CallLongMethodA, slot.object.0, run, arguments.as_ptr());
+        self.thrown()?;
+        let mut out = Vec::new();
+        let length = usize::try_from(ended & 0x7fff_ffff).unwrap_or_default();
+        self.take(slot, length, &mut out)?;
+        Ok((u32::try_from(ended >> 32).unwrap_or(u32::MAX), out))
+    }
+
+    fn put(&self, slot: &mut Slot, bytes: &[u8]) -> Result<(), String> {
+        let length = small(bytes.len())?;
+        if bytes.len() > slot.room || slot.room > KEPT_BYTES_MAX {
+            let larger = self.input(&slot.object, length)?;
+            self.forget(std::mem::replace(&mut slot.input, larger));
+            slot.room = self.length(slot.input.0);
+        }
+        // The bounds are the machine's to check, and it throws where they are not kept.
+        call!(self.env, SetByteArrayRegion, slot.input.0, 0, length, bytes.as_ptr().cast());
+        self.thrown()
+    }
+
+    fn take(&self, slot: &Slot, length: usize, out: &mut Vec<u8>) -> Result<(), String> {
+        let array = call!(self.env, GetObjectField, slot.object.0, self.vm.methods.out);
+        out.clear();
+        out.reserve_exact(length);
+        call!(self.env, GetByteArrayRegion, array, 0, small(length)?, out.as_mut_ptr().cast());
+        let thrown = self.thrown();
+        call!(self.env, DeleteLocalRef, array);
+        thrown?;
+        // SAFETY: so many bytes are reserved, and the call before has written them, since it did not throw.
+        unsafe {
+            out.set_len(length);
+        }
+        Ok(())
+    }
+
+    fn input(&self, slot: &Kept, length: jint) -> Result<Kept, String> {
+        let arguments = [jvalue { i: length }];
+        let reserve = self.vm.methods.reserve;
+        let array = call!(self.env, CallObjectMethodA, slot.0, reserve, arguments.as_ptr());
+        self.thrown()?;
+        self.keep(array)
+    }
+
+    fn length(&self, array: jobject) -> usize {
+        usize::try_from(call!(self.env, GetArrayLength, array)).unwrap_or_default()
+    }
+
+    /// A local reference made to last.
+    fn keep(&self, local: jobject) -> Result<Kept, String> {
+        let kept = call!(self.env, NewGlobalRef, local);
+        call!(self.env, DeleteLocalRef, local);
+        match kept.is_null() {
+            true => Err("the Java machine has no memory left".to_owned()),
+            false => Ok(Kept(kept)),
+        }
+    }
+
+    fn class(&self, name: &std::ffi::CStr) -> Result<jclass, String> {
+        let class = call!(self.env, FindClass, name.as_ptr());
+        self.thrown().map_err(|error| format!("{}: {error}", name.to_string_lossy()))?;
+        self.keep(class).map(|kept| kept.0)
+    }
+
+    fn static_method(
+        &self,
+        class: jclass,
+        name: &std::ffi::CStr,
+        signature: &std::ffi::CStr,
+    ) -> Result<jmethodID, String> {
+        let method = call!(self.env, GetStaticMethodID, class, name.as_ptr(), signature.as_ptr());
+        self.thrown().map(|()| method)
+    }
+
+    fn method(
+        &self,
+        class: jclass,
+        name: &std::ffi::CStr,
+        signature: &std::ffi::CStr,
+    ) -> Result<jmethodID, String> {
+        let method = call!(self.env, GetMethodID, class, name.as_ptr(), signature.as_ptr());
+        self.thrown().map(|()| method)
+    }
+
+    /// What was thrown, if something was, and nothing is pending any more.
+    fn thrown(&self) -> Result<(), String> {
+        let error = call!(self.env, ExceptionOccurred);
+        if error.is_null() {
+            return Ok(());
+        }
+        call!(self.env, ExceptionClear);
+        let text = self.text(error);
+        call!(self.env, DeleteLocalRef, error);
+        Err(text)
+    }
+
+    /// The object's `toString`.
+    fn text(&self, object: jobject) -> String {
+        let unknown = || "an error of the Java machine".to_owned();
+        let class = call!(self.env, GetObjectClass, object);
+        let (name, signature) = (c"toString", c"()Ljava/lang/String;");
+        let method = call!(self.env, GetMethodID, class, name.as_ptr(), signature.as_ptr());
+        call!(self.env, DeleteLocalRef, class);
+        if method.is_null() {
+            call!(self.env, ExceptionClear);
+            return unknown();
+        }
+        let text = call!(self.env, CallObjectMethodA, object, method, ptr::null());
+        call!(self.env, ExceptionClear);
+        if text.is_null() {
+            return unknown();
+        }
+        let chars: *const c_char = call!(self.env, GetStringUTFChars, text, ptr::null_mut());
+        let said = match chars.is_null() {
+            true => unknown(),
+            false => {
+                // SAFETY: it is a text that ends in zero, valid until it is released below.
+                let said = unsafe { std::ffi::CStr::from_ptr(chars) };
+                let said = said.to_string_lossy().into_owned();
+                call!(self.env, ReleaseStringUTFChars, text, chars);
+                said
+            }
+        };
+        call!(self.env, DeleteLocalRef, text);
+        said
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // SAFETY: this thread is attached, and nothing uses the environment after it.
+        let _code = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
+    }
+}
+
+impl Slot {
+    /// The objects on the other side, to be forgotten.
+    pub(crate) fn into_kept(self) -> [Kept; 2] {
+        [self.object, self.input]
+    }
+}
+
+/// Memory beyond this is given back between messages; `Slot.java` has the same number.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+fn small(length: usize) -> Result<jint, String> {
+    jint::try_from(length).map_err(|_| "it is over 2 GiB".to_owned())
+}
+
+/// A function of the tool interface, by its place.
+///
+/// # Safety
+/// `tools` is a tool interface, and the function of that place has the type.
+unsafe fn tool<F: Copy>(tools: *mut c_void, place: usize) -> F {
+    // SAFETY: what the caller promises.
+    unsafe { *(*tools.cast::<*const *const c_void>()).add(place).cast::<F>() }
+}

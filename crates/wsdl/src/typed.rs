@@ -1,0 +1,232 @@
+//! SOAP services as APIs of JSON: messages translated both ways by the types of their schemas.
+//!
+//! Owns the mapping between XML and JSON, the tables that are made of a description once ([`api`]), the translation of
+//! messages by them, the OpenAPI document of the result, and the proof that an operation goes there and back. It knows
+//! nothing of HTTP. What is translated was checked on the way: a message that breaks its type is refused, never mended.
+
+mod bind;
+mod build;
+mod children;
+mod fault;
+mod fragment;
+mod judge;
+mod misfit;
+mod model;
+mod openapi;
+mod proof;
+mod read;
+mod sample;
+mod scalar;
+mod tags;
+mod tape;
+mod write;
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+
+pub use bind::{Wanted, api};
+pub use misfit::Misfit;
+pub use model::{Api, Operation, Soap};
+pub use openapi::Document;
+pub use proof::{Proof, prove};
+pub use read::{Fault, Said, Unread};
+
+use misfit::Done;
+use model::Message;
+use tape::{Entry, Kind};
+use write::Writer;
+
+/// An envelope starts with so much memory; small messages need no more.
+const ENVELOPE_BYTES: usize = 1024;
+
+/// How the XML of messages is read: what comes back is no deeper than what was sent may be.
+fn options() -> &'static xml::Options {
+    static OPTIONS: LazyLock<xml::Options> = LazyLock::new(xml::Options::default);
+    &OPTIONS
+}
+
+/// Why a request is not translated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// It is no JSON: what was expected, after so many bytes.
+    Malformed { at: usize, expected: &'static str },
+    /// It does not fit the operation.
+    Misfit(Box<Misfit>),
+}
+
+/// Memory of a thread's translations, used again.
+#[derive(Default)]
+struct Scratch {
+    tape: Vec<Entry>,
+    slots: Vec<u32>,
+}
+
+/// A tape beyond this is given back.
+const KEPT_ENTRIES_MAX: usize = 16 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl Api {
+    /// The envelope of a request; `bytes_max` bounds it.
+    pub fn request(
+        &self,
+        operation: &Operation,
+        json: &[u8],
+        bytes_max: usize,
+    ) -> Result<String, Refused> {
+        self.envelope(&operation.input, json, bytes_max)
+    }
+
+    /// What a reply says; `bytes_max` bounds the JSON.
+    pub fn reply(
+        &self,
+        operation: &Operation,
+        xml: &[u8],
+        bytes_max: usize,
+    ) -> Result<Said, Unread> {
+        read::Reader::new(self, operation, operation.output.as_ref(), bytes_max).read(xml)
+    }
+
+    fn envelope(
+        &self,
+        message: &Message,
+        json: &[u8],
+        bytes_max: usize,
+    ) -> Result<String, Refused> {
+        let malformed = |at, expected| Refused::Malformed { at, expected };
+        let text = std::str::from_utf8(json)
+            .map_err(|error| malformed(error.valid_up_to(), "a text in UTF-8"))?;
+        let text = if text.trim_ascii().is_empty() { "{}" } else { text };
+        SCRATCH.with_borrow_mut(|scratch| {
+            tape::read(text, &mut scratch.tape).map_err(|why| malformed(why.at, why.what))?;
+            scratch.slots.clear();
+            let mut writer = Writer {
+                api: self,
+                text,
+                tape: &scratch.tape,
+                slots: &mut scratch.slots,
+                out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
+                bytes_max,
+                unsure: false,
+            };
+            let written = writer.message(message, self.version);
+            let (out, unsure) = (writer.out, writer.unsure);
+            if scratch.tape.capacity() > KEPT_ENTRIES_MAX {
+                *scratch = Scratch::default();
+            }
+            written.map_err(Refused::Misfit)?;
+            if unsure {
+                let judged = judge::judge(self, message, out.as_bytes());
+                judged.map_err(|what| {
+                    Refused::Misfit(Misfit::new(format!("expected what the schema allows: {what}")))
+                })?;
+            }
+            Ok(out)
+        })
+    }
+}
+
+impl Api {
+    /// One element by itself, for samples.
+    fn written(
+        &self,
+        element: &model::Element,
+        declarations: &str,
+        json: &str,
+    ) -> Result<String, String> {
+        let (mut tape, mut slots) = (Vec::new(), Vec::new());
+        tape::read(json, &mut tape).map_err(|why| why.what.to_owned())?;
+        let mut writer = Writer {
+            api: self,
+            text: json,
+            tape: &tape,
+            slots: &mut slots,
+            out: String::new(),
+            bytes_max: usize::MAX,
+            unsure: false,
+        };
+        let written = writer.element(element, 0, declarations, false);
+        let out = writer.out;
+        written.map(|()| out).map_err(|misfit| misfit.to_string())
+    }
+}
+
+impl<'a> Writer<'a> {
+    fn message(&mut self, message: &'a Message, version: Soap) -> Done {
+        self.out.push_str(r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap=""#);
+        self.out.push_str(version.namespace());
+        self.out.push_str("\">");
+        if !message.headers.is_empty() {
+            self.headers(message).map_err(|misfit| misfit.within("$headers"))?;
+        }
+        self.out.push_str("<soap:Body>");
+        if let Some(root) = &message.body
+            && let Some(element) = self.api.elements.get(root.element)
+        {
+            self.element(element, 0, &root.declarations, true)?;
+        } else {
+            self.nothing()?;
+        }
+        self.out.push_str("</soap:Body></soap:Envelope>");
+        if self.out.len() > self.bytes_max {
+            return Err(Misfit::large(self.bytes_max));
+        }
+        Ok(())
+    }
+
+    /// A body without an element has no members to give.
+    fn nothing(&self) -> Done {
+        let mut keys = self.keys(0);
+        match self.tape.first().map(|entry| entry.kind) {
+            Some(Kind::Object) if keys.all(|(key, _)| key == "$headers") => Ok(()),
+            _ => Err(Misfit::new("expected an object without members")),
+        }
+    }
+
+    /// The members of an object, as names and where their values are.
+    fn keys(&self, at: usize) -> impl Iterator<Item = (&'a str, usize)> {
+        let (tape, text) = (self.tape, self.text);
+        let end = tape.get(at).map_or(0, |entry| entry.next as usize);
+        let mut key = at + 1;
+        std::iter::from_fn(move || {
+            let entry = tape.get(key).filter(|_| key < end)?;
+            let name = text.get(entry.from as usize..entry.to as usize)?;
+            let value = key + 1;
+            key = tape.get(value)?.next as usize;
+            Some((name, value))
+        })
+    }
+
+    fn headers(&mut self, message: &'a Message) -> Done {
+        let is_object = |at: usize| self.tape.get(at).is_some_and(|e| e.kind == Kind::Object);
+        let all = is_object(0).then(|| self.keys(0).find(|(key, _)| *key == "$headers")).flatten();
+        let given: Vec<(&str, usize)> = match all {
+            Some((_, at)) if is_object(at) => self.keys(at).collect(),
+            Some(_) => return Err(Misfit::new("expected an object")),
+            None => Vec::new(),
+        };
+        let local = |root: &model::Root| Some(&*self.api.elements.get(root.element)?.local);
+        let known: Vec<&str> = message.headers.iter().filter_map(local).collect();
+        if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(key)) {
+            let what = format!("expected one of {}", known.join(", "));
+            return Err(Misfit::new(what).within(other));
+        }
+        self.out.push_str("<soap:Header>");
+        for root in &message.headers {
+            let Some(element) = self.api.elements.get(root.element) else { continue };
+            match given.iter().find(|(key, _)| **key == *element.local) {
+                Some((key, at)) => self
+                    .element(element, *at, &root.declarations, false)
+                    .map_err(|misfit| misfit.within(key))?,
+                None => {
+                    let what = "expected the member, since the description asks for this header";
+                    return Err(Misfit::new(what).within(&element.local));
+                }
+            }
+        }
+        self.out.push_str("</soap:Header>");
+        Ok(())
+    }
+}

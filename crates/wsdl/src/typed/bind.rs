@@ -1,0 +1,254 @@
+//! Operations of a description to operations that speak JSON.
+//!
+//! Owns which port is meant, what each message's body is, and which operations cannot be offered.
+
+use std::collections::HashSet;
+
+use super::build::Building;
+use super::model::{
+    Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot, Soap,
+};
+use super::{scalar, tags};
+use crate::model::{
+    Binding, BindingOperation, Body, Content as Bound, Description, Message as Carried, Payload,
+    Port, Protocol, Service, Shape, Use,
+};
+
+/// Which port is meant; of several the first that speaks SOAP over HTTP, SOAP 1.1 before 1.2.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    pub service: Option<&'a str>,
+    pub port: Option<&'a str>,
+}
+
+/// Makes the tables of a description. The error says what is missing.
+pub fn api(description: &Description, wanted: Wanted<'_>) -> Result<Api, String> {
+    let (binding, version, service, port) = port(description, wanted)?;
+    let mut building = Building::new(&description.schema);
+    let mut operations: Vec<Operation> = Vec::new();
+    let mut left_out: Vec<(String, String)> = Vec::new();
+    for bound in &binding.operations {
+        let name = bound.name.to_string();
+        if operations.iter().any(|known| known.name == bound.name) {
+            left_out.push((name, "another operation has this name".to_owned()));
+            continue;
+        }
+        match operation(description, bound, &mut building) {
+            Ok(operation) => operations.push(operation),
+            Err(why) => left_out.push((name, why)),
+        }
+    }
+    building.fill();
+    let Building { mut elements, mut types, mut examples, .. } = building;
+    tags::write(&mut elements, &mut types, &mut operations, &mut examples);
+    let title = service.map_or(&binding.name.local, |service| &service.name.local);
+    Ok(Api {
+        schema: description.schema.clone(),
+        operations,
+        elements,
+        types,
+        examples,
+        left_out,
+        address: port.and_then(|port| port.address.clone()),
+        version,
+        title: title.clone(),
+    })
+}
+
+type Found<'d> = (&'d Binding, Soap, Option<&'d Service>, Option<&'d Port>);
+
+fn port<'d>(description: &'d Description, wanted: Wanted<'_>) -> Result<Found<'d>, String> {
+    let named = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
+    let services = description.services.iter();
+    let services = services.filter(|service| named(&service.name.local, wanted.service));
+    let ports = services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
+    let ports = ports.filter(|(_, port)| named(&port.name, wanted.port));
+    let mut found: Vec<Found<'d>> = ports
+        .filter_map(|(service, port)| {
+            let binding = description.bindings.get(port.binding)?;
+            Some((binding, soap(binding)?, Some(service), Some(port)))
+        })
+        .collect();
+    if description.services.is_empty() && wanted.service.is_none() && wanted.port.is_none() {
+        let bindings = description.bindings.iter();
+        found.extend(bindings.filter_map(|one| Some((one, soap(one)?, None, None))));
+    }
+    let first = |version| found.iter().find(|(_, found, _, _)| *found == version).copied();
+    first(Soap::V11).or_else(|| first(Soap::V12)).ok_or_else(|| {
+        let all = description.services.iter().flat_map(|service| {
+            service.ports.iter().map(move |port| format!("{}/{}", service.name.local, port.name))
+        });
+        let all: Vec<String> = all.collect();
+        match all.is_empty() {
+            true => "the description has no port that speaks SOAP over HTTP".to_owned(),
+            false => format!(
+                "no such port speaks SOAP over HTTP; the description has {}",
+                all.join(", ")
+            ),
+        }
+    })
+}
+
+fn soap(binding: &Binding) -> Option<Soap> {
+    let version = match binding.protocol {
+        Protocol::Soap11 => Soap::V11,
+        Protocol::Soap12 => Soap::V12,
+        Protocol::Http(_) | Protocol::Other(_) => return None,
+    };
+    let http = |transport: &str| {
+        transport.ends_with("/soap/http") || transport.to_ascii_lowercase().contains("/http")
+    };
+    binding.transport.as_deref().is_none_or(http).then_some(version)
+}
+
+fn operation(
+    description: &Description,
+    bound: &BindingOperation,
+    building: &mut Building<'_>,
+) -> Result<Operation, String> {
+    let Some(of) = description.operation(bound) else {
+        return Err("its interface has no such operation".to_owned());
+    };
+    if of.solicits {
+        return Err("the service asks in it, and does not answer".to_owned());
+    }
+    let shape = description.shape(bound);
+    let is_rpc = match shape {
+        Shape::DocumentLiteral | Shape::Wrapped => false,
+        Shape::RpcLiteral => true,
+        Shape::RpcEncoded | Shape::DocumentEncoded => {
+            return Err("its messages are encoded, which no schema describes".to_owned());
+        }
+    };
+    let mut message = |carried: &Option<Carried>, content: &Option<Bound>, local: &str| {
+        let Some(carried) = carried else { return Ok(None) };
+        let fallback = Bound {
+            body: Body { parts: (0..carried.parts.len()).collect(), ..Body::default() },
+            ..Bound::default()
+        };
+        let content = content.as_ref().unwrap_or(&fallback);
+        message(carried, content, is_rpc.then_some(local), building).map(Some)
+    };
+    let input = message(&of.input, &bound.input, &bound.name)?;
+    let output = message(&of.output, &bound.output, &format!("{}Response", bound.name))?;
+    let mut faults = Vec::new();
+    for (_, carried) in &of.faults {
+        if let Some(Payload::Element(name)) = carried.parts.first().map(|part| &part.payload)
+            && let Some(view) = building.schema.element(&name.namespace, &name.local)
+        {
+            faults.push(building.element(view));
+        }
+    }
+    Ok(Operation {
+        name: bound.name.clone(),
+        action: bound.action.clone(),
+        input: input.unwrap_or(Message {
+            headers: Vec::new(),
+            body: None,
+            rpc: Vec::new(),
+            is_rpc,
+        }),
+        output,
+        faults,
+    })
+}
+
+/// One message; `wrapper` is the local name of an rpc message's element.
+fn message(
+    carried: &Carried,
+    content: &Bound,
+    wrapper: Option<&str>,
+    building: &mut Building<'_>,
+) -> Result<Message, String> {
+    let mut headers = Vec::new();
+    for header in &content.headers {
+        let Payload::Element(name) = &header.payload else {
+            return Err("one of its headers is no element of the schema".to_owned());
+        };
+        if header.usage == Use::Encoded {
+            return Err("one of its headers is encoded".to_owned());
+        }
+        headers.push(root(name, building)?);
+    }
+    let parts: Vec<_> = content.body.parts.iter().filter_map(|at| carried.parts.get(*at)).collect();
+    let is_rpc = wrapper.is_some();
+    if let Some(local) = wrapper {
+        let namespace = content.body.namespace.as_deref().unwrap_or_default();
+        let mut named = Vec::new();
+        for part in &parts {
+            let Payload::Type(name) = &part.payload else {
+                return Err(format!(
+                    "its part `{}` is an element, and its style is rpc",
+                    part.name
+                ));
+            };
+            let local = part.name.clone();
+            let type_name = (name.namespace.clone(), name.local.clone());
+            named.push(RpcPart { local, type_name });
+        }
+        let element = wrapped(namespace, local, &named, building)?;
+        let body = Some(Root { element, declarations: Box::default() });
+        return Ok(Message { headers, body, rpc: named, is_rpc });
+    }
+    let body = match parts.as_slice() {
+        [] => None,
+        [only] => match &only.payload {
+            Payload::Element(name) => Some(root(name, building)?),
+            Payload::None => None,
+            Payload::Type(_) => return Err("its body is a type without an element".to_owned()),
+            Payload::Any => return Err("its body is any element".to_owned()),
+            Payload::Other => return Err("its body is no XML".to_owned()),
+        },
+        [_, _, ..] => return Err("its body has several parts".to_owned()),
+    };
+    Ok(Message { headers, body, rpc: Vec::new(), is_rpc })
+}
+
+fn root(name: &crate::Name, building: &mut Building<'_>) -> Result<Root, String> {
+    let view = building.schema.element(&name.namespace, &name.local);
+    let view = view.ok_or_else(|| format!("no schema has the element {name}"))?;
+    Ok(Root { element: building.element(view), declarations: Box::default() })
+}
+
+/// The element of an rpc message: a child for each part, none of them in a namespace.
+fn wrapped(
+    namespace: &str,
+    local: &str,
+    parts: &[RpcPart],
+    building: &mut Building<'_>,
+) -> Result<usize, String> {
+    let mut children = Children::default();
+    let mut slots = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    for part in parts {
+        let (uri, name) = &part.type_name;
+        let view = building.schema.type_named(uri, name);
+        let view = view.ok_or_else(|| format!("no schema has the type {{{uri}}}{name}"))?;
+        if !seen.insert(&part.local) {
+            return Err(format!("two of its parts are called `{}`", part.local));
+        }
+        let type_at = building.type_at(view, &part.local);
+        let element = building.plain("", &part.local, type_at, false, None);
+        let member = children.members.len();
+        children.leaves.push(Leaf { element, member, key: part.local.clone() });
+        children.names.push(member);
+        children.keys.push((part.local.clone(), member));
+        children.members.push(Member {
+            key: part.local.clone(),
+            quoted: scalar::quoted_key(&part.local).into(),
+            of: MemberOf::Element(element),
+            many: false,
+            min: 1,
+            max: Some(1),
+        });
+        slots.push(Slot::Member(member));
+    }
+    children.keys.sort_unstable();
+    children.names.sort_by_key(|at| parts.get(*at).map(|part| &part.local));
+    children.model = Slot::Sequence { slots, optional: false };
+    let type_at = building.push_type(None, local);
+    if let Some(made) = building.types.get_mut(type_at) {
+        made.content = Content::Children(children);
+    }
+    Ok(building.plain(namespace, local, type_at, false, None))
+}

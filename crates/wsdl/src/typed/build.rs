@@ -1,0 +1,241 @@
+//! Types and elements of a schema to tables.
+//!
+//! A type has its place before its content is read, so that types may hold themselves. Nothing recurses across types.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xsd::Schema;
+use xsd::datatype::{Builtin, SimpleType, Variety};
+use xsd::walk::{AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView};
+
+use super::children::children;
+use super::model::{
+    Attribute, Content, Element, Given, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
+};
+
+/// Tables on their way.
+pub(super) struct Building<'s> {
+    pub(super) schema: &'s Schema,
+    pub(super) elements: Vec<Element>,
+    pub(super) types: Vec<Type>,
+    pub(super) examples: Vec<Root>,
+    /// By their numbers in the schema.
+    known_elements: HashMap<u32, usize>,
+    known_types: HashMap<u32, usize>,
+    /// Types that have a place and no content.
+    open: Vec<(usize, TypeView<'s>)>,
+}
+
+impl<'s> Building<'s> {
+    pub(super) fn new(schema: &'s Schema) -> Building<'s> {
+        Building {
+            schema,
+            elements: Vec::new(),
+            types: Vec::new(),
+            examples: Vec::new(),
+            known_elements: HashMap::new(),
+            known_types: HashMap::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// The place of an element.
+    pub(super) fn element(&mut self, view: ElementView<'s>) -> usize {
+        if let Some(known) = self.known_elements.get(&view.number()) {
+            return *known;
+        }
+        let (uri, local) = view.name();
+        let type_at = self.type_at(view.type_of(), local);
+        let given = view.given().map(given);
+        let at = self.plain(uri, local, type_at, view.nillable(), given);
+        self.known_elements.insert(view.number(), at);
+        at
+    }
+
+    /// An element that no schema declares: a part, or the wrapper of parts.
+    pub(super) fn plain(
+        &mut self,
+        uri: &str,
+        local: &str,
+        type_at: usize,
+        nillable: bool,
+        given: Option<Given>,
+    ) -> usize {
+        let (open, close) = (Box::default(), Box::default());
+        let (uri, local) = (uri.into(), local.into());
+        self.elements.push(Element { uri, local, open, close, type_at, nillable, given });
+        self.elements.len() - 1
+    }
+
+    /// An element that a wildcard takes, if it has to be a declared one: the first of all by name.
+    pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> Option<usize> {
+        if !strict || particle.min() == 0 {
+            return None;
+        }
+        let all = self.schema.elements().filter(|(uri, _)| particle.allows(uri));
+        let (uri, local) = all.min_by_key(|(uri, local)| (*local, *uri))?;
+        let element = self.element(self.schema.element(uri, local)?);
+        self.examples.push(Root { element, declarations: Box::default() });
+        Some(self.examples.len() - 1)
+    }
+
+    /// The place of a type; `title` is what it is called if it has no name.
+    pub(super) fn type_at(&mut self, view: TypeView<'s>, title: &str) -> usize {
+        if let Some(known) = self.known_types.get(&view.number()) {
+            return *known;
+        }
+        let name = view.name().map(|(uri, local)| (Box::from(uri), Box::from(local)));
+        let title = name.as_ref().map_or(title, |(_, local)| local);
+        let at = self.push_type(name.clone(), title);
+        self.known_types.insert(view.number(), at);
+        self.open.push((at, view));
+        at
+    }
+
+    /// A type without content yet.
+    pub(super) fn push_type(&mut self, name: Option<(Box<str>, Box<str>)>, title: &str) -> usize {
+        let instance = match &name {
+            Some((uri, local)) if uri.is_empty() => format!(r#" xsi:type="{local}""#),
+            Some((uri, local)) => {
+                let mut escaped = String::new();
+                xml::escape_attribute(uri, &mut escaped);
+                format!(r#" xmlns:t="{escaped}" xsi:type="t:{local}""#)
+            }
+            None => String::new(),
+        };
+        self.types.push(Type {
+            title: title.into(),
+            name,
+            instance: instance.into(),
+            is_abstract: false,
+            attributes: Vec::new(),
+            any_attribute: false,
+            content: Content::Empty,
+            replacements: Vec::new(),
+            replaces: false,
+        });
+        self.types.len() - 1
+    }
+
+    /// Reads the content of every type that has a place.
+    pub(super) fn fill(&mut self) {
+        while let Some((at, view)) = self.open.pop() {
+            let content = self.content(view);
+            let attributes: Vec<Attribute> = view.attributes().into_iter().map(attribute).collect();
+            let replacements = self.replacements(view);
+            for replacement in &replacements {
+                if let Some(known) = self.types.get_mut(replacement.type_at) {
+                    known.replaces = true;
+                }
+            }
+            let Some(made) = self.types.get_mut(at) else { continue };
+            made.is_abstract = view.is_abstract();
+            made.any_attribute = view.any_attribute();
+            made.content = content;
+            made.attributes = distinct(attributes);
+            made.replacements = replacements;
+            let bare = !made.attributes.iter().any(|attribute| attribute.required);
+            if let Content::Children(children) = &mut made.content {
+                children.shorthand = children.mixed && bare;
+            }
+        }
+    }
+
+    fn content(&mut self, view: TypeView<'s>) -> Content {
+        match view.content() {
+            ContentView::Simple(simple) => Content::Text(scalar(simple)),
+            ContentView::SimpleContent(simple) => Content::Value(scalar(simple)),
+            ContentView::Empty => Content::Empty,
+            ContentView::Children { mixed, particle } => {
+                Content::Children(children(self, mixed, particle))
+            }
+        }
+    }
+
+    /// The types that a message may name in the place of one. For simple types it makes no difference to JSON.
+    fn replacements(&mut self, view: TypeView<'s>) -> Vec<Replacement> {
+        let any_simple = matches!(view.content(), ContentView::Simple(simple) if matches!(simple.variety(), Variety::Ur));
+        let simple = matches!(view.content(), ContentView::Simple(_));
+        if simple && !any_simple {
+            return Vec::new();
+        }
+        let mut all = view.replacements();
+        all.retain(|one| !one.is_any());
+        let mut times: HashMap<&str, usize> = HashMap::new();
+        for (_, local) in all.iter().filter_map(|one| one.name()) {
+            *times.entry(local).or_default() += 1;
+        }
+        let label = |one: &TypeView<'s>| {
+            let (uri, local) = one.name()?;
+            Some(match times.get(local) {
+                Some(1) => local.to_owned(),
+                Some(_) | None => format!("{{{uri}}}{local}"),
+            })
+        };
+        let labelled: Vec<(String, TypeView<'s>)> =
+            all.iter().filter_map(|one| Some((label(one)?, *one))).collect();
+        let place = |(label, one): (String, TypeView<'s>)| {
+            let type_at = self.type_at(one, &label);
+            Replacement { label: label.into(), type_at }
+        };
+        labelled.into_iter().map(place).collect()
+    }
+
+    /// Whether two leaves are one name.
+    pub(super) fn same(&self, one: &Leaf, other: &Leaf) -> bool {
+        match (self.elements.get(one.element), self.elements.get(other.element)) {
+            (Some(one), Some(other)) => one.local == other.local && one.uri == other.uri,
+            _ => false,
+        }
+    }
+}
+
+fn given(view: GivenView<'_>) -> Given {
+    Given { fixed: view.fixed, text: view.text.into() }
+}
+
+fn attribute(view: AttributeView<'_>) -> Attribute {
+    Attribute {
+        uri: view.uri.into(),
+        local: view.local.into(),
+        key: format!("@{}", view.local).into(),
+        open: Box::default(),
+        required: view.required,
+        scalar: scalar(view.simple),
+        given: view.given.map(given),
+    }
+}
+
+/// Attributes of one local name in two namespaces get keys with their namespaces.
+fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
+    let mut seen: Vec<Box<str>> = Vec::new();
+    for attribute in &mut attributes {
+        if seen.contains(&attribute.key) {
+            attribute.key = format!("@{{{}}}{}", attribute.uri, attribute.local).into();
+        }
+        seen.push(attribute.key.clone());
+    }
+    attributes
+}
+
+pub(super) fn scalar(simple: &Arc<SimpleType>) -> Scalar {
+    let kind = match simple.variety() {
+        Variety::Ur => ScalarKind::Free,
+        Variety::Atomic(primitive) => atomic(*primitive, simple),
+        Variety::List(item) => ScalarKind::List(Box::new(scalar(item))),
+        Variety::Union(members) => ScalarKind::Union(members.iter().map(scalar).collect()),
+    };
+    Scalar { simple: Arc::clone(simple), kind }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are texts")]
+fn atomic(primitive: Builtin, simple: &SimpleType) -> ScalarKind {
+    match primitive {
+        Builtin::Boolean => ScalarKind::Boolean,
+        Builtin::Decimal => ScalarKind::Number { whole: simple.builtin() != Builtin::Decimal },
+        Builtin::Float | Builtin::Double => ScalarKind::Float,
+        Builtin::QName | Builtin::Notation => ScalarKind::Name,
+        _ => ScalarKind::Text,
+    }
+}

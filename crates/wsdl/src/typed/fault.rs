@@ -1,0 +1,89 @@
+//! SOAP faults as they are read.
+//!
+//! Owns where in a fault the reader is: SOAP 1.1, section 4.4; SOAP 1.2 part 1, section 5.4.
+
+use xml::QName;
+
+use super::model::Soap;
+use super::read::Fault;
+
+/// A fault on its way.
+pub(super) struct Faulting {
+    pub(super) fault: Fault,
+    version: Soap,
+    /// The names of the elements that are open, below `Fault`.
+    open: Vec<Box<str>>,
+    text: String,
+    /// The code within which another one stands.
+    codes: Vec<String>,
+}
+
+impl Faulting {
+    pub(super) fn new(version: Soap) -> Faulting {
+        Faulting {
+            fault: Fault::default(),
+            version,
+            open: Vec::new(),
+            text: String::new(),
+            codes: Vec::new(),
+        }
+    }
+
+    /// An element begins. True: it is one of the detail's, and somebody else reads it.
+    pub(super) fn start(&mut self, name: QName<'_>) -> bool {
+        let is_detail = matches!(self.open.as_slice(), [only] if is_detail(only));
+        self.text.clear();
+        self.open.push(name.local.into());
+        is_detail
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// An element of the detail has been read.
+    pub(super) fn leave(&mut self) {
+        self.open.pop();
+    }
+
+    /// An element ends. True: it was the fault itself.
+    pub(super) fn end(&mut self) -> bool {
+        let Some(name) = self.open.pop() else {
+            self.settle();
+            return true;
+        };
+        let text = std::mem::take(&mut self.text);
+        let parent = self.open.last().map(|name| &**name).unwrap_or_default();
+        match (self.version, &*name, parent) {
+            (Soap::V11, "faultcode", "") | (Soap::V12, "Value", _) => {
+                let code = text.trim();
+                let local = code.rsplit(':').next().unwrap_or(code);
+                self.codes.push(local.to_owned());
+            }
+            (Soap::V11, "faultstring", "") => text.trim().clone_into(&mut self.fault.reason),
+            (Soap::V12, "Text", "Reason") if self.fault.reason.is_empty() => {
+                text.trim().clone_into(&mut self.fault.reason);
+            }
+            (Soap::V11, "faultactor", "") | (Soap::V12, "Node", "") => {
+                text.trim().clone_into(&mut self.fault.actor);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Codes within codes: SOAP 1.1 parts them by dots, SOAP 1.2 by elements.
+    fn settle(&mut self) {
+        let codes = std::mem::take(&mut self.codes);
+        let mut all = codes.iter().flat_map(|code| match self.version {
+            Soap::V11 => code.split('.').collect::<Vec<_>>(),
+            Soap::V12 => vec![code.as_str()],
+        });
+        self.fault.code = all.next().unwrap_or_default().to_owned();
+        self.fault.subcodes = all.map(str::to_owned).collect();
+    }
+}
+
+fn is_detail(name: &str) -> bool {
+    matches!(name, "detail" | "Detail")
+}

@@ -1,0 +1,155 @@
+//! Elements that no declaration names, as XML in a string.
+//!
+//! Owns the check of such a string on its way in, and the writing of one on its way out: whole by itself, every prefix
+//! declared where it is used.
+
+use xml::{Here, Options, QName, Sink, Start};
+
+use super::scalar::push_text;
+
+/// Whether a text is one element, complete in itself.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    let text = text.trim();
+    if text.starts_with("<?") || text.starts_with("<!") {
+        return Err("expected an element of XML, and nothing before it".to_owned());
+    }
+    let parsed = xml::parse(text.as_bytes(), &Options::default(), &mut Nothing);
+    parsed.map_err(|error| format!("expected an element of XML: {error}"))
+}
+
+/// The same element, written as one that was read.
+pub(super) fn again(text: &str) -> Result<String, String> {
+    let mut fragment = Fragment::default();
+    xml::parse(text.as_bytes(), &Options::default(), &mut fragment)
+        .map_err(|error| error.to_string())?;
+    Ok(fragment.text)
+}
+
+impl Sink for Fragment {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        Fragment::start(self, start);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        self.characters(text);
+        Ok(())
+    }
+
+    fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        Fragment::end(self, name);
+        Ok(())
+    }
+}
+
+struct Nothing;
+
+impl Sink for Nothing {
+    type Error = xml::Error;
+
+    fn start(&mut self, _: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+}
+
+/// An element on its way into a string.
+#[derive(Debug, Default)]
+pub(super) struct Fragment {
+    pub(super) text: String,
+    /// Prefixes and namespaces that are declared, with the depth.
+    declared: Vec<(String, String, usize)>,
+    pub(super) depth: usize,
+}
+
+impl Fragment {
+    pub(super) fn start(&mut self, start: &Start<'_>) {
+        self.depth += 1;
+        self.text.push('<');
+        self.name(start.name);
+        self.declare(start.name.prefix, start.name.namespace.uri);
+        for attribute in start.attributes.iter() {
+            if !attribute.name.prefix.is_empty() {
+                self.declare(attribute.name.prefix, attribute.name.namespace.uri);
+            }
+            // The names of types are values.
+            if let Some((prefix, _)) = attribute.value.split_once(':')
+                && let Some(namespace) = start.scope.lookup(prefix)
+            {
+                self.declare(prefix, namespace.uri);
+            }
+        }
+        for attribute in start.attributes.iter() {
+            self.text.push(' ');
+            self.name(attribute.name);
+            self.text.push_str("=\"");
+            push_text(&mut self.text, attribute.value, true);
+            self.text.push('"');
+        }
+        self.text.push('>');
+    }
+
+    pub(super) fn characters(&mut self, text: &str) {
+        push_text(&mut self.text, text, false);
+    }
+
+    /// True: the element is complete.
+    pub(super) fn end(&mut self, name: QName<'_>) -> bool {
+        match self.text.strip_suffix('>').filter(|_| self.just_opened()) {
+            Some(open) => {
+                let len = open.len();
+                self.text.truncate(len);
+                self.text.push_str("/>");
+            }
+            None => {
+                self.text.push_str("</");
+                self.name(name);
+                self.text.push('>');
+            }
+        }
+        let depth = self.depth;
+        self.declared.retain(|(_, _, at)| *at < depth);
+        self.depth -= 1;
+        self.depth == 0
+    }
+
+    /// The last thing written is a start tag.
+    fn just_opened(&self) -> bool {
+        let tag = self.text.rfind('<').and_then(|at| self.text.get(at..)).unwrap_or_default();
+        !tag.starts_with("</") && !tag.ends_with("/>") && tag.ends_with('>')
+    }
+
+    fn name(&mut self, name: QName<'_>) {
+        if !name.prefix.is_empty() {
+            self.text.push_str(name.prefix);
+            self.text.push(':');
+        }
+        self.text.push_str(name.local);
+    }
+
+    fn declare(&mut self, prefix: &str, uri: &str) {
+        if prefix == "xml" {
+            return;
+        }
+        let known = self.declared.iter().rev().find(|(known, _, _)| known == prefix);
+        let means = known.map_or("", |(_, means, _)| means.as_str());
+        if means == uri {
+            return;
+        }
+        self.text.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
+        self.text.push_str(prefix);
+        self.text.push_str("=\"");
+        push_text(&mut self.text, uri, true);
+        self.text.push('"');
+        self.declared.push((prefix.to_owned(), uri.to_owned(), self.depth));
+    }
+}

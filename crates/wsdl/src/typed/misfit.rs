@@ -1,0 +1,60 @@
+//! Why a value does not fit a type, and where it stands.
+
+use std::fmt;
+
+/// A value of JSON that does not fit, or a message that cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// Segments of the JSON pointer, the innermost first.
+    path: Vec<String>,
+    what: String,
+    too_large: bool,
+}
+
+/// The error is boxed, since it is rare and the way of a value that fits is not.
+pub(super) type Done<T = ()> = Result<T, Box<Misfit>>;
+
+impl Misfit {
+    #[cold]
+    pub(super) fn new(what: impl Into<String>) -> Box<Misfit> {
+        Box::new(Misfit { path: Vec::new(), what: what.into(), too_large: false })
+    }
+
+    #[cold]
+    pub(super) fn large(bytes_max: usize) -> Box<Misfit> {
+        let what = format!("the message would be over {bytes_max} bytes");
+        Box::new(Misfit { path: Vec::new(), what, too_large: true })
+    }
+
+    /// The same, one level further out.
+    #[cold]
+    pub(super) fn within(mut self: Box<Misfit>, segment: &str) -> Box<Misfit> {
+        self.path.push(segment.replace('~', "~0").replace('/', "~1"));
+        self
+    }
+
+    /// The JSON pointer (RFC 6901) of the value; empty for all of it.
+    pub fn pointer(&self) -> String {
+        self.path.iter().rev().fold(String::new(), |pointer, segment| pointer + "/" + segment)
+    }
+
+    /// What was expected, and what was found.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The message is over its bound.
+    pub fn is_too_large(&self) -> bool {
+        self.too_large
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pointer = self.pointer();
+        let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
+        write!(f, "{pointer}: {}", self.what)
+    }
+}
+
+impl std::error::Error for Misfit {}

@@ -1,0 +1,128 @@
+//! The OpenAPI 3.1 document of a typed API, with a JSON Schema for each type.
+
+mod schemas;
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::model::{Api, Message, Operation};
+use schemas::Schemas;
+
+/// Where the operations of an API are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document<'a> {
+    /// What stands in front of every path.
+    pub server: &'a str,
+    /// The method and path of each operation, by its index.
+    pub places: Vec<(String, String)>,
+}
+
+impl Api {
+    /// The document of the API as it is served.
+    pub fn openapi(&self, document: &Document<'_>) -> String {
+        let mut schemas = Schemas::new(self);
+        let mut paths: Map<String, Json> = Map::new();
+        for (operation, (method, path)) in self.operations.iter().zip(&document.places) {
+            let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
+            if let Some(item) = item.as_object_mut() {
+                item.insert(method.to_lowercase(), described(operation, &mut schemas));
+            }
+        }
+        let mut components = schemas.finish();
+        components.insert("Problem".to_owned(), problem());
+        let server = if document.server.is_empty() { "/" } else { document.server };
+        let all = json!({
+            "openapi": "3.1.0",
+            "info": { "title": &*self.title, "version": "1.0.0" },
+            "servers": [{ "url": server }],
+            "paths": paths,
+            "components": { "schemas": components },
+        });
+        all.to_string()
+    }
+}
+
+fn described(operation: &Operation, schemas: &mut Schemas<'_>) -> Json {
+    let mut replies = Map::new();
+    match &operation.output {
+        Some(output) => {
+            let schema = body(output, schemas);
+            let reply = json!({
+                "description": "The reply.",
+                "content": { "application/json": { "schema": schema } },
+            });
+            replies.insert("200".to_owned(), reply);
+        }
+        None => {
+            replies.insert("202".to_owned(), json!({ "description": "Taken; there is no reply." }));
+        }
+    }
+    let problem = json!({
+        "description": "What went wrong: the request does not fit, or the service answered with a fault.",
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+    replies.insert("default".to_owned(), problem);
+    let schema = body(&operation.input, schemas);
+    json!({
+        "operationId": &*operation.name,
+        "requestBody": {
+            "required": operation.input.body.is_some(),
+            "content": { "application/json": { "schema": schema } },
+        },
+        "responses": replies,
+    })
+}
+
+/// The schema of a message's JSON.
+fn body(message: &Message, schemas: &mut Schemas<'_>) -> Json {
+    let schema = match &message.body {
+        Some(root) => schemas.element(root.element),
+        None => json!({ "type": "object" }),
+    };
+    if message.headers.is_empty() {
+        return schema;
+    }
+    let mut headers = Map::new();
+    for root in &message.headers {
+        if let Some(local) = schemas.local(root.element) {
+            let header = schemas.element(root.element);
+            headers.insert(local, header);
+        }
+    }
+    let names: Vec<&String> = headers.keys().collect();
+    let headers = json!({
+        "type": "object",
+        "description": "Headers of the SOAP message.",
+        "required": names,
+        "properties": headers,
+        "additionalProperties": false,
+    });
+    json!({ "allOf": [schema, { "properties": { "$headers": headers } }] })
+}
+
+fn problem() -> Json {
+    json!({
+        "type": "object",
+        "description": "Problem details (RFC 9457); of a fault of the service with its code and details.",
+        "required": ["title", "status"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "errors": { "type": "array", "items": { "type": "string" } },
+            "code": { "type": "string" },
+            "subcodes": { "type": "array", "items": { "type": "string" } },
+            "actor": { "type": "string" },
+            "details": { "type": "object" },
+        },
+    })
+}
+
+/// Names that are given once.
+#[derive(Default)]
+struct Titles {
+    of: HashMap<usize, String>,
+    taken: HashMap<String, usize>,
+}

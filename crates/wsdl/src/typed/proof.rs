@@ -1,0 +1,85 @@
+//! The proof that operations go there and back: a sample is translated to SOAP, judged by the schema, translated back, and has
+//! to be what it was.
+
+use super::model::{Api, Message, Operation};
+use super::read::{Reader, Said};
+use super::sample::{Variety, sample};
+use super::{Refused, judge};
+
+/// Far above any sample.
+const BYTES_MAX: usize = 64 << 20;
+
+/// What came of one operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    pub operation: String,
+    /// Messages that went there and back.
+    pub messages: usize,
+    /// What did not, and why.
+    pub failures: Vec<String>,
+    /// Sides for which there is no sample, and why.
+    pub unproved: Vec<String>,
+}
+
+/// Proves every operation.
+pub fn prove(api: &Api) -> Vec<Proof> {
+    api.operations.iter().map(|operation| one(api, operation)).collect()
+}
+
+fn one(api: &Api, operation: &Operation) -> Proof {
+    let mut proof = Proof {
+        operation: operation.name.to_string(),
+        messages: 0,
+        failures: Vec::new(),
+        unproved: Vec::new(),
+    };
+    let output = operation.output.as_ref().map(|output| ("reply", output));
+    for (side, message) in std::iter::once(("request", &operation.input)).chain(output) {
+        let mut unmade: Option<String> = None;
+        let before = proof.messages;
+        for variety in Variety::ALL {
+            // Two items may break a rule of identity, which no translation can know; one item cannot.
+            let tried = [2, 1].map(|items| {
+                let json = sample(api, message, variety, items)?;
+                Ok(there_and_back(api, operation, message, &json).map_err(|why| (why, json)))
+            });
+            match tried {
+                [Err(why), _] | [_, Err(why)] => unmade = Some(why),
+                [Ok(Ok(())), _] | [Ok(Err(_)), Ok(Ok(()))] => proof.messages += 1,
+                [_, Ok(Err((why, json)))] => {
+                    proof.failures.push(format!("{side}, {variety:?}: {why}: {json}"));
+                }
+            }
+        }
+        if let (true, Some(why)) = (proof.messages == before, unmade) {
+            proof.unproved.push(format!("{side}: there is no sample: {why}"));
+        }
+    }
+    proof
+}
+
+fn there_and_back(
+    api: &Api,
+    operation: &Operation,
+    message: &Message,
+    json: &str,
+) -> Result<(), String> {
+    let envelope = api.envelope(message, json.as_bytes(), BYTES_MAX).map_err(|why| match why {
+        Refused::Malformed { at, expected } => format!("at byte {at}: expected {expected}"),
+        Refused::Misfit(misfit) => misfit.to_string(),
+    })?;
+    judge::judge(api, message, envelope.as_bytes())
+        .map_err(|why| format!("the schema refuses it: {why}: {envelope}"))?;
+    let said = Reader::new(api, operation, Some(message), BYTES_MAX)
+        .read(envelope.as_bytes())
+        .map_err(|why| format!("it is not read back: {why}: {envelope}"))?;
+    let back = match said {
+        Said::Value(back) => back,
+        Said::Nothing => "{}".to_owned(),
+        Said::Fault(_) => return Err("it came back as a fault".to_owned()),
+    };
+    match back == json {
+        true => Ok(()),
+        false => Err(format!("it came back as {back}")),
+    }
+}

@@ -1,0 +1,385 @@
+//! XML to JSON: the events of a message written straight out as the values its types are.
+//!
+//! Owns the envelope, the walk through the types and what has to be there at the end of each element. No tree is made: what is
+//! kept is a frame for each element that is open.
+
+use xml::{Here, QName, Sink, Start};
+
+use super::fault::Faulting;
+use super::fragment::Fragment;
+use super::model::{Api, Element, Message, Operation, Root, Soap, XSI};
+use super::scalar::push_string;
+
+mod frames;
+mod texts;
+
+use frames::Frame;
+pub(super) use texts::push_value;
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// The value of the body, headers among its members.
+    Value(String),
+    Fault(Fault),
+    /// The body is empty.
+    Nothing,
+}
+
+/// A SOAP fault in both versions' common words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// The local name of the code: `Client`, `Server`, `Sender`, `Receiver`...
+    pub code: String,
+    /// Local names of the codes within, of SOAP 1.2; of SOAP 1.1 what follows a dot.
+    pub subcodes: Vec<String>,
+    pub reason: String,
+    /// Who found it.
+    pub actor: String,
+    /// Local names of the elements of its detail.
+    pub names: Vec<String>,
+    /// The same elements, as the members of an object of JSON.
+    pub details: String,
+}
+
+/// Why a message cannot be told in JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    Xml(xml::Error),
+    /// It does not keep to the description.
+    Misfit(String),
+}
+
+impl From<xml::Error> for Unread {
+    fn from(error: xml::Error) -> Unread {
+        Unread::Xml(error)
+    }
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unread::Xml(error) => write!(f, "{error}"),
+            Unread::Misfit(what) => f.write_str(what),
+        }
+    }
+}
+
+type Done<T = ()> = Result<T, Unread>;
+
+#[cold]
+fn misfit<T>(what: String) -> Done<T> {
+    Err(Unread::Misfit(what))
+}
+
+/// Where in the envelope the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Outside,
+    Envelope,
+    Header,
+    /// Within an element of the header that nobody asked about; so deep.
+    SkippedHeader(usize),
+    /// The same of the body.
+    SkippedBody(usize),
+    Body,
+    /// Within a header or the body's element.
+    Value,
+    Fault,
+}
+
+/// Reads one message.
+pub(super) struct Reader<'a> {
+    api: &'a Api,
+    operation: &'a Operation,
+    message: Option<&'a Message>,
+    part: Part,
+    /// A header is being read, not the body.
+    in_header: bool,
+    version: Soap,
+    frames: Vec<Frame<'a>>,
+    /// For each object that is open, how often each member was there.
+    counts: Vec<u64>,
+    /// Text not written yet.
+    text: String,
+    out: String,
+    /// Members of `$headers`.
+    headers: String,
+    fragment: Option<Fragment>,
+    fault: Option<Faulting>,
+    said: bool,
+    bytes_max: usize,
+    /// Something was read that only the schema's own rules can judge.
+    unsure: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        api: &'a Api,
+        operation: &'a Operation,
+        message: Option<&'a Message>,
+        bytes_max: usize,
+    ) -> Reader<'a> {
+        Reader {
+            api,
+            operation,
+            message,
+            part: Part::Outside,
+            in_header: false,
+            version: Soap::V11,
+            frames: Vec::new(),
+            counts: Vec::new(),
+            text: String::new(),
+            out: String::with_capacity(256),
+            headers: String::new(),
+            fragment: None,
+            fault: None,
+            said: false,
+            bytes_max,
+            unsure: false,
+        }
+    }
+
+    pub(super) fn read(mut self, bytes: &[u8]) -> Done<Said> {
+        xml::parse(bytes, super::options(), &mut self)?;
+        if let (true, Some(message)) = (self.unsure, self.message) {
+            super::judge::judge(self.api, message, bytes).map_err(Unread::Misfit)?;
+        }
+        if let Some(fault) = self.fault {
+            return Ok(Said::Fault(fault.fault));
+        }
+        if self.said {
+            return Ok(Said::Value(self.out));
+        }
+        match self.message.and_then(|message| message.body.as_ref()) {
+            Some(_) => misfit("the body is empty".to_owned()),
+            None if !self.headers.is_empty() => {
+                Ok(Said::Value(format!(r#"{{"$headers":{{{}}}}}"#, self.headers)))
+            }
+            None => Ok(Said::Nothing),
+        }
+    }
+
+    /// An element of the envelope itself.
+    fn outer(&mut self, start: &Start<'_>) -> Done {
+        let (uri, local) = (start.name.namespace.uri, start.name.local);
+        let own = uri == self.version.namespace();
+        match (self.part, local) {
+            (Part::Outside, "Envelope") => {
+                let known = [Soap::V11, Soap::V12].into_iter().find(|v| v.namespace() == uri);
+                let Some(version) = known else {
+                    return misfit(format!("the envelope is of the namespace {uri:?}"));
+                };
+                self.version = version;
+                self.part = Part::Envelope;
+            }
+            (Part::Envelope, "Header") if own => self.part = Part::Header,
+            (Part::Envelope, "Body") if own => self.part = Part::Body,
+            (Part::Outside | Part::Envelope, _) => {
+                return misfit(format!("<{local}> is no part of an envelope"));
+            }
+            (Part::Header, _) => return self.header(start),
+            (Part::Body, "Fault") if own && !self.said => {
+                self.part = Part::Fault;
+                self.fault = Some(Faulting::new(self.version));
+            }
+            (Part::Body, _) => return self.body(start),
+            (Part::SkippedHeader(_) | Part::SkippedBody(_) | Part::Value | Part::Fault, _) => {}
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, start: &Start<'_>) -> Done {
+        let api = self.api;
+        let headers = self.message.map(|message| &message.headers[..]).unwrap_or_default();
+        let element = |root: &Root| api.elements.get(root.element);
+        let found = headers.iter().filter_map(element).find(|one| is_named(one, start.name));
+        let Some(found) = found else {
+            // Blocks that the description does not name are between the service and the gateway.
+            self.part = Part::SkippedHeader(1);
+            return Ok(());
+        };
+        std::mem::swap(&mut self.out, &mut self.headers);
+        if !self.out.is_empty() {
+            self.out.push(',');
+        }
+        push_string(&mut self.out, &found.local);
+        self.out.push(':');
+        self.in_header = true;
+        self.part = Part::Value;
+        self.begin(found, start, "")
+    }
+
+    fn body(&mut self, start: &Start<'_>) -> Done {
+        let api = self.api;
+        let message = self.message;
+        let root = message.and_then(|message| message.body.as_ref());
+        let Some(element) = root.and_then(|root| api.elements.get(root.element)) else {
+            self.part = Part::SkippedBody(1);
+            return Ok(());
+        };
+        // The wrapper of an rpc message has no name of its own (Basic Profile 1.1, R2729 notwithstanding).
+        let any_name = message.is_some_and(|message| message.is_rpc);
+        if self.said || !(any_name || is_named(element, start.name)) {
+            return misfit(format!(
+                "<{}> of {:?} stands in the body, where <{}> of {:?} belongs",
+                start.name.local, start.name.namespace.uri, element.local, element.uri
+            ));
+        }
+        self.said = true;
+        self.part = Part::Value;
+        self.begin(element, start, "")
+    }
+
+    fn after_value(&mut self) {
+        match std::mem::take(&mut self.in_header) {
+            true => {
+                std::mem::swap(&mut self.out, &mut self.headers);
+                self.part = Part::Header;
+            }
+            false => self.part = Part::Body,
+        }
+    }
+
+    /// Within a fault: its own elements, and those of its detail.
+    fn in_fault(&mut self, start: &Start<'_>) -> Done {
+        let Some(fault) = &mut self.fault else { return Ok(()) };
+        if !fault.start(start.name) {
+            return Ok(());
+        }
+        let api = self.api;
+        let known = self.operation.faults.iter().filter_map(|element| api.elements.get(*element));
+        let found = known.into_iter().find(|element| is_named(element, start.name));
+        std::mem::swap(&mut self.out, &mut fault.fault.details);
+        if !self.out.is_empty() {
+            self.out.push(',');
+        }
+        fault.fault.names.push(start.name.local.to_owned());
+        push_string(&mut self.out, start.name.local);
+        self.out.push(':');
+        match found {
+            Some(element) => self.begin(element, start, ""),
+            None => {
+                let mut fragment = Fragment::default();
+                fragment.start(start);
+                self.fragment = Some(fragment);
+                Ok(())
+            }
+        }
+    }
+
+    fn after_detail(&mut self) {
+        if let Some(fault) = &mut self.fault {
+            std::mem::swap(&mut self.out, &mut fault.fault.details);
+            fault.leave();
+        }
+    }
+
+    /// The element that began last is complete.
+    fn complete(&mut self) {
+        match self.part {
+            Part::Fault => self.after_detail(),
+            Part::Outside
+            | Part::Envelope
+            | Part::Header
+            | Part::SkippedHeader(_)
+            | Part::SkippedBody(_)
+            | Part::Body
+            | Part::Value => self.after_value(),
+        }
+    }
+}
+
+fn is_named(element: &Element, name: QName<'_>) -> bool {
+    *element.local == *name.local && *element.uri == *name.namespace.uri
+}
+
+impl Sink for Reader<'_> {
+    type Error = Unread;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Unread> {
+        if let Some(fragment) = &mut self.fragment {
+            fragment.start(start);
+            return Ok(());
+        }
+        match self.part {
+            Part::Value => self.child(start),
+            Part::Fault if !self.frames.is_empty() => self.child(start),
+            Part::Fault => self.in_fault(start),
+            Part::SkippedHeader(depth) => {
+                self.part = Part::SkippedHeader(depth + 1);
+                Ok(())
+            }
+            Part::SkippedBody(depth) => {
+                self.part = Part::SkippedBody(depth + 1);
+                Ok(())
+            }
+            Part::Outside | Part::Envelope | Part::Header | Part::Body => self.outer(start),
+        }
+    }
+
+    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), Unread> {
+        if let Some(fragment) = &mut self.fragment {
+            fragment.characters(text);
+            return Ok(());
+        }
+        match self.part {
+            Part::Value => self.characters(text),
+            Part::Fault if !self.frames.is_empty() => self.characters(text),
+            Part::Fault => {
+                if let Some(fault) = &mut self.fault {
+                    fault.text(text);
+                }
+                Ok(())
+            }
+            Part::Outside
+            | Part::Envelope
+            | Part::Header
+            | Part::SkippedHeader(_)
+            | Part::SkippedBody(_)
+            | Part::Body => Ok(()),
+        }
+    }
+
+    fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), Unread> {
+        if let Some(fragment) = &mut self.fragment {
+            if fragment.end(name) {
+                let fragment = self.fragment.take().unwrap_or_default();
+                push_string(&mut self.out, &fragment.text);
+                match self.frames.is_empty() {
+                    true => self.complete(),
+                    false => self.after_fragment(),
+                }
+            }
+            return Ok(());
+        }
+        match self.part {
+            Part::Value => self.leave(name),
+            Part::Fault if !self.frames.is_empty() => self.leave(name),
+            Part::Fault => {
+                if let Some(fault) = &mut self.fault
+                    && fault.end()
+                {
+                    self.part = Part::Body;
+                }
+                Ok(())
+            }
+            Part::SkippedHeader(depth) => {
+                self.part = if depth > 1 { Part::SkippedHeader(depth - 1) } else { Part::Header };
+                Ok(())
+            }
+            Part::SkippedBody(depth) => {
+                self.part = if depth > 1 { Part::SkippedBody(depth - 1) } else { Part::Body };
+                Ok(())
+            }
+            Part::Header | Part::Body => {
+                self.part = Part::Envelope;
+                Ok(())
+            }
+            Part::Envelope | Part::Outside => {
+                self.part = Part::Outside;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Elements as they begin, have children, and end.
+
+use xml::{QName, Start};
+
+use super::{Done, Fragment, Reader, XSI, misfit};
+use crate::typed::model::{
+    Children, Content, Element, Leaf, MemberOf, Scalar, ScalarKind, Slot, Type,
+};
+use crate::typed::scalar::{push_string, quoted_key};
+
+/// Prefixes and what they mean.
+type Prefixes = Box<[(Box<str>, Box<str>)]>;
+
+/// An element that is open.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    element: &'a Element,
+    kind: FrameKind<'a>,
+    /// What closes the objects around the value.
+    wrap: &'static str,
+    /// For qualified names: the prefixes in scope.
+    prefixes: Option<Prefixes>,
+}
+
+#[derive(Debug)]
+pub(super) enum FrameKind<'a> {
+    Text(&'a Scalar),
+    /// Nothing may stand in it; whether it is nil.
+    Empty,
+    Children {
+        of: &'a Children,
+        /// Where its counts begin.
+        base: usize,
+        /// The member whose array is open.
+        open: Option<usize>,
+        /// The leaf that was met last.
+        near: usize,
+        first: bool,
+        /// Nothing was written: a text alone is a string.
+        pending: bool,
+    },
+}
+
+/// How an element is to be read.
+struct Instructed<'a> {
+    of: &'a Type,
+    /// Of a type in the place of the declared one.
+    label: Option<&'a str>,
+    nil: bool,
+    /// How many attributes are the type's own.
+    plain: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// An element begins; `wrap` closes what was opened around it.
+    pub(super) fn begin(
+        &mut self,
+        element: &'a Element,
+        start: &Start<'_>,
+        wrap: &'static str,
+    ) -> Done {
+        if self.out.len() > self.bytes_max {
+            return misfit(format!("it would be over {} bytes of JSON", self.bytes_max));
+        }
+        let Some(declared) = self.api.types.get(element.type_at) else {
+            return misfit(format!("<{}> has no type", element.local));
+        };
+        let Instructed { of, label, nil, plain } = self.instructed(element, declared, start)?;
+        let top = self.is_top();
+        let bare = plain == 0 && label.is_none();
+        match &of.content {
+            _ if nil && bare => {
+                self.out.push_str("null");
+                self.open(element, FrameKind::Empty, wrap, start)
+            }
+            Content::Text(scalar) if label.is_none() => {
+                if plain > 0 {
+                    return misfit(format!("<{}> has attributes", element.local));
+                }
+                self.open(element, FrameKind::Text(scalar), wrap, start)
+            }
+            Content::Children(children) if bare && children.shorthand => {
+                let kind = self.children(children, true);
+                self.open(element, kind, wrap, start)
+            }
+            content @ (Content::Text(_)
+            | Content::Value(_)
+            | Content::Empty
+            | Content::Children(_)) => {
+                self.out.push('{');
+                let mut first = self.told_headers(top);
+                if let Some(label) = label {
+                    self.member(&mut first, &quoted_key("$type"));
+                    push_string(&mut self.out, label);
+                }
+                self.attributes(of, start, &mut first)?;
+                let kind = match content {
+                    _ if nil => {
+                        self.member(&mut first, "\"$nil\":true");
+                        FrameKind::Empty
+                    }
+                    Content::Text(scalar) | Content::Value(scalar) => {
+                        self.member(&mut first, "\"value\":");
+                        FrameKind::Text(scalar)
+                    }
+                    Content::Empty => FrameKind::Empty,
+                    Content::Children(children) => {
+                        let mut kind = self.children(children, false);
+                        if let FrameKind::Children { first: of_kind, .. } = &mut kind {
+                            *of_kind = first;
+                        }
+                        kind
+                    }
+                };
+                let wrap = if wrap.is_empty() { "}" } else { "}}" };
+                self.open(element, kind, wrap, start)
+            }
+        }
+    }
+
+    /// What `xsi:type` and `xsi:nil` say of an element.
+    fn instructed(
+        &self,
+        element: &Element,
+        declared: &'a Type,
+        start: &Start<'_>,
+    ) -> Done<Instructed<'a>> {
+        let (mut of, mut label, mut nil, mut plain) = (declared, None, false, 0);
+        for attribute in start.attributes.iter() {
+            if attribute.name.namespace.uri != XSI {
+                plain += 1;
+            } else if attribute.name.local == "nil" {
+                nil = matches!(attribute.value.trim(), "true" | "1");
+            } else if attribute.name.local == "type"
+                && let Some((label_of, found)) = self.replaced(declared, start, attribute.value)?
+            {
+                (label, of) = (Some(label_of), found);
+            }
+        }
+        if nil && !element.nillable {
+            return misfit(format!("<{}> is nil and may not be", element.local));
+        }
+        if of.is_abstract {
+            return misfit(format!("<{}> is of an abstract type", element.local));
+        }
+        Ok(Instructed { of, label, nil, plain })
+    }
+
+    /// The body's own element, which tells the headers too.
+    fn is_top(&self) -> bool {
+        self.frames.is_empty() && !self.in_header && self.fault.is_none()
+    }
+
+    fn told_headers(&mut self, top: bool) -> bool {
+        if !top || self.headers.is_empty() {
+            return true;
+        }
+        self.out.push_str("\"$headers\":{");
+        self.out.push_str(&self.headers);
+        self.out.push('}');
+        false
+    }
+
+    fn member(&mut self, first: &mut bool, quoted: &str) {
+        if !std::mem::take(first) {
+            self.out.push(',');
+        }
+        self.out.push_str(quoted);
+    }
+
+    fn children(&mut self, of: &'a Children, pending: bool) -> FrameKind<'a> {
+        let base = self.counts.len();
+        self.counts.resize(base + of.members.len(), 0);
+        FrameKind::Children { of, base, open: None, near: 0, first: true, pending }
+    }
+
+    fn open(
+        &mut self,
+        element: &'a Element,
+        kind: FrameKind<'a>,
+        wrap: &'static str,
+        start: &Start<'_>,
+    ) -> Done {
+        let is_name =
+            matches!(&kind, FrameKind::Text(scalar) if matches!(scalar.kind, ScalarKind::Name));
+        let prefixes = is_name.then(|| {
+            let all = start.scope.all();
+            all.map(|(prefix, namespace)| (prefix.into(), namespace.uri.into())).collect()
+        });
+        self.frames.push(Frame { element, kind, wrap, prefixes });
+        Ok(())
+    }
+
+    /// What `xsi:type` names, if it is another type than the declared one.
+    fn replaced(
+        &self,
+        declared: &'a Type,
+        start: &Start<'_>,
+        value: &str,
+    ) -> Done<Option<(&'a str, &'a Type)>> {
+        let value = value.trim();
+        let (prefix, local) = value.split_once(':').unwrap_or(("", value));
+        let uri = start.scope.lookup(prefix).map(|namespace| namespace.uri).unwrap_or_default();
+        let is = |one: &Type| one.name.as_ref().is_some_and(|(u, l)| **u == *uri && **l == *local);
+        let found = declared.replacements.iter().find_map(|one| {
+            let of = self.api.types.get(one.type_at).filter(|of| is(of))?;
+            Some((&*one.label, of))
+        });
+        match found {
+            Some(found) => Ok(Some(found)),
+            // Of simple types the declared one says how they look in JSON.
+            None if is(declared) || matches!(declared.content, Content::Text(_)) => Ok(None),
+            None => misfit(format!("the type {value} cannot stand here")),
+        }
+    }
+
+    fn attributes(&mut self, of: &'a Type, start: &Start<'_>, first: &mut bool) -> Done {
+        let mut seen = 0;
+        for attribute in start.attributes.iter() {
+            let (uri, local) = (attribute.name.namespace.uri, attribute.name.local);
+            if uri == XSI {
+                continue;
+            }
+            let known = of.attributes.iter().find(|one| *one.local == *local && *one.uri == *uri);
+            match known {
+                Some(known) => {
+                    seen += usize::from(known.required);
+                    self.member(first, &quoted_key(&known.key));
+                    let resolve = |prefix: &str| start.scope.lookup(prefix).map(|found| found.uri);
+                    self.scalar(&known.scalar, attribute.value, &resolve)?;
+                }
+                None if of.any_attribute => {
+                    self.unsure = true;
+                    let key = match uri {
+                        "" => format!("@{local}"),
+                        uri => format!("@{{{uri}}}{local}"),
+                    };
+                    self.member(first, &quoted_key(&key));
+                    push_string(&mut self.out, attribute.value);
+                }
+                None => return misfit(format!("there is no attribute {local}")),
+            }
+        }
+        match of.attributes.iter().filter(|attribute| attribute.required).count() == seen {
+            true => Ok(()),
+            false => misfit(format!("<{}> lacks an attribute", start.name.local)),
+        }
+    }
+
+    /// An element within another one.
+    pub(super) fn child(&mut self, start: &Start<'_>) -> Done {
+        let api = self.api;
+        self.flush_text()?;
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let FrameKind::Children { of, base, open, near, first, .. } = &mut frame.kind else {
+            return misfit(format!("<{}> holds <{}>", frame.element.local, start.name.local));
+        };
+        let (of, base) = (*of, *base);
+        let leaf = find(api, of, start.name, *near);
+        let taken = leaf.map(|(_, leaf)| (leaf.member, Some(leaf)));
+        let Some((member_at, leaf_of)) = taken.or_else(|| of.wild.map(|wild| (wild, None))) else {
+            let what = format!("<{}> cannot stand in <{}>", start.name.local, frame.element.local);
+            return misfit(what);
+        };
+        if let Some((at, _)) = leaf {
+            *near = at;
+        }
+        let Some(member) = of.members.get(member_at) else { return Ok(()) };
+        let count = self.counts.get_mut(base + member_at);
+        let count = count.map_or(1, |count| {
+            *count += 1;
+            *count
+        });
+        if *open == Some(member_at) {
+            self.out.push(',');
+        } else {
+            if count > 1 {
+                let what = format!("<{}> stands in two places", start.name.local);
+                return misfit(what);
+            }
+            if open.take().is_some() {
+                self.out.push(']');
+            }
+            if !std::mem::take(first) {
+                self.out.push(',');
+            }
+            self.out.push_str(&member.quoted);
+            if member.many {
+                *open = Some(member_at);
+                self.out.push('[');
+            }
+        }
+        self.unsure |= !matches!(member.of, MemberOf::Element(_));
+        let wrap = match (&member.of, leaf_of) {
+            (MemberOf::Items { .. }, Some(leaf)) => {
+                self.out.push('{');
+                self.out.push_str(&quoted_key(&leaf.key));
+                "}"
+            }
+            (MemberOf::Items { .. }, None) => {
+                self.out.push_str("{\"$any\":");
+                ""
+            }
+            (MemberOf::Element(_) | MemberOf::Any { .. }, _) => "",
+        };
+        match leaf_of.and_then(|leaf| api.elements.get(leaf.element)) {
+            Some(element) => self.begin(element, start, wrap),
+            None => {
+                let mut fragment = Fragment::default();
+                fragment.start(start);
+                self.fragment = Some(fragment);
+                Ok(())
+            }
+        }
+    }
+
+    /// A fragment among the children is complete.
+    pub(super) fn after_fragment(&mut self) {
+        let frame = self.frames.last();
+        if let Some(FrameKind::Children { of, open: Some(open), .. }) = frame.map(|f| &f.kind)
+            && let Some(MemberOf::Items { .. }) = of.members.get(*open).map(|member| &member.of)
+        {
+            self.out.push('}');
+        }
+    }
+
+    pub(super) fn characters(&mut self, text: &str) -> Done {
+        let Some(frame) = self.frames.last() else { return Ok(()) };
+        match &frame.kind {
+            FrameKind::Text(_) => self.text.push_str(text),
+            FrameKind::Children { of, .. } if of.mixed => self.text.push_str(text),
+            FrameKind::Children { .. } | FrameKind::Empty => {
+                if !text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
+                    return misfit(format!("<{}> holds text", frame.element.local));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes text that stands between elements; a value that is no text alone is begun.
+    fn flush_text(&mut self) -> Done {
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let FrameKind::Children { of, open, first, pending, base, .. } = &mut frame.kind else {
+            return Ok(());
+        };
+        if std::mem::take(pending) {
+            self.out.push('{');
+            frame.wrap = if frame.wrap.is_empty() { "}" } else { "}}" };
+        }
+        if !of.mixed || self.text.is_empty() {
+            return Ok(());
+        }
+        match *open {
+            Some(_) => self.out.push(','),
+            None => {
+                if !std::mem::take(first) {
+                    self.out.push(',');
+                }
+                // Mixed content is one member.
+                let quoted = of.members.first().map(|member| &*member.quoted).unwrap_or_default();
+                self.out.push_str(quoted);
+                self.out.push('[');
+                *open = Some(0);
+                if let Some(count) = self.counts.get_mut(*base) {
+                    *count += 1;
+                }
+            }
+        }
+        push_string(&mut self.out, &self.text);
+        self.text.clear();
+        Ok(())
+    }
+
+    /// The innermost element ends.
+    pub(super) fn leave(&mut self, _: QName<'_>) -> Done {
+        if let Some(FrameKind::Children { pending: false, .. }) =
+            self.frames.last().map(|f| &f.kind)
+        {
+            self.flush_text()?;
+        }
+        let Some(frame) = self.frames.pop() else { return Ok(()) };
+        match &frame.kind {
+            FrameKind::Empty => {}
+            FrameKind::Text(scalar) => {
+                let mut text = std::mem::take(&mut self.text);
+                if let (true, Some(given)) = (text.is_empty(), &frame.element.given) {
+                    text.push_str(&given.text);
+                }
+                let prefixes = frame.prefixes.as_deref().unwrap_or_default();
+                let resolve = |prefix: &str| {
+                    prefixes
+                        .iter()
+                        .rev()
+                        .find(|(known, _)| **known == *prefix)
+                        .map(|(_, uri)| &**uri)
+                };
+                let written = self.scalar(scalar, &text, &resolve);
+                text.clear();
+                self.text = text;
+                written.or_else(|why| misfit(format!("<{}>: {why}", frame.element.local)))?;
+            }
+            FrameKind::Children { of, base, open, pending, .. } => {
+                if *pending {
+                    let mut text = std::mem::take(&mut self.text);
+                    push_string(&mut self.out, &text);
+                    text.clear();
+                    self.text = text;
+                } else {
+                    if open.is_some() {
+                        self.out.push(']');
+                    }
+                    let counts = self.counts.get(*base..).unwrap_or_default();
+                    complete(of, &of.model, counts)
+                        .or_else(|what| misfit(format!("<{}> {what}", frame.element.local)))?;
+                }
+                self.counts.truncate(*base);
+            }
+        }
+        self.out.push_str(frame.wrap);
+        if self.frames.is_empty() {
+            self.complete();
+        }
+        Ok(())
+    }
+}
+
+/// The leaf of a name; those behind the last one are looked at first.
+fn find<'a>(
+    api: &'a crate::typed::Api,
+    of: &'a Children,
+    name: QName<'_>,
+    near: usize,
+) -> Option<(usize, &'a Leaf)> {
+    let is = |leaf: &Leaf| {
+        api.elements.get(leaf.element).is_some_and(|element| super::is_named(element, name))
+    };
+    for at in [near, near + 1] {
+        if let Some(leaf) = of.leaves.get(at).filter(|leaf| is(leaf)) {
+            return Some((at, leaf));
+        }
+    }
+    let local = |at: &usize| {
+        let leaf = of.leaves.get(*at)?;
+        api.elements.get(leaf.element).map(|element| &*element.local)
+    };
+    let from = of.names.partition_point(|at| local(at).is_some_and(|known| known < name.local));
+    let same = of.names.get(from..).unwrap_or_default().iter();
+    let mut same = same.take_while(|at| local(at) == Some(name.local));
+    same.find_map(|at| of.leaves.get(*at).filter(|leaf| is(leaf)).map(|leaf| (*at, leaf)))
+}
+
+/// Whether everything is there that has to be; else what is wrong.
+fn complete(of: &Children, slot: &Slot, counts: &[u64]) -> Result<(), String> {
+    let count = |member: usize| counts.get(member).copied().unwrap_or(0);
+    match slot {
+        Slot::Member(member) => {
+            let Some(of) = of.members.get(*member) else { return Ok(()) };
+            let found = count(*member);
+            match of.max {
+                _ if found < of.min => Err(format!("lacks `{}`", of.key)),
+                Some(max) if found > max => Err(format!("has over {max} of `{}`", of.key)),
+                Some(_) | None => Ok(()),
+            }
+        }
+        Slot::Sequence { slots, optional } => {
+            if *optional && !slot.is_met(&|member| count(member) > 0) {
+                return Ok(());
+            }
+            slots.iter().try_for_each(|slot| complete(of, slot, counts))
+        }
+        Slot::Choice { slots, .. } => {
+            let mut met = slots.iter().filter(|slot| slot.is_met(&|member| count(member) > 0));
+            match (met.next(), met.next()) {
+                (Some(one), None) => complete(of, one, counts),
+                (None, _) if slot.is_emptiable(&of.members) => Ok(()),
+                (None, _) => Err("lacks all of a choice".to_owned()),
+                (Some(_), Some(_)) => Err("has two of a choice".to_owned()),
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Texts of simple types as values of JSON.
+
+use xsd::datatype::Names;
+
+use super::{Done, Reader, misfit};
+use crate::typed::model::{Scalar, ScalarKind};
+use crate::typed::scalar::{push_number, push_string};
+
+/// What a prefix means.
+pub(in crate::typed) type Resolve<'r> = dyn Fn(&str) -> Option<&'r str> + 'r;
+
+struct Prefixes<'d, 'r>(&'d Resolve<'r>);
+
+impl Names for Prefixes<'_, '_> {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        (self.0)(prefix).or_else(|| prefix.is_empty().then_some(""))
+    }
+}
+
+impl Reader<'_> {
+    /// Appends the value of a text.
+    pub(super) fn scalar(&mut self, scalar: &Scalar, text: &str, resolve: &Resolve<'_>) -> Done {
+        if let Err(violation) = scalar.simple.check(text, &Prefixes(resolve)) {
+            return misfit(violation.message);
+        }
+        push_value(&mut self.out, scalar, text, resolve);
+        Ok(())
+    }
+}
+
+/// Appends the value of a text that is known to be valid.
+pub(in crate::typed) fn push_value(
+    out: &mut String,
+    scalar: &Scalar,
+    text: &str,
+    resolve: &Resolve<'_>,
+) {
+    match &scalar.kind {
+        ScalarKind::Boolean => {
+            let is_true = matches!(text.trim(), "true" | "1");
+            out.push_str(if is_true { "true" } else { "false" });
+        }
+        ScalarKind::Number { .. } => push_number(out, text.trim()),
+        ScalarKind::Float => match text.trim() {
+            special @ ("INF" | "-INF" | "NaN") => push_string(out, special),
+            number => push_number(out, number),
+        },
+        ScalarKind::Text | ScalarKind::Free => {
+            push_string(out, &scalar.simple.white().normalize(text));
+        }
+        ScalarKind::Name => {
+            let (prefix, local) = text.trim().split_once(':').unwrap_or(("", text.trim()));
+            match resolve(prefix).unwrap_or_default() {
+                "" => push_string(out, local),
+                uri => push_string(out, &format!("{{{uri}}}{local}")),
+            }
+        }
+        ScalarKind::List(item) => {
+            out.push('[');
+            for (at, word) in text.split_ascii_whitespace().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                push_value(out, item, word, resolve);
+            }
+            out.push(']');
+        }
+        ScalarKind::Union(members) => {
+            let takes = |one: &&Scalar| one.simple.check(text, &Prefixes(resolve)).is_ok();
+            match members.iter().find(takes) {
+                Some(member) => push_value(out, member, text, resolve),
+                None => push_string(out, text),
+            }
+        }
+    }
+}

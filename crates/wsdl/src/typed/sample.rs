@@ -1,0 +1,434 @@
+//! Values that fit a type, made up: for proofs, and for those who read the document.
+//!
+//! A sample is written exactly as the reader writes it, so that a proof may compare texts.
+
+mod texts;
+
+use std::cell::Cell;
+
+use super::fragment;
+use super::model::{Api, Children, Content, Element, MemberOf, Message, Order, Slot, Type};
+use super::scalar::{push_string, quoted_key};
+
+/// Elements inside one another; a type that cannot end within them has no sample.
+const DEPTH_MAX: usize = 24;
+
+/// What may be left out is left out below this, and once a sample is so long.
+const FULL_DEPTH: usize = 4;
+const FULL_BYTES: usize = 20_000;
+
+/// A sample beyond this is given up.
+const SAMPLE_BYTES_MAX: usize = 1 << 20;
+
+/// What is in a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Variety {
+    /// All that may be there, the first of each choice.
+    Full,
+    /// What has to be there.
+    Least,
+    /// All that may be there, the last of each choice, derived types and nils where there may be some.
+    Other,
+}
+
+impl Variety {
+    pub(super) const ALL: [Variety; 3] = [Variety::Full, Variety::Least, Variety::Other];
+}
+
+/// A sample of a message's JSON.
+///
+/// `items` is how many an array has that may have more: two of them may break a rule that only the schema knows.
+pub(super) fn sample(
+    api: &Api,
+    message: &Message,
+    variety: Variety,
+    items: u64,
+) -> Result<String, Why> {
+    let ids = Cell::new(0);
+    let mut sampler = Sampler { api, variety, items, out: String::new(), active: Vec::new(), ids };
+    match &message.body {
+        Some(root) => sampler.element(root.element)?,
+        None => sampler.out.push_str("{}"),
+    }
+    if message.headers.is_empty() {
+        return Ok(sampler.out);
+    }
+    let body = std::mem::take(&mut sampler.out);
+    let Some(rest) = body.strip_prefix('{') else {
+        return Err("the body is no object, so that the headers have no place".to_owned());
+    };
+    sampler.out.push_str("{\"$headers\":{");
+    for root in &message.headers {
+        let Some(element) = api.elements.get(root.element) else { continue };
+        sampler.key(&element.local);
+        sampler.element(root.element)?;
+    }
+    sampler.out.push('}');
+    if rest != "}" {
+        sampler.out.push(',');
+    }
+    sampler.out.push_str(rest);
+    Ok(sampler.out)
+}
+
+/// Why there is no sample.
+type Why = String;
+
+struct Sampler<'a> {
+    api: &'a Api,
+    variety: Variety,
+    out: String,
+    /// Types that are being written.
+    active: Vec<usize>,
+    /// An array has so many.
+    items: u64,
+    /// How many IDs were written, each another one.
+    ids: Cell<u32>,
+}
+
+impl<'a> Sampler<'a> {
+    /// What may be left out is written.
+    fn full(&self) -> bool {
+        self.variety != Variety::Least
+            && self.active.len() <= FULL_DEPTH
+            && self.out.len() < FULL_BYTES
+    }
+
+    fn comma(&mut self) {
+        if !self.out.ends_with(['{', '[']) {
+            self.out.push(',');
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.comma();
+        self.out.push_str(&quoted_key(key));
+    }
+
+    fn element(&mut self, at: usize) -> Result<(), Why> {
+        let api = self.api;
+        let Some(element) = api.elements.get(at) else { return Err("no element".to_owned()) };
+        if self.active.len() >= DEPTH_MAX || self.out.len() > SAMPLE_BYTES_MAX {
+            return Err(format!("<{}> goes on too deep", element.local));
+        }
+        let Some(of) = api.types.get(element.type_at) else { return Err("no type".to_owned()) };
+        let bare = !of.attributes.iter().any(|attribute| attribute.required);
+        if self.variety == Variety::Other && element.nillable && bare && !self.active.is_empty() {
+            self.out.push_str("null");
+            return Ok(());
+        }
+        let (type_at, of, label) = self.actual(element, of)?;
+        self.active.push(type_at);
+        let before = self.out.len();
+        let written = self.value(element, of, label);
+        self.active.pop();
+        if written.is_err() {
+            self.out.truncate(before);
+        }
+        written
+    }
+
+    /// The type that is written, and its label where it is another one than the element's.
+    fn actual(
+        &self,
+        element: &Element,
+        of: &'a Type,
+    ) -> Result<(usize, &'a Type, Option<&'a str>), Why> {
+        let any = of
+            .name
+            .as_ref()
+            .is_some_and(|(_, local)| matches!(&**local, "anyType" | "anySimpleType"));
+        let wants = of.is_abstract || self.variety == Variety::Other && !any;
+        let concrete = of.replacements.iter().filter_map(|one| {
+            let found = self.api.types.get(one.type_at)?;
+            let fits = !found.is_abstract && !self.active.contains(&one.type_at);
+            fits.then_some((one.type_at, found, Some(&*one.label)))
+        });
+        match concrete.into_iter().next().filter(|_| wants) {
+            Some(found) => Ok(found),
+            None if of.is_abstract => Err(format!("nothing can stand for <{}>", element.local)),
+            None => Ok((element.type_at, of, None)),
+        }
+    }
+
+    fn value(&mut self, element: &Element, of: &'a Type, label: Option<&str>) -> Result<(), Why> {
+        let fixed = element.given.as_ref().filter(|given| given.fixed).map(|given| &*given.text);
+        if let (Content::Text(scalar), None) = (&of.content, label) {
+            self.out.push_str(&self.text(scalar, fixed)?);
+            return Ok(());
+        }
+        let mut items = None;
+        if let Content::Children(children) = &of.content
+            && children.mixed
+        {
+            items = Some(self.mixed(children)?);
+        }
+        self.out.push('{');
+        if let Some(label) = label {
+            self.key("$type");
+            push_string(&mut self.out, label);
+        }
+        for attribute in &of.attributes {
+            if attribute.required || self.variety != Variety::Least {
+                let fixed = attribute.given.as_ref().filter(|given| given.fixed);
+                match self.text(&attribute.scalar, fixed.map(|given| &*given.text)) {
+                    Ok(text) => {
+                        self.key(&attribute.key);
+                        self.out.push_str(&text);
+                    }
+                    Err(why) if attribute.required => return Err(why),
+                    Err(_) => {}
+                }
+            }
+        }
+        match &of.content {
+            Content::Text(scalar) | Content::Value(scalar) => {
+                let text = self.text(scalar, fixed)?;
+                self.key("value");
+                self.out.push_str(&text);
+            }
+            Content::Empty => {}
+            Content::Children(children) => match items {
+                None => self.slot(children, &children.model)?,
+                Some(items) => {
+                    if let Some(text) = alone(children, &items).filter(|_| self.out.ends_with('{'))
+                    {
+                        // A text alone is a string.
+                        self.out.pop();
+                        self.out.push_str(text);
+                        return Ok(());
+                    }
+                    if let (true, Some(member)) = (items != "[]", children.members.first()) {
+                        self.key(&member.key);
+                        self.out.push_str(&items);
+                    }
+                }
+            },
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    /// The items of mixed content, written apart.
+    fn mixed(&mut self, children: &'a Children) -> Result<String, Why> {
+        let before = std::mem::take(&mut self.out);
+        self.out.push('[');
+        if self.variety == Variety::Full {
+            self.out.push_str(TEXT);
+        }
+        let member = children.members.first().map(|member| &member.of);
+        let written = match member {
+            Some(MemberOf::Items { order }) => self.order(children, 0, order),
+            Some(MemberOf::Element(_) | MemberOf::Any { .. }) | None => Ok(()),
+        };
+        self.out.push(']');
+        let items = std::mem::replace(&mut self.out, before);
+        written.map(|()| items)
+    }
+
+    fn slot(&mut self, children: &'a Children, slot: &'a Slot) -> Result<(), Why> {
+        let before = self.out.len();
+        match slot {
+            Slot::Member(member) => self.member(children, *member),
+            Slot::Sequence { optional: true, .. } if !self.full() => Ok(()),
+            Slot::Sequence { slots, optional } => {
+                let inner = slots.iter().try_for_each(|slot| self.slot(children, slot));
+                match inner {
+                    Err(_) if *optional => {
+                        self.out.truncate(before);
+                        Ok(())
+                    }
+                    inner => inner,
+                }
+            }
+            Slot::Choice { slots, .. } => {
+                if slot.is_emptiable(&children.members) && !self.full() {
+                    return Ok(());
+                }
+                let last = self.variety == Variety::Other;
+                let order: Vec<&Slot> =
+                    if last { slots.iter().rev().collect() } else { slots.iter().collect() };
+                let mut why = Ok(());
+                for one in order {
+                    self.out.truncate(before);
+                    why = self.slot(children, one);
+                    if why.is_ok() {
+                        break;
+                    }
+                }
+                match why {
+                    Err(_) if slot.is_emptiable(&children.members) => {
+                        self.out.truncate(before);
+                        Ok(())
+                    }
+                    why => why,
+                }
+            }
+        }
+    }
+
+    fn member(&mut self, children: &'a Children, index: usize) -> Result<(), Why> {
+        let Some(member) = children.members.get(index) else { return Ok(()) };
+        let recursive = match member.of {
+            MemberOf::Element(element) => self
+                .api
+                .elements
+                .get(element)
+                .is_some_and(|element| self.active.contains(&element.type_at)),
+            MemberOf::Any { .. } => true,
+            MemberOf::Items { .. } => false,
+        };
+        if member.min == 0 && (!self.full() || recursive) || member.max == Some(0) {
+            return Ok(());
+        }
+        let before = self.out.len();
+        self.key(&member.key);
+        let wanted = if self.variety == Variety::Least { 1 } else { self.items };
+        let times = member.max.map_or(wanted, |max| max.min(wanted)).max(member.min);
+        let written = match &member.of {
+            MemberOf::Element(element) if !member.many => self.element(*element),
+            MemberOf::Element(element) => self.array(times, |sampler| sampler.element(*element)),
+            MemberOf::Any { example } => self.array(member.min, |sampler| sampler.any(*example)),
+            MemberOf::Items { order } => {
+                self.out.push('[');
+                let written = self.order(children, index, order);
+                self.out.push(']');
+                if written.is_ok() && self.out.ends_with("[]") {
+                    self.out.truncate(before);
+                }
+                written
+            }
+        };
+        match written {
+            Err(_) if member.min == 0 => {
+                self.out.truncate(before);
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// An element that a wildcard takes, as XML in a string.
+    fn any(&mut self, example: Option<usize>) -> Result<(), Why> {
+        let api = self.api;
+        let root = example.and_then(|at| api.examples.get(at));
+        let Some((root, element)) = root.and_then(|r| Some((r, api.elements.get(r.element)?)))
+        else {
+            push_string(&mut self.out, ANY);
+            return Ok(());
+        };
+        let active = self.active.clone();
+        let mut sampler = Sampler {
+            api,
+            variety: Variety::Least,
+            items: 1,
+            out: String::new(),
+            active,
+            ids: Cell::new(self.ids.get()),
+        };
+        sampler.element(root.element)?;
+        let mut xml = api.written(element, &root.declarations, &sampler.out)?;
+        // Written as one that was read.
+        xml = fragment::again(&xml)?;
+        self.ids.set(sampler.ids.get());
+        push_string(&mut self.out, &xml);
+        Ok(())
+    }
+
+    fn array(
+        &mut self,
+        times: u64,
+        mut one: impl FnMut(&mut Self) -> Result<(), Why>,
+    ) -> Result<(), Why> {
+        self.out.push('[');
+        for _ in 0..times {
+            self.comma();
+            one(self)?;
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn order(&mut self, children: &'a Children, member: usize, order: &Order) -> Result<(), Why> {
+        let (min, emptiable) = match order {
+            Order::Leaf { min, .. } | Order::Sequence { min, .. } | Order::Choice { min, .. } => {
+                (*min, *min == 0)
+            }
+            Order::Any { min, .. } => (*min, *min == 0),
+        };
+        let wild = matches!(order, Order::Any { .. });
+        let times = if emptiable && self.full() && !wild { 1 } else { min };
+        for _ in 0..times {
+            let before = self.out.len();
+            let written = self.ordered(children, member, order);
+            match written {
+                Err(_) if emptiable => self.out.truncate(before),
+                written => written?,
+            }
+        }
+        Ok(())
+    }
+
+    fn ordered(&mut self, children: &'a Children, member: usize, order: &Order) -> Result<(), Why> {
+        match order {
+            Order::Leaf { element, .. } => {
+                let named = |at: usize| {
+                    self.api.elements.get(at).map(|element| (&*element.local, &*element.uri))
+                };
+                let mut leaves = children.leaves.iter().filter(|leaf| leaf.member == member);
+                let leaf = leaves.find(|leaf| named(leaf.element) == named(*element));
+                let key = leaf.map(|leaf| leaf.key.clone()).unwrap_or_default();
+                let type_at = self.api.elements.get(*element).map(|element| element.type_at);
+                if type_at.is_some_and(|of| self.active.iter().filter(|at| **at == of).count() > 1)
+                {
+                    return Err("it holds itself".to_owned());
+                }
+                self.comma();
+                self.out.push('{');
+                self.out.push_str(&quoted_key(&key));
+                self.element(*element)?;
+                self.out.push('}');
+                Ok(())
+            }
+            Order::Any { example, .. } => {
+                self.comma();
+                self.out.push_str("{\"$any\":");
+                self.any(*example)?;
+                self.out.push('}');
+                Ok(())
+            }
+            Order::Sequence { inner, .. } => {
+                inner.iter().try_for_each(|order| self.order(children, member, order))
+            }
+            Order::Choice { inner, .. } => {
+                let before = self.out.len();
+                let mut why = Ok(());
+                for one in inner {
+                    self.out.truncate(before);
+                    why = self.ordered(children, member, one);
+                    if why.is_ok() {
+                        break;
+                    }
+                }
+                why
+            }
+        }
+    }
+}
+
+/// The items of mixed content as a string, where they are a text alone.
+fn alone<'i>(children: &Children, items: &'i str) -> Option<&'i str> {
+    let inner = items.strip_prefix('[')?.strip_suffix(']')?;
+    match inner {
+        _ if !children.shorthand => None,
+        "" => Some("\"\""),
+        TEXT => Some(inner),
+        _ => None,
+    }
+}
+
+/// Text between elements, as JSON.
+const TEXT: &str = "\"text & more \"";
+
+/// An element of no schema.
+const ANY: &str = "<any xmlns=\"urn:sample\"/>";

@@ -1,0 +1,49 @@
+//! What is said of values that do not fit.
+
+use crate::typed::misfit::Misfit;
+use crate::typed::model::{Children, Content, Slot, Type};
+
+#[cold]
+pub(super) fn missing(key: &str) -> Box<Misfit> {
+    Misfit::new(format!("expected the member `{key}`, which is missing"))
+}
+
+#[cold]
+pub(super) fn unknown(of: &Type) -> Box<Misfit> {
+    let mut known: Vec<&str> = match &of.content {
+        Content::Children(children) => children.members.iter().map(|one| &*one.key).collect(),
+        Content::Value(_) | Content::Text(_) => vec!["value"],
+        Content::Empty => Vec::new(),
+    };
+    known.extend(of.attributes.iter().map(|attribute| &*attribute.key));
+    Misfit::new(match known.is_empty() {
+        true => "expected no members".to_owned(),
+        false => format!("expected one of {}", listed(&known)),
+    })
+}
+
+#[cold]
+pub(super) fn choice(children: &Children, slot: &Slot, too_many: bool) -> Box<Misfit> {
+    let mut keys = Vec::new();
+    slot.keys(&children.members, &mut keys);
+    let keys = listed(&keys);
+    Misfit::new(match too_many {
+        true => format!("expected only one choice of {keys}"),
+        false => format!("expected one of {keys}, which are missing"),
+    })
+}
+
+pub(super) fn labels(of: &Type) -> String {
+    let labels: Vec<&str> = of.replacements.iter().map(|one| &*one.label).collect();
+    listed(&labels)
+}
+
+/// Names for a message; more than a few help nobody.
+pub(super) fn listed(names: &[&str]) -> String {
+    const SHOWN_MAX: usize = 12;
+    let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    match names.len() > SHOWN_MAX {
+        true => format!("{} and {} more", shown.join(", "), names.len() - SHOWN_MAX),
+        false => shown.join(", "),
+    }
+}

@@ -1,0 +1,205 @@
+//! Texts of elements and attributes, found valid before they are written.
+
+use std::borrow::Cow;
+
+use xsd::datatype::{Builtin, Names, NoNames};
+
+use super::said::missing;
+use super::{Open, Writer};
+use crate::typed::misfit::{Done, Misfit};
+use crate::typed::model::{Attribute, Element, Given, Scalar, ScalarKind};
+use crate::typed::scalar::{decimal, expected, push_text};
+use crate::typed::tape::Kind;
+
+impl<'a> Writer<'a> {
+    /// The text of an element, its start tag still open.
+    pub(super) fn text_of(&mut self, element: &Element, scalar: &Scalar, at: usize) -> Done {
+        let text = self.lexical(scalar, element.given.as_ref(), at)?;
+        if let ScalarKind::Name = scalar.kind {
+            let (declaration, name) = self.name(&text, "q")?;
+            self.out.push_str(&declaration);
+            self.out.push('>');
+            self.out.push_str(&name);
+        } else {
+            self.out.push('>');
+            self.escaped(&text, false)?;
+        }
+        self.out.push_str(&element.close);
+        Ok(())
+    }
+
+    /// A qualified name's declaration and text.
+    fn name(&self, text: &str, prefix: &str) -> Done<(String, String)> {
+        let Some((uri, local)) = split_name(text) else { return Ok((String::new(), text.into())) };
+        let mut declaration = format!(" xmlns:{prefix}=\"");
+        if !push_text(&mut declaration, uri, true) {
+            return Err(Misfit::new("expected a namespace of characters that XML can hold"));
+        }
+        declaration.push('"');
+        Ok((declaration, format!("{prefix}:{local}")))
+    }
+
+    /// The text of a value, found valid.
+    fn lexical(&self, scalar: &Scalar, given: Option<&Given>, at: usize) -> Done<Cow<'a, str>> {
+        let text = self.text_for(scalar, at)?;
+        let checked = match (&scalar.kind, split_name(&text)) {
+            (ScalarKind::Name, Some((uri, local))) => {
+                scalar.simple.check(&format!("q:{local}"), &Prefix { uri })
+            }
+            _ => scalar.simple.check(&text, &NoNames),
+        };
+        if let Err(violation) = checked {
+            return Err(Misfit::new(format!(
+                "expected {}: {}",
+                expected(scalar),
+                violation.message
+            )));
+        }
+        match given {
+            Some(given) if given.fixed && !is_same(scalar, &text, &given.text) => {
+                Err(Misfit::new(format!("expected the fixed value {:?}", given.text)))
+            }
+            Some(_) | None => Ok(text),
+        }
+    }
+
+    /// The text of a value of the right sort.
+    fn text_for(&self, scalar: &Scalar, at: usize) -> Done<Cow<'a, str>> {
+        let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);
+        match (&scalar.kind, self.entry(at).kind) {
+            (ScalarKind::Boolean, Kind::True | Kind::False) => Ok(self.raw(at).into()),
+            (ScalarKind::Number { whole }, Kind::Number) => {
+                let text = decimal(self.raw(at), *whole);
+                text.ok_or_else(|| Misfit::new("expected a number with fewer digits"))
+            }
+            (ScalarKind::Float, Kind::Number) => Ok(self.raw(at).into()),
+            (ScalarKind::Float, _) if matches!(self.raw(at), "INF" | "-INF" | "NaN") => {
+                Ok(self.raw(at).into())
+            }
+            (ScalarKind::Text | ScalarKind::Name, _) if is_string => Ok(self.string(at)),
+            (ScalarKind::List(item), Kind::Array) => {
+                let mut text = String::new();
+                let (mut value, end) = (at + 1, self.entry(at).next as usize);
+                while value < end {
+                    if !text.is_empty() {
+                        text.push(' ');
+                    }
+                    text.push_str(&self.lexical(item, None, value)?);
+                    value = self.entry(value).next as usize;
+                }
+                Ok(text.into())
+            }
+            (ScalarKind::Union(members), Kind::Array) => {
+                let lists = members.iter().filter(|one| matches!(one.kind, ScalarKind::List(_)));
+                let mut texts = lists.map(|list| self.lexical(list, None, at));
+                texts.find(Result::is_ok).unwrap_or_else(|| self.wrong(expected(scalar), at))
+            }
+            (ScalarKind::Union(_) | ScalarKind::Free, Kind::True | Kind::False | Kind::Number) => {
+                Ok(self.raw(at).into())
+            }
+            (ScalarKind::Union(_) | ScalarKind::Free, _) if is_string => Ok(self.string(at)),
+            _ => self.wrong(expected(scalar), at),
+        }
+    }
+
+    pub(super) fn attributes(&mut self, open: &Open<'a>) -> Done {
+        for (index, attribute) in open.of.attributes.iter().enumerate() {
+            match self.slot(open.base + index) {
+                0 if attribute.required => return Err(missing(&attribute.key)),
+                0 => {}
+                value => self
+                    .attribute(attribute, value)
+                    .map_err(|misfit| misfit.within(&attribute.key))?,
+            }
+        }
+        match open.of.any_attribute {
+            true => self.others(open),
+            false => Ok(()),
+        }
+    }
+
+    fn attribute(&mut self, attribute: &Attribute, value: usize) -> Done {
+        let text = self.lexical(&attribute.scalar, attribute.given.as_ref(), value)?;
+        let text = match attribute.scalar.kind {
+            ScalarKind::Name => {
+                let (declaration, name) = self.name(&text, &format!("q{value}"))?;
+                self.out.push_str(&declaration);
+                name.into()
+            }
+            ScalarKind::Boolean
+            | ScalarKind::Number { .. }
+            | ScalarKind::Float
+            | ScalarKind::Text
+            | ScalarKind::List(_)
+            | ScalarKind::Union(_)
+            | ScalarKind::Free => text,
+        };
+        self.out.push_str(&attribute.open);
+        self.escaped(&text, true)?;
+        self.out.push('"');
+        Ok(())
+    }
+
+    /// Attributes that only a wildcard takes.
+    fn others(&mut self, open: &Open<'a>) -> Done {
+        let end = self.entry(open.at).next as usize;
+        let mut key = open.at + 1;
+        while key < end {
+            let (name, value) = (self.string(key), key + 1);
+            if name.starts_with('@') && self.place(open, &name, 0).is_none() {
+                self.other(&name, value).map_err(|misfit| misfit.within(&name))?;
+            }
+            key = self.entry(value).next as usize;
+        }
+        Ok(())
+    }
+
+    fn other(&mut self, key: &str, value: usize) -> Done {
+        self.unsure = true;
+        let name = key.strip_prefix('@').unwrap_or(key);
+        let (uri, local) = split_name(name).unwrap_or(("", name));
+        if Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns" {
+            return Err(Misfit::new("expected a name of XML behind `@`"));
+        }
+        if !matches!(self.entry(value).kind, Kind::Plain | Kind::Escaped) {
+            return self.wrong("a string", value);
+        }
+        match uri {
+            "" => self.out.push_str(&format!(" {local}=\"")),
+            xml::XML_NAMESPACE => self.out.push_str(&format!(" xml:{local}=\"")),
+            uri => {
+                let (declaration, name) =
+                    self.name(&format!("{{{uri}}}{local}"), &format!("o{value}"))?;
+                self.out.push_str(&declaration);
+                self.out.push_str(&format!(" {name}=\""));
+            }
+        }
+        self.escaped(&self.string(value), true)?;
+        self.out.push('"');
+        Ok(())
+    }
+}
+
+/// `{uri}local` as its parts.
+fn split_name(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('{')?.split_once('}').filter(|(uri, _)| !uri.is_empty())
+}
+
+/// One prefix, `q`.
+struct Prefix<'a> {
+    uri: &'a str,
+}
+
+impl Names for Prefix<'_> {
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        match prefix {
+            "q" => Some(self.uri),
+            other => NoNames.resolve(other).map(|_| ""),
+        }
+    }
+}
+
+fn is_same(scalar: &Scalar, text: &str, fixed: &str) -> bool {
+    let value = |text| scalar.simple.validate(text, &NoNames).ok();
+    text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
+}

@@ -1,0 +1,137 @@
+//! `tidegate import wsdl`: a configuration for any description, and each operation's way there and back.
+
+use crate::harness::{Calculator, Gateway, Run, tidegate};
+
+const CALCULATOR: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
+
+/// Imports a description that stands beside others.
+fn imported(files: &[(&str, &str)], more: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let file = folder.path().join(files[0].0);
+    let mut arguments = vec!["import", "wsdl", file.to_str().unwrap()];
+    arguments.extend(more);
+    let mut run = tidegate(&arguments);
+    let place = format!("{}/", folder.path().display());
+    run.stdout = run.stdout.replace(&place, "");
+    run.stderr = run.stderr.replace(&place, "");
+    run
+}
+
+#[test]
+fn a_configuration_is_printed_and_every_operation_tried() {
+    let run = imported(&[("calculator.wsdl", CALCULATOR)], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    expect_test::expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          calculator:
+            targets: ["http://localhost:8080"]
+        routes:
+          calculator:
+            match:
+              path: "/calculator/**"
+            policies:
+              -
+                soap_rest:
+                  wsdl: calculator.wsdl
+            upstream: calculator
+    "#]]
+    .assert_eq(&run.stdout);
+    assert_eq!(run.stderr.trim(), "4 operations, 24 messages there and back");
+}
+
+#[test]
+fn the_configuration_serves() {
+    let calculator = Calculator::start();
+    let url = format!("{}/ws", calculator.url());
+    let run = imported(&[("service.wsdl", CALCULATOR)], &["--upstream", &url, "--prefix", "/v1"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let yaml = run.stdout.replace("127.0.0.1:8080", "127.0.0.1:0");
+    let gateway = Gateway::start_beside(yaml, &[("service.wsdl", CALCULATOR)]);
+    let ask = |operation: &str, body: &str| {
+        gateway.wire().ask(format!(
+            "POST /v1/{operation} HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    for (operation, body, result) in [
+        ("Add", r#"{"intA":5,"intB":7}"#, r#"{"AddResult":12}"#),
+        ("Subtract", r#"{"intB":5,"intA":7}"#, r#"{"SubtractResult":2}"#),
+        ("Multiply", r#"{"intA":-2147483648,"intB":1}"#, r#"{"MultiplyResult":-2147483648}"#),
+    ] {
+        let reply = ask(operation, body);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, result));
+    }
+    let fault = ask("Divide", r#"{"intA":1,"intB":0}"#);
+    assert_eq!(fault.status(), 500);
+    assert!(fault.text().contains(r#""detail":"division by zero""#), "{}", fault.text());
+    let wrong = ask("Divide", r#"{"intA":1,"intB":2147483648}"#);
+    assert_eq!(wrong.status(), 400);
+}
+
+#[test]
+fn what_it_names_is_followed() {
+    let main = r#"<definitions xmlns="http://schemas.xmlsoap.org/wsdl/" xmlns:t="urn:t" xmlns:soap="http://schemas.xmlsoap.org/wsdl/soap/" targetNamespace="urn:t">
+  <import namespace="urn:t" location="messages.wsdl"/>
+  <portType name="P"><operation name="Get"><input message="t:Get"/><output message="t:Get"/></operation></portType>
+  <binding name="B" type="t:P"><soap:binding transport="http://schemas.xmlsoap.org/soap/http"/>
+    <operation name="Get"><soap:operation soapAction="get"/><input><soap:body use="literal"/></input><output><soap:body use="literal"/></output></operation></binding>
+  <service name="S"><port name="P" binding="t:B"><soap:address location="https://s.test:8443/get?x"/></port></service>
+</definitions>"#;
+    let messages = r#"<definitions xmlns="http://schemas.xmlsoap.org/wsdl/" xmlns:t="urn:t" targetNamespace="urn:t">
+  <types><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:t"><xs:include schemaLocation="a.xsd"/><xs:import namespace="urn:b" schemaLocation="http://far.test/b.xsd"/></xs:schema></types>
+  <message name="Get"><part name="body" element="t:Get"/></message>
+</definitions>"#;
+    let a = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:b="urn:b"><xs:import namespace="urn:b"/>
+  <xs:element name="Get"><xs:complexType><xs:sequence><xs:element name="id" type="b:Id"/></xs:sequence></xs:complexType></xs:element></xs:schema>"#;
+    let b = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:b"><xs:simpleType name="Id"><xs:restriction base="xs:string"><xs:pattern value="[A-Z]{2}-\d{3,}"/></xs:restriction></xs:simpleType></xs:schema>"#;
+    let files = [("s.wsdl", main), ("messages.wsdl", messages), ("a.xsd", a), ("b.xsd", b)];
+    let run = imported(&files, &[]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(run.stderr.contains("urn:b"), "{}", run.stderr);
+
+    let folder = tempfile::tempdir().unwrap();
+    let far = folder.path().join("far.xsd");
+    std::fs::write(&far, b).unwrap();
+    let import = format!("http://far.test/b.xsd={}", far.display());
+    let run = imported(&files, &["--import", &import]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.stderr.trim(), "1 operations, 6 messages there and back");
+    assert!(run.stdout.contains("https://s.test:8443"), "{}", run.stdout);
+}
+
+#[test]
+fn all_that_types_can_be_goes_there_and_back() {
+    let run = imported(&[("types.wsdl", crate::soap_rest::TYPES)], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(
+        run.stderr.trim(),
+        "note: Coded is not offered: its messages are encoded, which no schema describes\n\
+         6 operations, 33 messages there and back"
+    );
+}
+
+#[test]
+fn what_cannot_be_offered_is_told() {
+    let encoded = CALCULATOR.replace("use=\"literal\"", "use=\"encoded\"");
+    let nowhere = CALCULATOR.replace("http://localhost:8080/ws", "jms:queue");
+    for (wsdl, more, what) in [
+        (encoded.as_str(), &[][..], "none of the operations can be offered as JSON"),
+        (nowhere.as_str(), &[], "say where it runs with --upstream"),
+        (CALCULATOR, &["--port", "Calc"], "the description has Calculator/CalculatorSoap"),
+        ("<a/>", &[], "the root is <a>"),
+        ("<a", &[], "s.wsdl:1:3"),
+    ] {
+        let run = imported(&[("s.wsdl", wsdl)], more);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{what}");
+        assert!(run.stderr.contains(what), "{what}: {}", run.stderr);
+    }
+    let run = tidegate(&["import", "wsdl", "not-there.wsdl"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("not-there.wsdl"), "{}", run.stderr);
+}

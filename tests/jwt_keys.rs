@@ -1,0 +1,116 @@
+//! Keys of issuers: curves, where they are published, and issuers that are slow or strangers.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::harness::{Authority, Gateway, Message, Origin, Plain, until};
+use crate::tokens::{EC, Key, P256, P384, P521, jwks, now};
+
+/// A gateway that asks for tokens of an issuer whose keys are as it says.
+fn start(origin: &Origin, keys: &str, files: &[(&str, &str)]) -> Gateway {
+    let issuers = format!("issuers: {{ main: {{ issuer: \"https://idp.test\", {keys} }} }}");
+    let route = "policies: [{ jwt: { issuers: [main] } }]";
+    let yaml = Plain { route, more: &issuers, ..Plain::default() }.yaml(origin);
+    Gateway::start_beside(yaml, files)
+}
+
+fn ask(gateway: &Gateway, token: &str) -> Message {
+    gateway
+        .wire()
+        .ask(format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"))
+}
+
+#[test]
+fn every_curve_signs_with_its_own_algorithm_only() {
+    let origin = Origin::saying("ok");
+    let keys = [&P256, &P384, &P521].map(|curve| Key::on(curve, "one"));
+    let payload = json!({ "iss": "https://idp.test", "exp": now() + 60 }).to_string();
+    for (at, key) in keys.iter().enumerate() {
+        let gateway = start(
+            &origin,
+            "keys: [a.jwks, b.pem]",
+            &[("a.jwks", &jwks(&[key])), ("b.pem", &EC.pem())],
+        );
+        assert_eq!(ask(&gateway, &key.token(&json!({}))).status(), 200, "{at}");
+        for algorithm in ["ES256", "ES384", "ES512", "RS256", "EdDSA", "HS256", "none"] {
+            let header = json!({ "alg": algorithm, "kid": "one" }).to_string();
+            let good = algorithm == ["ES256", "ES384", "ES512"][at];
+            let status = ask(&gateway, &key.sign(&header, &payload)).status();
+            assert_eq!(status == 200, good, "{at} {algorithm}");
+        }
+        let other = &keys[(at + 1) % keys.len()];
+        assert_eq!(ask(&gateway, &other.token(&json!({}))).status(), 401, "{at}");
+    }
+}
+
+/// An issuer's TLS, its keys behind it.
+fn issuer_over_tls(authority: &Authority, clients: Option<&Authority>) -> Origin {
+    let body = jwks(&[&EC]);
+    Origin::start_tls(authority.server("localhost", clients), move |peer| {
+        while peer.request().is_some() {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            peer.try_send(head + &body);
+        }
+    })
+}
+
+#[test]
+fn keys_are_read_over_tls_from_whom_the_authority_vouches_for() {
+    let origin = Origin::saying("ok");
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let us = authority.issue("gate");
+    let files = [
+        ("ca.pem", authority.pem()),
+        ("stranger.pem", stranger.pem()),
+        ("us.pem", us.certificate.clone()),
+        ("us.key", us.key.clone()),
+    ];
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let token = EC.token(&json!({}));
+    for (mutual, tls, status) in [
+        (false, "ca: ca.pem", 200),
+        (false, "ca: stranger.pem", 503),
+        (false, "verify: true", 503),
+        (true, "ca: ca.pem", 503),
+        (true, "ca: ca.pem, certificate: us.pem, key: us.key", 200),
+    ] {
+        let idp = issuer_over_tls(&authority, mutual.then_some(&authority));
+        let url = format!("https://localhost:{}/jwks.json", idp.address().port());
+        let keys = format!("jwks: \"{url}\", tls: {{ {tls} }}, timeout: 2s");
+        let gateway = start(&origin, &keys, &files);
+        assert_eq!(ask(&gateway, &token).status(), status, "{mutual} {tls}");
+    }
+}
+
+#[test]
+fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
+    let origin = Origin::saying("ok");
+    // It takes the request and says nothing.
+    let idp = Origin::start(|peer| while peer.request().is_some() {});
+    let keys = format!("jwks: \"{}/jwks.json\", timeout: 500ms", idp.url());
+    let gateway = Arc::new(start(&origin, &keys, &[]));
+    let token = EC.token(&json!({}));
+    let began = Instant::now();
+    let asking: Vec<_> = (0..20)
+        .map(|_| {
+            let (gateway, token) = (gateway.clone(), token.clone());
+            thread::spawn(move || ask(&gateway, &token).status())
+        })
+        .collect();
+    for asked in asking {
+        assert_eq!(asked.join().unwrap(), 503);
+    }
+    // Its deadline, a pause between two readings and a busy machine.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert!(idp.requests().len() < 10, "{} readings", idp.requests().len());
+    gateway.wait_for_log("the issuer's keys cannot be read");
+    // Others are served meanwhile, and what is no token at all is refused at once.
+    let began = Instant::now();
+    assert_eq!(ask(&gateway, "garbage").status(), 401);
+    assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
+    until("nobody waits any more", || ask(&gateway, &token).status() == 503);
+}

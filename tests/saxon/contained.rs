@@ -1,0 +1,138 @@
+//! Stylesheets that never end, take all there is or are asked too much: each message fails by itself, and the machine goes on.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::harness::until;
+
+const GOOD: &str = "<xsl:output method=\"text\"/><xsl:template match=\"/\"><xsl:value-of select=\"/a\"/></xsl:template>";
+
+#[test]
+fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
+    let origin = Origin::echo();
+    let function = |body: &str| {
+        sheet(&format!(
+            "<xsl:output method=\"text\"/><xsl:function name=\"f:f\" as=\"item()*\"><xsl:param name=\"n\"/>{body}</xsl:function><xsl:template match=\"/\"><xsl:value-of select=\"f:f(1)\"/></xsl:template>"
+        ))
+        .replace("http://www.w3.org/2005/xpath-functions", "urn:f")
+    };
+    // Tail calls need no stack, so only the deadline ends it.
+    let endless = function("<xsl:sequence select=\"f:f($n + 1)\"/>");
+    let counting = value("count((1 to 2147483647 - count(/a))[. mod 7 = 3])");
+    let deep = function("<xsl:sequence select=\"1 + f:f($n + 1)\"/>");
+    let output = sheet(
+        "<xsl:output method=\"text\"/><xsl:template match=\"/\"><xsl:for-each select=\"1 to 100000000\">0123456789</xsl:for-each></xsl:template>",
+    );
+    let memory = value(
+        "let $all := (1 to 100000000) ! string(.) return count($all) + count(distinct-values($all))",
+    );
+    let good = sheet(GOOD);
+    let gateway = transforming(
+        &origin,
+        "saxon: { timeout: 1s, threads: 2, heap_bytes_max: 128MiB }",
+        &[
+            ("endless", &endless),
+            ("counting", &counting),
+            ("deep", &deep),
+            ("output", &output),
+            ("memory", &memory),
+            ("good", &good),
+        ],
+    );
+    for (name, said) in [
+        ("endless", &["took longer than 1s"][..]),
+        ("counting", &["took longer than 1s"]),
+        ("deep", &["calls itself too deeply", "took longer than 1s"]),
+        ("output", &["The result is over 4194304 bytes"]),
+        ("memory", &["needs more memory than there is", "took longer than 1s"]),
+    ] {
+        let began = Instant::now();
+        let reply = transform(&gateway, name, "<a/>");
+        assert_eq!(reply.status(), 500, "{name}");
+        assert!(said.iter().any(|said| reply.text().contains(said)), "{name}: {}", reply.text());
+        assert!(began.elapsed() < Duration::from_secs(4), "{name}: {:?}", began.elapsed());
+        assert_eq!(transform(&gateway, "good", "<a>on</a>").text(), "on", "after {name}");
+    }
+    // The threads they held are free again.
+    until("both that never end were stopped", || {
+        metric(&gateway, "tidegate_saxon_stopped_total").is_some_and(|stopped| stopped >= 2.0)
+            && metric(&gateway, "tidegate_saxon_threads") == Some(2.0)
+    });
+    assert_eq!(transform(&gateway, "good", "<a>still</a>").text(), "still");
+    let label = "tidegate_faults_total{route=\"endless\",reason=\"engine_timeout\"}";
+    assert_eq!(metric(&gateway, label), Some(1.0));
+}
+
+#[test]
+fn what_would_wait_too_long_is_turned_away() {
+    let origin = Origin::echo();
+    let slow = value("count((1 to 2147483647 - count(/a))[. mod 7 = 3])");
+    let good = sheet(GOOD);
+    let gateway = transforming(
+        &origin,
+        "saxon: { timeout: 2s, threads: 1, pending: 1 }",
+        &[("slow", &slow), ("good", &good)],
+    );
+    thread::scope(|scope| {
+        let slow = || scope.spawn(|| transform(&gateway, "slow", "<a/>").status());
+        let mut reply = None;
+        // One is at work and one waits; until they are, a message may still find room, and wait for its own deadline.
+        until("there is no room", || {
+            (0..3).for_each(|_| drop(slow()));
+            let now = transform(&gateway, "good", "<a/>");
+            (now.status() == 503).then(|| reply = Some(now)).is_some()
+        });
+        let reply = reply.unwrap();
+        assert_eq!(reply.get("retry-after"), Some("1"));
+        assert!(
+            reply.text().contains("Too many messages wait to be processed"),
+            "{}",
+            reply.text()
+        );
+    });
+    until("there is room again", || transform(&gateway, "good", "<a>1</a>").text() == "1");
+    let refused = metric(&gateway, "tidegate_saxon_transforms_total{result=\"refused\"}");
+    assert!(refused.is_some_and(|refused| refused >= 1.0), "{refused:?}");
+}
+
+#[test]
+fn many_at_once_get_each_its_own_answer() {
+    let origin = Origin::echo();
+    let gateway = transforming(&origin, "", &[("good", &sheet(GOOD))]);
+    let (connections, messages) = (8, 50);
+    thread::scope(|scope| {
+        for connection in 0..connections {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for message in 0..messages {
+                    let own = format!("{connection}-{message}{}", "x".repeat(message * 100));
+                    let reply = transform(gateway, "good", &format!("<a>{own}</a>"));
+                    assert_eq!((reply.status(), reply.text()), (200, own));
+                }
+            });
+        }
+    });
+    let done = metric(&gateway, "tidegate_saxon_transforms_total{result=\"success\"}");
+    assert_eq!(done, Some(f64::from(connections) * messages as f64));
+    let busy = metric(&gateway, "tidegate_saxon_busy_seconds_total");
+    assert!(busy.is_some_and(|seconds| seconds > 0.0), "{busy:?}");
+    let (used, max) = ("tidegate_saxon_heap_used_bytes", "tidegate_saxon_heap_max_bytes");
+    until("the heap was read", || metric(&gateway, used).is_some_and(|used| used > 0.0));
+    assert!(metric(&gateway, max) <= Some(256.0 * 1024.0 * 1024.0));
+}
+
+#[test]
+fn a_client_that_goes_leaves_nothing_behind() {
+    let origin = Origin::echo();
+    let slow = value("count((1 to 2147483647 - count(/a))[. mod 7 = 3])");
+    let gateway = transforming(
+        &origin,
+        "saxon: { timeout: 1s, threads: 1 }",
+        &[("slow", &slow), ("good", &sheet(GOOD))],
+    );
+    let mut wire = gateway.wire();
+    wire.send("POST /slow HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>");
+    wire.reset();
+    until("the thread is free again", || transform(&gateway, "good", "<a>1</a>").text() == "1");
+}

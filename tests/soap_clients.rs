@@ -1,0 +1,98 @@
+//! Clients that people use, calling a service through the gateway in SOAP 1.1 and 1.2: zeep, node-soap and gSOAP.
+//!
+//! `scripts/setup.sh tests` installs them below `soap-clients` in the target folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{Calculator, Gateway};
+
+const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
+
+/// The gateway holds both sides to the description, and requests of SOAP 1.1 to their actions: in SOAP 1.2 zeep and gSOAP say
+/// the action twice, as a parameter and as the header of SOAP 1.1, which `action` refuses.
+fn gateway(calculator: &Calculator) -> Gateway {
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams: {{ calculator: {{ targets: ["{}"] }} }}
+routes:
+  first:
+    match: {{ path: "/soap1" }}
+    policies:
+      - soap: {{ versions: ["1.1"], schema: calculator.wsdl, validate: [request, response], action: required, verbose: true }}
+    upstream: calculator
+  second:
+    match: {{ path: "/soap2" }}
+    policies:
+      - soap: {{ versions: ["1.2"], schema: calculator.wsdl, validate: [request, response], verbose: true }}
+    upstream: calculator
+"#,
+        calculator.url()
+    );
+    Gateway::start_beside(yaml, &[("calculator.wsdl", WSDL)])
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project")
+}
+
+/// What a client prints in each version of SOAP; `arguments` get the endpoint.
+fn printed(command: [&str; 2], arguments: &dyn Fn(&str, &str) -> Vec<String>) -> [String; 2] {
+    let calculator = Calculator::start();
+    let gateway = gateway(&calculator);
+    [("1", command[0]), ("2", command[1])].map(|(version, command)| {
+        let endpoint = format!("http://{}/soap{version}", gateway.address("public"));
+        let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
+        let program = match command.contains('/') {
+            true => clients.join(command),
+            false => command.into(),
+        };
+        let run = Command::new(&program)
+            .args(arguments(&endpoint, version))
+            .env("NODE_CLIENTS", &clients)
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("{}: {error}; run scripts/setup.sh tests", program.display())
+            });
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(run.status.success(), "{}{}", text(&run.stdout), text(&run.stderr));
+        text(&run.stdout)
+    })
+}
+
+fn script(name: &str, endpoint: &str, version: &str) -> Vec<String> {
+    let here = root().join("tests/soap_clients").join(name).display().to_string();
+    let wsdl = root().join("examples/soap/calculator/calculator.wsdl").display().to_string();
+    vec![here, wsdl, endpoint.to_owned(), version.to_owned()]
+}
+
+#[test]
+fn zeep_calls_through_the_gateway() {
+    let arguments = |endpoint: &str, version: &str| script("zeep_client.py", endpoint, version);
+    let [first, second] = printed(["zeep/bin/python"; 2], &arguments);
+    let said = |code: &str| {
+        format!(
+            "Add 12\nSubtract -2\nMultiply -12\nDivide division by zero\nRefused {code} Request - XSD validation failed\n"
+        )
+    };
+    assert_eq!(first, said("soap:Client"));
+    assert_eq!(second, said("env:Sender"));
+}
+
+#[test]
+fn node_soap_calls_through_the_gateway() {
+    let arguments = |endpoint: &str, version: &str| script("soap_client.mjs", endpoint, version);
+    let said = "Add 12\nSubtract -2\nMultiply -12\nDivide division by zero\nRefused Request - XSD validation failed\n";
+    assert_eq!(printed(["node"; 2], &arguments), [said, said]);
+}
+
+#[test]
+fn gsoap_calls_through_the_gateway() {
+    let arguments = |endpoint: &str, version: &str| vec![endpoint.to_owned(), version.to_owned()];
+    let [first, second] = printed(["gsoap/client1", "gsoap/client2"], &arguments);
+    let said = "Add 12\nSubtract -2\nDivide division by zero\n";
+    assert_eq!(first, format!("{said}Refused Request - XSD validation failed\n"));
+    assert_eq!(second, said);
+}
