@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap h2spec fuzz schema deny
+.PHONY: help setup setup-tests demo run test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -49,6 +49,9 @@ bench-soap: setup ## the SOAP load tests: cost of each scenario, checked runs; A
 
 bench-policies: setup ## what policies cost beside plain proxying, and tokens beside Envoy
 	@bench/policies.sh $(ARGS)
+
+bench-xml: setup ## the XML engine: times beside libxml2 and libxslt, and instructions a document
+	@bench/xml/setup.sh && bench/xml/validate.sh && bench/xml/transform.sh && bench/xml/instructions.sh
 
 h2spec: setup ## HTTP/2 conformance beside nginx
 	@bench/h2spec.sh $(ARGS)

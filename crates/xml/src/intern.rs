@@ -10,6 +10,9 @@ use crate::chars::same;
 /// Up to here looking through all of them is quicker than a hash.
 const FEW: usize = 8;
 
+/// Room for the names of an ordinary message.
+const ROOM_BYTES: usize = 256;
+
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -26,7 +29,8 @@ pub(crate) struct Interner {
 impl Interner {
     pub(crate) fn new() -> Interner {
         let seed = RandomState::new().hash_one(0u8);
-        Interner { text: String::new(), spans: Vec::new(), table: Vec::new(), seed }
+        let (text, spans) = (String::with_capacity(ROOM_BYTES), Vec::with_capacity(2 * FEW));
+        Interner { text, spans, table: Vec::new(), seed }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -53,7 +53,7 @@ struct Validators {
 /// By the address of the definitions, which the weak reference keeps from being given to others.
 struct Spare {
     of: Weak<Definitions>,
-    validators: Validators,
+    validators: Box<Validators>,
 }
 
 /// Validators that a thread keeps; a plan has about as many policies of this kind on routes that are busy.
@@ -65,7 +65,7 @@ thread_local! {
 }
 
 impl Validators {
-    fn take(definitions: &Arc<Definitions>) -> Validators {
+    fn take(definitions: &Arc<Definitions>) -> Box<Validators> {
         SPARE.with_borrow_mut(|spare| {
             let ours = |spare: &Spare| std::ptr::eq(spare.of.as_ptr(), Arc::as_ptr(definitions));
             match spare.iter().rposition(ours) {
@@ -73,13 +73,13 @@ impl Validators {
                 None => {
                     // A new one is made, so some plan is new: those of plans that ended go.
                     spare.retain(|spare| spare.of.strong_count() > 0);
-                    Validators::default()
+                    Box::default()
                 }
             }
         })
     }
 
-    fn give_back(self, definitions: &Arc<Definitions>) {
+    fn give_back(self: Box<Self>, definitions: &Arc<Definitions>) {
         SPARE.with_borrow_mut(|spare| {
             if spare.len() >= SPARE_MAX {
                 spare.drain(..spare.len().saturating_sub(SPARE_MAX / 2));
@@ -121,7 +121,7 @@ pub(super) fn check(
 pub(super) struct Arriving {
     definitions: Arc<Definitions>,
     api: Option<Arc<Compiled>>,
-    validators: Validators,
+    validators: Box<Validators>,
     state: State,
     parser: xml::Parser,
 }

@@ -8,6 +8,12 @@ use crate::tree::names::Names;
 use crate::tree::positions::Positions;
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
+/// Sources beyond this make room as they come.
+const RESERVED_BYTES_MAX: usize = 64 << 10;
+
+/// Messages of services have a node for about so many bytes.
+const NODE_EACH_BYTES: usize = 16;
+
 /// Why a call cannot be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildError {
@@ -238,6 +244,15 @@ impl Builder {
 
     pub(crate) fn add_unparsed(&mut self, name: &str, system: &str) {
         self.document.unparsed.entry(name.into()).or_insert_with(|| system.into());
+    }
+
+    /// Makes room for what a source of that many bytes usually becomes, so that the tree does not move while it grows.
+    pub(crate) fn reserve(&mut self, source_bytes: usize) {
+        let bytes = source_bytes.min(RESERVED_BYTES_MAX);
+        self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
+        self.document.text.reserve(bytes / 2);
+        self.document.declarations.reserve(8);
+        self.open.reserve(16);
     }
 
     pub(crate) fn set_positions(&mut self, positions: Positions) {

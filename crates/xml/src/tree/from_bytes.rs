@@ -14,7 +14,9 @@ struct TreeSink {
 pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
     let lines = Positions::of(bytes);
     let places = lines.is_none().then(|| vec![(1, 1)]);
-    let mut sink = TreeSink { builder: Builder::new(), places };
+    let mut builder = Builder::new();
+    builder.reserve(bytes.len());
+    let mut sink = TreeSink { builder, places };
     crate::parse(bytes, options, &mut sink)?;
     let positions = lines.or(sink.places.map(Positions::Nodes)).unwrap_or(Positions::None);
     sink.builder.set_positions(positions);

@@ -42,14 +42,17 @@ struct Open {
     pieces: u32,
 }
 
+/// Room for the elements that are open at a time, and what they declare.
+const ROOM_OPEN: usize = 16;
+
 impl Composer {
     pub(crate) fn new(target: Target) -> Composer {
         Composer {
             target,
             tag: Tag::default(),
             pending: false,
-            scope: Vec::new(),
-            open: Vec::new(),
+            scope: Vec::with_capacity(ROOM_OPEN),
+            open: Vec::with_capacity(ROOM_OPEN),
             pieces: Pieces::default(),
             nodes: 0,
             bytes: 0,

@@ -11,9 +11,21 @@ pub(crate) struct Piece {
 }
 
 /// Names and values in one string, so that a tag costs no allocation of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pieces {
     text: String,
+}
+
+/// Room for the names of a few tags.
+const ROOM_BYTES: usize = 512;
+
+/// Room for the attributes and namespaces of a tag.
+const ROOM_PIECES: usize = 8;
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        Pieces { text: String::with_capacity(ROOM_BYTES) }
+    }
 }
 
 impl Pieces {
@@ -65,7 +77,7 @@ impl Pieces {
 }
 
 /// A start tag.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tag {
     pub(crate) pieces: Pieces,
     pub(crate) name: Piece,
@@ -73,6 +85,17 @@ pub(crate) struct Tag {
     pub(crate) attributes: Vec<Piece>,
     /// Namespace nodes: prefix and URI. After fixup: exactly what has to be declared.
     pub(crate) namespaces: Vec<Piece>,
+}
+
+impl Default for Tag {
+    fn default() -> Tag {
+        Tag {
+            pieces: Pieces::default(),
+            name: Piece::default(),
+            attributes: Vec::with_capacity(ROOM_PIECES),
+            namespaces: Vec::with_capacity(ROOM_PIECES),
+        }
+    }
 }
 
 impl Tag {

@@ -29,6 +29,9 @@ use crate::program::{Avt, Entry, Part, Pc, Place, Program};
 use crate::resolver::Resolver;
 use frames::Frame;
 
+/// Room for the children of an ordinary element.
+const ROOM_NODES: usize = 8;
+
 /// Where an entry that was started from outside returns to.
 const HALT: Pc = Pc::MAX;
 
@@ -343,7 +346,7 @@ impl<'s> Machine<'s> {
     }
 
     fn spare_nodes(&mut self) -> Vec<Node> {
-        self.spare.pop().unwrap_or_default()
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_NODES))
     }
 
     /// Keeps a list's memory for the next one.
