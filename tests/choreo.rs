@@ -1,37 +1,11 @@
 //! examples/choreo-connect from end to end: its keys, its backends and its configuration, with only the ports changed.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use crate::harness::{Gateway, Message, tidegate};
+use crate::harness::{Backend, Gateway, Message, tidegate};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/choreo-connect");
-
-/// `tidegate backend KIND`, killed with the test.
-struct Backend(Child, String);
-
-impl Backend {
-    fn start(kind: &str) -> Backend {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["backend", kind, "--port", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit('/').next().unwrap().to_owned();
-        Backend(process, address)
-    }
-}
-
-impl Drop for Backend {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
 
 /// The example as it is served, and a token its key signed.
 struct Example {
@@ -54,10 +28,12 @@ impl Example {
         assert!(made.unwrap().success());
         let made =
             |name: &str| std::fs::read_to_string(key.path().join("keys").join(name)).unwrap();
-        let (echo, interceptor) = (Backend::start("echo"), Backend::start("interceptor"));
+        let (echo, interceptor) = (Backend::start("echo", &[]), Backend::start("interceptor", &[]));
         let api = read("echo.yaml");
         assert!(api.contains("127.0.0.1:9000") && api.contains("127.0.0.1:9001"));
-        let api = api.replace("127.0.0.1:9000", &echo.1).replace("127.0.0.1:9001", &interceptor.1);
+        let api = api
+            .replace("127.0.0.1:9000", echo.authority())
+            .replace("127.0.0.1:9001", interceptor.authority());
         let yaml = read("tidegate.yaml")
             .replace("127.0.0.1:9090", "127.0.0.1:0")
             .replace("127.0.0.1:9901", "127.0.0.1:0")
@@ -125,8 +101,7 @@ fn the_secured_api_serves_with_and_without_its_interceptor() {
 fn without_its_interceptor_that_operation_alone_fails() {
     let mut example = Example::start();
     assert_eq!(example.ask("POST", "/intercepted", &example.token, "x").status(), 200);
-    example.interceptor.0.kill().unwrap();
-    example.interceptor.0.wait().unwrap();
+    example.interceptor.kill();
     let reply = example.ask("POST", "/intercepted", &example.token, "x");
     let said: serde_json::Value = serde_json::from_str(&reply.text()).unwrap();
     assert_eq!((reply.status(), &said["code"]), (500, &"103500".into()), "{said}");

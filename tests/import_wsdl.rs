@@ -1,6 +1,6 @@
 //! `tidegate import wsdl`: a configuration for any description, and each operation's way there and back.
 
-use crate::harness::{Calculator, Gateway, Run, tidegate};
+use crate::harness::{Backend, Gateway, Run, tidegate};
 
 const CALCULATOR: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
@@ -47,8 +47,8 @@ fn a_configuration_is_printed_and_every_operation_tried() {
 
 #[test]
 fn the_configuration_serves() {
-    let calculator = Calculator::start();
-    let url = format!("{}/ws", calculator.url());
+    let calculator = Backend::start("calculator", &[]);
+    let url = format!("{}/ws", calculator.url);
     let run = imported(&[("service.wsdl", CALCULATOR)], &["--upstream", &url, "--prefix", "/v1"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let yaml = run.stdout.replace("127.0.0.1:8080", "127.0.0.1:0");

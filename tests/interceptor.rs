@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::{Authority, Gateway, H2, Message, Origin, Peer, Plain, full};
+use crate::harness::{Authority, Backend, Gateway, H2, Message, Origin, Peer, Plain, full};
 
 /// An interceptor that gives every call the same answer.
 fn answering(status: u16, answer: &str) -> Origin {
@@ -443,45 +443,16 @@ fn tls_of_the_service_is_checked_and_shown_who_we_are() {
     }
 }
 
-/// `tidegate backend interceptor` as a process, so that it can be killed.
-struct Replica {
-    process: std::process::Child,
-    url: String,
-}
-
-impl Replica {
-    fn start(name: &str) -> Replica {
-        let answer = json!({ "headersToAdd": { "x-by": name } }).to_string();
-        let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["backend", "interceptor", "--request-answer", &answer])
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let stdout = process.stdout.take().expect("its output");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
-        let url = line.trim().strip_prefix("interceptor: ").expect("an address").to_owned();
-        Replica { process, url }
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().expect("a running process");
-        self.process.wait().expect("a child of ours");
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        // It may have been killed already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+/// `tidegate backend interceptor` that adds its name.
+fn replica(name: &str) -> Backend {
+    let answer = json!({ "headersToAdd": { "x-by": name } }).to_string();
+    Backend::start("interceptor", &["--request-answer", &answer])
 }
 
 #[test]
 fn two_replicas_share_the_calls_and_one_may_die() {
     let origin = Origin::saying("ok");
-    let (mut one, two) = (Replica::start("one"), Replica::start("two"));
+    let (mut one, two) = (replica("one"), replica("two"));
     let gateway = Gateway::start(format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}

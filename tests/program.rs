@@ -1,10 +1,8 @@
 //! The program on the command line: its help, its backends, its tokens, its demo.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::signature::{
@@ -15,55 +13,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::harness::{Authority, Gateway, Run, Wire, tidegate, until};
+use crate::harness::{Authority, Backend, Gateway, Run, Wire, tidegate, until};
 
-/// A running `tidegate backend`. It is killed with the test.
-struct Backend {
-    process: Child,
-    /// As it says it.
-    url: String,
-}
-
-impl Backend {
-    #[track_caller]
-    fn start(kind: &str, arguments: &[&str]) -> Backend {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["backend", kind, "--port", "0"])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let url =
-            line.trim().strip_prefix(&format!("{kind}: ")).expect("it says where it is").to_owned();
-        Backend { process, url }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.url.rsplit('/').next().unwrap().parse().unwrap()
-    }
-
-    /// A gateway that sends everything to it.
-    #[track_caller]
-    fn behind_gateway(&self, upstream: &str, files: &[(&str, &str)]) -> Gateway {
-        let yaml = format!(
-            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
-             upstreams: {{ backend: {{ targets: [\"{}\"]{upstream} }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: backend }} }}\n",
-            self.url
-        );
-        Gateway::start_beside(yaml, files)
-    }
-}
-
-impl Drop for Backend {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+/// A gateway that sends everything to a backend.
+#[track_caller]
+fn gateway_before(backend: &Backend, upstream: &str, files: &[(&str, &str)]) -> Gateway {
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ backend: {{ targets: [\"{}\"]{upstream} }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: backend }} }}\n",
+        backend.url
+    );
+    Gateway::start_beside(yaml, files)
 }
 
 #[track_caller]
@@ -113,7 +73,7 @@ fn run_takes_the_file_of_the_folder_by_default() {
 #[test]
 fn echo_sends_back_what_it_gets() {
     let backend = Backend::start("echo", &["--name", "one"]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
     let body = "x".repeat(100_000);
     let reply = wire.ask(format!(
@@ -164,16 +124,19 @@ fn a_backend_speaks_tls_with_files_or_by_itself() {
     ];
     let beside = beside.each_ref().map(|(name, text)| (*name, text.as_str()));
     let shows = ", tls: { ca: ca.pem, certificate: client.pem, key: client.key }";
-    assert_eq!(backend.behind_gateway(shows, &beside).wire().get("/").status(), 200);
+    assert_eq!(gateway_before(&backend, shows, &beside).wire().get("/").status(), 200);
     // Without a certificate of its own, the gateway is not let in.
     assert_eq!(
-        backend.behind_gateway(", tls: { ca: ca.pem }", &beside).wire().get("/").status(),
+        gateway_before(&backend, ", tls: { ca: ca.pem }", &beside).wire().get("/").status(),
         502
     );
 
     let made = Backend::start("echo", &["--tls"]);
-    assert_eq!(made.behind_gateway(", tls: { verify: false }", &[]).wire().get("/").status(), 200);
-    assert_eq!(made.behind_gateway("", &[]).wire().get("/").status(), 502);
+    assert_eq!(
+        gateway_before(&made, ", tls: { verify: false }", &[]).wire().get("/").status(),
+        200
+    );
+    assert_eq!(gateway_before(&made, "", &[]).wire().get("/").status(), 502);
 }
 
 #[test]
@@ -181,7 +144,7 @@ fn a_delay_does_not_hold_up_others() {
     const DELAY: Duration = Duration::from_millis(300);
     const CLIENTS: u32 = 10;
     let backend = Backend::start("echo", &["--delay", "300ms"]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| gateway.wire()).collect();
     let start = Instant::now();
     wires.iter_mut().for_each(|wire| wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -193,7 +156,7 @@ fn a_delay_does_not_hold_up_others() {
 #[test]
 fn httpbin_describes_the_request() {
     let backend = Backend::start("httpbin", &[]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
     let reply = wire.ask(
         "PUT /anything/below?a=1&b=2&a=3 HTTP/1.1\r\nHost: api.test:80\r\nX-Mine: yes\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"x\": [1, 2]}",
@@ -229,7 +192,7 @@ fn httpbin_describes_the_request() {
 #[test]
 fn httpbin_has_sizes_and_statuses() {
     let backend = Backend::start("httpbin", &[]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
     for (size, bytes) in [("350B", 350), ("0B", 0), ("1KiB", 1024), ("100KiB", 102_400)] {
         let reply = wire.get(&format!("/size/{size}"));
@@ -249,7 +212,7 @@ fn httpbin_has_sizes_and_statuses() {
 #[test]
 fn sse_events_come_one_by_one() {
     let backend = Backend::start("sse", &[]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
     // The second event is an hour away, so the first did not wait for it.
     wire.send("GET /?interval=1h HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -268,7 +231,7 @@ fn sse_events_come_one_by_one() {
 #[test]
 fn reverse_turns_each_message_round() {
     let backend = Backend::start("reverse", &[]);
-    let gateway = backend.behind_gateway("", &[]);
+    let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
     wire.send(
         "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\

@@ -9,10 +9,7 @@ mod replies;
 mod scenarios;
 mod wrong;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
-use crate::harness::{Gateway, Message, Origin};
+use crate::harness::{Backend, Gateway, Message, Origin};
 
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 const XSD: &str = include_str!("../examples/soap/calculator/calculator.xsd");
@@ -38,42 +35,9 @@ const FILES: &[(&str, &str)] = &[
 const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
-/// `tidegate backend KIND` as a process.
-struct Backend {
-    process: Child,
-    url: String,
-}
-
-struct Calculator;
-
-impl Calculator {
-    fn start(region: &str) -> Backend {
-        Backend::start("calculator", region)
-    }
-}
-
-impl Backend {
-    fn start(kind: &str, region: &str) -> Backend {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["backend", kind, "--port", "0"])
-            .env("X_SOAP_REGION", region)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let stdout = process.stdout.take().expect("its output");
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let url = line.trim().split_once(": ").expect("an address").1.to_owned();
-        Backend { process, url }
-    }
-}
-
-impl Drop for Backend {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+/// The calculator, which names its region in its replies.
+fn calculator(region: &str) -> Backend {
+    Backend::start_with("calculator", &[], &[("X_SOAP_REGION", region)])
 }
 
 /// A gateway with one route before an address, and these keys of the route.

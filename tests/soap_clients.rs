@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Calculator, Gateway};
+use crate::harness::{Backend, Gateway};
 
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
 /// The gateway holds both sides to the description, and requests of SOAP 1.1 to their actions: in SOAP 1.2 zeep and gSOAP say
 /// the action twice, as a parameter and as the header of SOAP 1.1, which `action` refuses.
-fn gateway(calculator: &Calculator) -> Gateway {
+fn gateway(calculator: &Backend) -> Gateway {
     let yaml = format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
@@ -29,7 +29,7 @@ routes:
       - soap: {{ versions: ["1.2"], schema: calculator.wsdl, validate: [request, response], verbose: true }}
     upstream: calculator
 "#,
-        calculator.url()
+        calculator.url
     );
     Gateway::start_beside(yaml, &[("calculator.wsdl", WSDL)])
 }
@@ -40,7 +40,7 @@ fn root() -> PathBuf {
 
 /// What a client prints in each version of SOAP; `arguments` get the endpoint.
 fn printed(command: [&str; 2], arguments: &dyn Fn(&str, &str) -> Vec<String>) -> [String; 2] {
-    let calculator = Calculator::start();
+    let calculator = Backend::start("calculator", &[]);
     let gateway = gateway(&calculator);
     [("1", command[0]), ("2", command[1])].map(|(version, command)| {
         let endpoint = format!("http://{}/soap{version}", gateway.address("public"));

@@ -3,7 +3,7 @@
 //! Nothing here waits without a limit, sleeps to synchronise, or binds a port of its choosing.
 
 mod authority;
-mod calculator;
+mod backend;
 mod gateway;
 mod h2;
 mod message;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) use authority::{Authority, Trust};
-pub(crate) use calculator::Calculator;
+pub(crate) use backend::Backend;
 pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};
 pub(crate) use message::{Message, headers};

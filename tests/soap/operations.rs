@@ -27,7 +27,7 @@ fn call(gateway: &Gateway, name: &str, a: &str) -> u16 {
 
 #[test]
 fn calls_are_counted_and_logged_by_operation_and_fault() {
-    let calculator = Calculator::start("soap1");
+    let calculator = super::calculator("soap1");
     let gateway = counting(&calculator.url, "{ soap: { schema: calculator.wsdl } }");
     for _ in 0..3 {
         assert_eq!(call(&gateway, "Add", "5"), 200);

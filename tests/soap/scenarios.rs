@@ -19,7 +19,7 @@ fn examples_with(one: &str, two: &str, httpbin: &str) -> Gateway {
 
 #[test]
 fn each_scenario_answers_as_the_load_tests_check() {
-    let (one, two) = (Calculator::start("soap1"), Calculator::start("soap2"));
+    let (one, two) = (super::calculator("soap1"), super::calculator("soap2"));
     let gateway = examples(&one.url, &two.url);
     let subtract = |b| envelope(SOAP_11, &operation("Subtract", "5", b));
     let cases = [
@@ -53,7 +53,7 @@ fn each_scenario_answers_as_the_load_tests_check() {
 
 #[test]
 fn the_envelope_is_stripped_of_the_last_scenario() {
-    let (one, two) = (Calculator::start("soap1"), Calculator::start("soap2"));
+    let (one, two) = (super::calculator("soap1"), super::calculator("soap2"));
     let gateway = examples(&one.url, &two.url);
     let lines = "Content-Type: text/xml\r\nSOAPAction: http://tempuri.org/Add\r\n";
     let body = envelope(SOAP_11, &operation("Subtract", "5", "0"));
@@ -97,7 +97,7 @@ fn a_case_may_name_a_url_and_the_first_that_fits_is_taken() {
 
 #[test]
 fn good_and_bad_requests_at_once_see_nothing_of_one_another() {
-    let calculator = Calculator::start("soap1");
+    let calculator = super::calculator("soap1");
     let gateway = examples(&calculator.url, &calculator.url);
     let unknown = envelope(SOAP_11, &operation("Add_DOES_NOT_EXIST", "5", "7"));
     let no_element = "Error Node: Add_DOES_NOT_EXIST, Error code: 1845, Line: 4, Message: Element '{http://tempuri.org/}Add_DOES_NOT_EXIST': No matching global declaration available for the validation root.";
@@ -130,7 +130,7 @@ fn good_and_bad_requests_at_once_see_nothing_of_one_another() {
 
 #[test]
 fn json_and_text_scenarios_answer_as_checked() {
-    let httpbin = Backend::start("httpbin", "");
+    let httpbin = Backend::start("httpbin", &[]);
     let gateway = examples_with("http://127.0.0.1:1", "http://127.0.0.1:1", &httpbin.url);
     let good = r#"{"one":"a","two":"b","three":"c","four":"d"}"#;
     let lines = "Content-Type: application/json\r\nUser-Agent: k6\r\nAccept: */*\r\n";

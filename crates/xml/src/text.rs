@@ -52,12 +52,9 @@ impl Machine {
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
-                    self.emit(window, from, at, false, sink)?;
-                    if next != Some(&b'\n') {
-                        self.emit_break(window, at, false, sink)?;
-                    }
-                    from = at + 1;
+                    self.emit_line(window, from, at, next, false, sink)?;
                     at += 1;
+                    from = at;
                 }
                 (Some(b']'), Some(b']'), Some(b'>')) => {
                     self.emit(window, from, at, false, sink)?;
@@ -87,14 +84,21 @@ impl Machine {
         }
     }
 
-    fn emit_break<S: Sink>(
+    /// What stands before a carriage return, and the line end it means; a line feed behind it is one by itself (XML, 2.11).
+    fn emit_line<S: Sink>(
         &self,
         window: &Window<'_>,
+        from: usize,
         at: usize,
+        next: Option<&u8>,
         cdata: bool,
         sink: &mut S,
     ) -> Run<(), S::Error> {
-        self.emit_text(window, at, "\n", cdata, sink)
+        self.emit(window, from, at, cdata, sink)?;
+        match next {
+            Some(b'\n') => Ok(()),
+            Some(_) | None => self.emit_text(window, at, "\n", cdata, sink),
+        }
     }
 
     #[inline(never)]
@@ -126,12 +130,9 @@ impl Machine {
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
-                    self.emit(window, from, at, true, sink)?;
-                    if next != Some(&b'\n') {
-                        self.emit_break(window, at, true, sink)?;
-                    }
-                    from = at + 1;
+                    self.emit_line(window, from, at, next, true, sink)?;
                     at += 1;
+                    from = at;
                 }
                 (Some(b']'), Some(b']'), Some(b'>')) => {
                     self.emit(window, from, at, true, sink)?;

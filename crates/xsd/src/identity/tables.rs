@@ -394,17 +394,7 @@ fn merge_own(
     constraint: Arc<Constraint>,
     table: Table,
 ) -> usize {
-    match into.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &constraint)) {
-        None => {
-            into.push((constraint, table));
-            0
-        }
-        Some((_, known)) => {
-            let before = known.len() + table.len();
-            known.extend(table);
-            before - known.len()
-        }
-    }
+    merge_by(into, constraint, table, Extend::extend)
 }
 
 /// Joins what several elements hand outwards: what more than one of them has is nobody's. Gives how many became one.
@@ -413,6 +403,21 @@ fn merge(
     constraint: Arc<Constraint>,
     table: Table,
 ) -> usize {
+    merge_by(into, constraint, table, |known, table| {
+        for (sequence, count) in table {
+            let sum = known.entry(sequence).or_insert(0);
+            *sum = sum.saturating_add(count);
+        }
+    })
+}
+
+/// Adds a table to the one of its constraint, if there is one, by `join`. Gives how many sequences became one.
+fn merge_by(
+    into: &mut Vec<(Arc<Constraint>, Table)>,
+    constraint: Arc<Constraint>,
+    table: Table,
+    join: impl FnOnce(&mut Table, Table),
+) -> usize {
     match into.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &constraint)) {
         None => {
             into.push((constraint, table));
@@ -420,10 +425,7 @@ fn merge(
         }
         Some((_, known)) => {
             let before = known.len() + table.len();
-            for (sequence, count) in table {
-                let sum = known.entry(sequence).or_insert(0);
-                *sum = sum.saturating_add(count);
-            }
+            join(known, table);
             before - known.len()
         }
     }

@@ -1,0 +1,65 @@
+//! `tidegate backend` as a process.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+/// A running backend. It is killed with the test.
+pub(crate) struct Backend {
+    pub(crate) process: Child,
+    /// As it says it.
+    pub(crate) url: String,
+}
+
+impl Backend {
+    #[track_caller]
+    pub(crate) fn start(kind: &str, arguments: &[&str]) -> Backend {
+        Backend::start_with(kind, arguments, &[])
+    }
+
+    /// With these variables in its environment.
+    #[track_caller]
+    pub(crate) fn start_with(
+        kind: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Backend {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["backend", kind, "--port", "0"])
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url =
+            line.trim().strip_prefix(&format!("{kind}: ")).expect("it says where it is").to_owned();
+        Backend { process, url }
+    }
+
+    /// Host and port.
+    pub(crate) fn authority(&self) -> &str {
+        self.url.rsplit('/').next().unwrap()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.authority().parse().unwrap()
+    }
+
+    /// Ends it before the test does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("a running process");
+        self.process.wait().expect("a child of ours");
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _killed = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
