@@ -138,59 +138,25 @@ pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const TOPS: u64 = 0x8080_8080_8080_8080;
-
-/// Of a word without its top bits: each byte's top bit is clear where the byte is `byte`.
-#[inline]
-const fn differs(low: u64, byte: u8) -> u64 {
-    (low ^ (ONES * byte as u64)) + !TOPS
-}
-
-/// The same where the byte is below a space.
-#[inline]
-const fn is_no_control(low: u64) -> u64 {
-    low + ONES * (0x80 - 0x20)
-}
-
-/// The top bits of the bytes of character data at which a run of it may end.
-#[inline]
-const fn mark_text(word: u64) -> u64 {
-    let low = word & !TOPS;
-    let differs =
-        differs(low, b'<') & differs(low, b'&') & differs(low, b']') & differs(low, b'\r');
-    !(differs | word) & TOPS
-}
-
-/// The same of an attribute's value.
-#[inline]
-const fn mark_value(word: u64, quote: u8) -> u64 {
-    let low = word & !TOPS;
-    let differs =
-        differs(low, quote) & differs(low, b'<') & differs(low, b'&') & is_no_control(low);
-    !(differs | word) & TOPS
-}
-
-/// How far is looked at in words before the vector search is called, whose call costs more than a short run.
+/// How far is looked at in blocks before the search for long runs is called, whose call costs more than a short run.
 const SHORT: usize = 48;
 
 /// Where character data has `<`, `&`, `]` or a carriage return.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     let mut passed = at;
-    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk::<8>()) {
-        let marked = mark_text(u64::from_le_bytes(*word));
-        if marked != 0 {
-            return passed + (marked.trailing_zeros() / 8) as usize;
+    let ends = |byte| (byte == b'<') | (byte == b'&') | (byte == b']') | (byte == b'\r');
+    while let Some(block) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
+        if let Some(passes) = first_of(block, ends) {
+            return passed + passes;
         }
-        passed += 8;
+        passed += 16;
         if passed >= at + SHORT {
             return far_text_end(bytes, passed);
         }
     }
     let rest = bytes.get(passed..).unwrap_or_default();
-    let ends = |byte: &u8| matches!(byte, b'<' | b'&' | b']' | b'\r');
-    passed + rest.iter().position(ends).unwrap_or(rest.len())
+    passed + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
 }
 
 fn far_text_end(bytes: &[u8], at: usize) -> usize {
@@ -203,16 +169,29 @@ fn far_text_end(bytes: &[u8], at: usize) -> usize {
 #[inline]
 pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
     let mut passed = at;
-    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk::<8>()) {
-        let marked = mark_value(u64::from_le_bytes(*word), quote);
-        if marked != 0 {
-            return passed + (marked.trailing_zeros() / 8) as usize;
+    let ends = |byte| (byte < b' ') | (byte == quote) | (byte == b'<') | (byte == b'&');
+    while let Some(block) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
+        if let Some(passes) = first_of(block, ends) {
+            return passed + passes;
         }
-        passed += 8;
+        passed += 16;
     }
     let rest = bytes.get(passed..).unwrap_or_default();
-    let ends = |byte: &u8| *byte == quote || matches!(byte, b'<' | b'&' | 0..b' ');
-    passed + rest.iter().position(ends).unwrap_or(rest.len())
+    passed + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
+}
+
+/// How many bytes stand before the first that `ends` a run. Written so that the compiler makes vector instructions of it:
+/// the bytes that end it become the bits of one number.
+#[inline]
+fn first_of(block: &[u8; 16], ends: impl Fn(u8) -> bool) -> Option<usize> {
+    let marks = block.map(|byte| if ends(byte) { u8::MAX } else { 0 });
+    let (halves, _) = marks.as_chunks::<8>();
+    let [low, high] = halves else { return None };
+    match (u64::from_le_bytes(*low), u64::from_le_bytes(*high)) {
+        (0, 0) => None,
+        (0, high) => Some(8 + (high.trailing_zeros() / 8) as usize),
+        (low, _) => Some((low.trailing_zeros() / 8) as usize),
+    }
 }
 
 /// Whether two byte strings are the same. Names are short: a call of `memcmp` costs more than the comparison.

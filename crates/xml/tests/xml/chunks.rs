@@ -82,8 +82,27 @@ fn cut<'b>(mut bytes: &'b [u8], lens: &[usize]) -> Vec<&'b [u8]> {
     chunks
 }
 
+/// Nested elements, each with a few of twelve prefixes bound to a few of twelve names.
+fn declaring() -> impl Strategy<Value = String> {
+    let names = (0u8..12, 0u8..12).prop_map(|(prefix, uri)| format!(" xmlns:p{prefix}='u{uri}'"));
+    vec((vec(names, 0..4), 0u8..12), 1..8).prop_map(|tags| {
+        let open = tags.iter().map(|(names, used)| format!("<p{used}:a{}>", names.concat()));
+        let close = tags.iter().rev().map(|(_, used)| format!("</p{used}:a>"));
+        format!("<a xmlns:p0='u0'>{}{}</a>", open.collect::<String>(), close.collect::<String>())
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_one_document_declared_is_nothing_to_the_next(documents in vec(declaring(), 2..6)) {
+        for document in documents.iter().chain(&documents) {
+            let bytes = document.as_bytes();
+            let by_a_new_parser = chunked(std::iter::once(bytes), &internal());
+            prop_assert_eq!(whole(bytes, &internal()), by_a_new_parser);
+        }
+    }
 
     #[test]
     fn chunks_do_not_matter(document in documents(), lens in vec(0usize..20, 1..5), cut_at in any::<prop::sample::Index>()) {
