@@ -4,6 +4,7 @@ mod contained;
 mod locked;
 mod scenarios;
 mod settings;
+mod written;
 
 use crate::harness::{Gateway, Message, Origin};
 

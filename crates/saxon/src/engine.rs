@@ -163,6 +163,13 @@ fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
         "-XX:+DisableAttachMechanism".to_owned(),
         "-XX:+ErrorFileToStderr".to_owned(),
         "-Xlog:disable".to_owned(),
+        // Saxon's stacks lock at each touch, which is a seventh of a message's time, though no other thread ever sees them. Java
+        // up to 17 can leave such a lock with its thread, and warns that later ones cannot; those pass over what they do not know.
+        "-XX:+UnlockDiagnosticVMOptions".to_owned(),
+        "-XX:-PrintWarnings".to_owned(),
+        "-XX:+IgnoreUnrecognizedVMOptions".to_owned(),
+        "-XX:+UseBiasedLocking".to_owned(),
+        "-XX:BiasedLockingStartupDelay=0".to_owned(),
         // Compiled code and classes, beside the heap: Saxon takes some 20 MiB of each.
         "-XX:ReservedCodeCacheSize=64m".to_owned(),
         "-XX:MaxMetaspaceSize=128m".to_owned(),

@@ -146,6 +146,7 @@ impl Vm {
     /// Makes this thread known to the machine.
     pub(crate) fn attach(self, name: &str) -> Result<Attached, String> {
         plain_stack();
+        behind_workers();
         let name = CString::new(name).map_err(|error| error.to_string())?;
         let mut arguments = JavaVMAttachArgs {
             version: JNI_VERSION_10,
@@ -170,6 +171,15 @@ fn plain_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
+}
+
+/// A thread that wakes up does not take the core from the worker that woke it: the worker goes on to what else is ready, and
+/// several messages are transformed at one turn. Where they share a core, a switch there and back for nearly each message had
+/// taken an eighth to a quarter of a request's time.
+fn behind_workers() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the argument outlives the call, which is about this thread. Where the system refuses, it goes on as before.
+    let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 
 impl Attached {

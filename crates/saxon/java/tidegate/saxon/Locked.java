@@ -22,8 +22,9 @@ final class Locked {
     private Locked() {}
 
     static Processor processor() {
-        Processor processor = new Processor(false);
+        Processor processor = new Processor(new Functions.Having());
         Configuration config = processor.getUnderlyingConfiguration();
+        config.setProcessor(processor);
         config.setConfigurationProperty(Feature.ALLOW_EXTERNAL_FUNCTIONS, false);
         config.setConfigurationProperty(Feature.ALLOWED_PROTOCOLS, "");
         config.setConfigurationProperty(Feature.DISABLE_XSL_EVALUATE, true);

@@ -17,6 +17,7 @@ final class Names {
 
     private final NamePool pool;
     private final Entry[] entries = new Entry[ENTRIES];
+    private final Spelling[] spellings = new Spelling[ENTRIES];
 
     /** The highest number that a name got. */
     private volatile int highest;
@@ -32,6 +33,18 @@ final class Names {
             this.bytes = bytes;
             this.prefix = prefix;
             this.name = name;
+        }
+    }
+
+    private static final class Spelling {
+        final int number;
+        final String prefix;
+        final byte[] bytes;
+
+        Spelling(int number, String prefix, byte[] bytes) {
+            this.number = number;
+            this.prefix = prefix;
+            this.bytes = bytes;
         }
     }
 
@@ -74,6 +87,22 @@ final class Names {
         NodeName name = of(uri, text(bytes, 0, prefix), text(bytes, prefix, local));
         entries[place] = new Entry(uri, bytes, prefix, name);
         return name;
+    }
+
+    /** How a name is written, with its prefix. */
+    byte[] spelled(NodeName name) {
+        if (!name.hasFingerprint()) {
+            return name.getDisplayName().getBytes(StandardCharsets.UTF_8);
+        }
+        int number = name.getFingerprint();
+        String prefix = name.getPrefix();
+        int place = (number ^ number >>> 10) & ENTRIES - 1;
+        Spelling known = spellings[place];
+        if (known == null || known.number != number || !known.prefix.equals(prefix)) {
+            known = new Spelling(number, prefix, name.getDisplayName().getBytes(StandardCharsets.UTF_8));
+            spellings[place] = known;
+        }
+        return known.bytes;
     }
 
     private static String text(byte[] bytes, int from, int length) {

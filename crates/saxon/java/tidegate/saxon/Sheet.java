@@ -8,7 +8,10 @@ import java.util.Map;
 import javax.xml.transform.Source;
 import javax.xml.transform.sax.SAXSource;
 import net.sf.saxon.Configuration;
+import net.sf.saxon.PreparedStylesheet;
 import net.sf.saxon.lib.ResourceResolver;
+import net.sf.saxon.om.NoElementsSpaceStrippingRule;
+import net.sf.saxon.om.SpaceStrippingRule;
 import net.sf.saxon.s9api.ItemType;
 import net.sf.saxon.s9api.Processor;
 import net.sf.saxon.s9api.QName;
@@ -41,8 +44,9 @@ final class Sheet {
         final Map<QName, XdmAtomicValue> parameters;
         final Names names;
         final int namesMax;
-        /** Results are in UTF-8 whatever it says, and labelled so. */
-        final boolean utf8;
+        final Form form;
+        /** It says of some elements that their white space goes. */
+        final boolean strips;
         volatile boolean spoilt;
 
         Compiled(Processor processor, XsltExecutable executable, Map<QName, XdmAtomicValue> parameters) {
@@ -53,9 +57,10 @@ final class Sheet {
             this.names = new Names(config.getNamePool());
             names.probe();
             this.namesMax = names.highest() + NAMES_MAX;
-            String encoding = executable.getUnderlyingCompiledStylesheet().getPrimarySerializationProperties()
-                    .getProperty("encoding");
-            this.utf8 = encoding == null || encoding.equalsIgnoreCase("utf-8");
+            PreparedStylesheet prepared = executable.getUnderlyingCompiledStylesheet();
+            this.form = new Form(prepared.getPrimarySerializationProperties());
+            SpaceStrippingRule rule = prepared.getTopLevelPackage().getSpaceStrippingRule();
+            this.strips = rule != null && rule != NoElementsSpaceStrippingRule.getInstance();
         }
     }
 

@@ -1,6 +1,5 @@
 package tidegate.saxon;
 
-import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -13,7 +12,6 @@ import net.sf.saxon.om.Durability;
 import net.sf.saxon.om.NodeInfo;
 import net.sf.saxon.s9api.Location;
 import net.sf.saxon.s9api.SaxonApiException;
-import net.sf.saxon.s9api.Serializer;
 import net.sf.saxon.s9api.XdmNode;
 import net.sf.saxon.s9api.XmlProcessingError;
 import net.sf.saxon.s9api.Xslt30Transformer;
@@ -24,9 +22,6 @@ import net.sf.saxon.tree.tiny.TinyBuilder;
 final class Slot {
     /** How a run ended, as `vm.rs` numbers it. */
     static final int DONE = 0, REFUSED = 1, BAD_INPUT = 2, TOO_LARGE = 3, MEMORY = 4, STACK = 5, STOPPED = 6;
-
-    /** Memory beyond this is given back between messages. */
-    private static final int KEPT_BYTES_MAX = 1 << 20;
 
     /** Where the gateway puts a message. */
     byte[] in = new byte[16 << 10];
@@ -99,7 +94,7 @@ final class Slot {
 
     /** Makes room for so many bytes. */
     byte[] reserve(int length) {
-        if (in.length < length || in.length > KEPT_BYTES_MAX) {
+        if (in.length < length || in.length > Output.KEPT_BYTES_MAX) {
             in = new byte[Math.max(length, 16 << 10)];
         }
         return in;
@@ -148,11 +143,7 @@ final class Slot {
         }
         XdmNode message = new XdmNode(tree(compiled, transformer, length, json));
         transformer.setGlobalContextItem(message, true);
-        Serializer serializer = transformer.newSerializer(output);
-        if (!compiled.utf8) {
-            serializer.setOutputProperty(Serializer.Property.ENCODING, "UTF-8");
-        }
-        transformer.applyTemplates(message, serializer);
+        transformer.applyTemplates(message, new Printer(output, compiled.form, compiled.names));
     }
 
     private NodeInfo tree(Sheet.Compiled compiled, Xslt30Transformer transformer, int length, boolean json)
@@ -160,7 +151,10 @@ final class Slot {
         PipelineConfiguration pipe = transformer.getUnderlyingController().makePipelineConfiguration();
         TinyBuilder builder = new TinyBuilder(pipe);
         builder.setDurability(Durability.TEMPORARY);
-        Receiver to = transformer.getUnderlyingController().makeStripper(builder);
+        Receiver to = builder;
+        if (compiled.strips) {
+            to = transformer.getUnderlyingController().makeStripper(builder);
+        }
         if (json) {
             Feed.wrap(in, length, compiled.names, to, pipe);
         } else {
@@ -171,7 +165,7 @@ final class Slot {
 
     private int failed(Throwable error) {
         for (Throwable cause = error; cause != null && cause != cause.getCause(); cause = cause.getCause()) {
-            if (cause instanceof Full) {
+            if (cause instanceof Output.Full) {
                 return said(TOO_LARGE, "");
             }
             if (cause instanceof OutOfMemoryError) {
@@ -193,9 +187,9 @@ final class Slot {
     }
 
     private int said(int status, String text) {
-        output.begin(KEPT_BYTES_MAX);
+        output.begin(Output.KEPT_BYTES_MAX);
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        output.write(bytes, 0, Math.min(bytes.length, KEPT_BYTES_MAX));
+        output.write(bytes, 0, Math.min(bytes.length, Output.KEPT_BYTES_MAX));
         return status;
     }
 
@@ -205,53 +199,6 @@ final class Slot {
 
         Refused(String what) {
             super(what);
-        }
-    }
-
-    /** The result has outgrown its bound. */
-    static final class Full extends RuntimeException {
-        private static final long serialVersionUID = 1;
-
-        Full() {
-            super(null, null, false, false);
-        }
-    }
-
-    /** The result, within its bound. */
-    private static final class Output extends OutputStream {
-        byte[] bytes = new byte[16 << 10];
-        int length;
-        private int max;
-
-        void begin(int max) {
-            this.max = max;
-            length = 0;
-            if (bytes.length > KEPT_BYTES_MAX) {
-                bytes = new byte[16 << 10];
-            }
-        }
-
-        @Override
-        public void write(int b) {
-            room(1);
-            bytes[length++] = (byte) b;
-        }
-
-        @Override
-        public void write(byte[] from, int start, int count) {
-            room(count);
-            System.arraycopy(from, start, bytes, length, count);
-            length += count;
-        }
-
-        private void room(int count) {
-            if (count > max - length) {
-                throw new Full();
-            }
-            if (count > bytes.length - length) {
-                long grown = Math.max((long) bytes.length * 2, (long) length + count);
-                bytes = Arrays.copyOf(bytes, (int) Math.min(grown, max));
-            }
         }
     }
 }
