@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
 # The SOAP gateway's load tests: HTTPS, keep-alive, bodies of 350 bytes, one worker on a core of its own, rounds of all scenarios in
 # turn. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and what Kong's plugins
-# keep of it; then the latency that validation adds, the memory of four workers, and good and bad requests at once.
+# keep of it; then the latency that validation adds, the memory of four workers, what compiling once spares, and good and bad
+# requests at once.
 #
 #   soap.sh                      all of that
-#   soap.sh --only rates         or latency, memory, concurrent, smoke
-#   soap.sh --endurance MINUTES  100 routes whose definitions expire every 30 s: checks, compilations, and the slope of memory
+#   soap.sh --only rates         or latency, memory, compile, concurrent, smoke
+#   soap.sh --table              a k6 run of each scenario, the gateway restarted before it, as the result table of load-test reports
+#   soap.sh --endurance MINUTES [5|9|10]
+#                                100 routes whose definitions expire every 30 s: checks, compilations, and the slope of memory
 #
-# ROUNDS and SECONDS_EACH make it longer; SCENARIOS="0 1 5" runs only those; TIDEGATE names another program.
+# ROUNDS and SECONDS_EACH make it longer; SCENARIOS="0 1 5 typed" runs only those; SCALE=1 runs k6 as long as the reports do (16.5
+# minutes each; 0.02 if absent), with WORKERS; TIDEGATE names another program.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/.." && pwd)
 cd "$root"
-only=all minutes=0
+only=all minutes=0 endured=5
 case "${1:-}" in
-  --endurance) only=endurance minutes=${2:-15} ;;
+  --endurance) only=endurance minutes=${2:-15} endured=${3:-5} ;;
+  --table) only=table ;;
   --only) only=${2:?what} ;;
 esac
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-3}
@@ -91,20 +96,24 @@ serve() {
   admin=$(grep -o 'admin API address=[0-9.:]*' gateway.log | sed 's/.*=//')
 }
 stop() {
-  kill "$gateway" && wait "$gateway" 2> /dev/null || true
+  [ "$gateway" = 0 ] || kill "$gateway" && wait "$gateway" 2> /dev/null || true
   : > gateway.log
 }
 # CPU of all threads: the first one's schedstat knows only itself.
 used() { awk '{ sum += $1 } END { printf "%.0f\n", sum }' /proc/"$gateway"/task/*/schedstat; }
 metrics() { curl -s "http://$admin/metrics"; }
 resident() { awk '/^VmRSS/ { print $2 }' "/proc/$gateway/status"; }
-present() { grep -q "path: \"/scen$1/" soap/all.yaml; }
+# The route of a scenario.
+route() { case $1 in [0-9]*) echo "scen$1" ;; *) echo "$1" ;; esac; }
+present() { grep -q "path: \"/$(route "$1")/" soap/all.yaml; }
 scenarios=()
-for number in ${SCENARIOS:-0 1 2 3 4 5 6 7 8 9 10}; do if present "$number"; then scenarios+=("$number"); fi; done
+for number in ${SCENARIOS:-0 1 2 3 4 5 6 7 8 9 10 typed}; do if present "$number"; then scenarios+=("$number"); fi; done
 
 cat > load.lua <<'LUA'
--- TIDEGATE_SCENARIO: the number. Bodies are those of bench/k6/messages.js.
-local number = tonumber(os.getenv("TIDEGATE_SCENARIO"))
+-- TIDEGATE_SCENARIO: the number, or `typed`. Bodies are those of bench/k6/messages.js.
+local scenario = os.getenv("TIDEGATE_SCENARIO")
+local number = tonumber(scenario)
+local path = "/scen" .. scenario
 local function envelope(operation, a, b)
   return '<?xml version="1.0" encoding="utf-8"?>\n<soap:Envelope xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">\n  <soap:Body>\n    <'
     .. operation .. ' xmlns="http://tempuri.org/">\n      <intA>' .. a .. '</intA>\n      <intB>' .. b .. '</intB>\n    </'
@@ -124,7 +133,11 @@ if number == 10 then
   body = file:read("*a")
   file:close()
 end
-local asked = wrk.format("POST", "/scen" .. number, headers, body)
+if scenario == "typed" then
+  path, body = "/typed/Add", '{"intA":5,"intB":7}'
+  headers["Content-Type"] = "application/json"
+end
+local asked = wrk.format("POST", path, headers, body)
 request = function() return asked end
 done = function(summary)
   local bad = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout
@@ -155,7 +168,7 @@ rates() {
   awk '
   BEGIN {
     split("1 0.70 2 0.62 3 0.71 4 0.53 5 0.24 6 0.64 7 0.56 8 0.39 9 0.27 10 0.22", k, " "); for (i = 1; i in k; i += 2) kong[k[i]] = k[i + 1]
-    split("1 0.95 2 0.95 3 0.95 4 0.85 5 0.65 6 0.90 7 0.85 8 0.60 9 0.50 10 0.45", t, " "); for (i = 1; i in t; i += 2) target[t[i]] = t[i + 1]
+    split("1 0.95 2 0.95 3 0.95 4 0.85 5 0.65 6 0.90 7 0.85 8 0.60 9 0.50 10 0.45 typed 0.85", t, " "); for (i = 1; i in t; i += 2) target[t[i]] = t[i + 1]
   }
   { rate = $2 / $3 * 1e6; if (rate > best[$1]) best[$1] = rate; bad[$1] += $4
     each = $5 / $2 / 1000; if (!($1 in least) || each < least[$1]) least[$1] = each; busy = $5 / ($3 * 1000); if (busy > share[$1]) share[$1] = busy
@@ -170,10 +183,14 @@ rates() {
 }
 
 # The 95th percentile of the gateway's own time on a route, in microseconds: from the buckets, in a straight line within one.
+# A name that ends in - stands for all routes that begin with it.
 own_p95() {
-  metrics | awk -v route="scen$1" '
-  index($0, "tidegate_own_duration_seconds_bucket") == 1 && index($0, "route=\"" route "\"") {
-    match($0, /le="[^"]*"/); le = substr($0, RSTART + 4, RLENGTH - 5); n++; bound[n] = le; count[n] = $NF }
+  metrics | awk -v route="$1" '
+  BEGIN { wanted = "route=\"" route (route ~ /-$/ ? "" : "\"") }
+  index($0, "tidegate_own_duration_seconds_bucket") == 1 && index($0, wanted) {
+    match($0, /le="[^"]*"/); le = substr($0, RSTART + 4, RLENGTH - 5)
+    if (!(le in place)) { place[le] = ++n; bound[n] = le }
+    count[place[le]] += $NF }
   END { want = count[n] * 0.95; for (i = 1; i <= n; i++) if (count[i] >= want) { low = i > 1 ? bound[i - 1] : 0; before = i > 1 ? count[i - 1] : 0
     printf "%.1f\n", (low + (bound[i] - low) * (want - before) / (count[i] - before)) * 1e6; exit } }'
 }
@@ -183,7 +200,7 @@ latency() {
   stop; serve soap/tidegate.yaml 1 0
   for _ in $(seq "$rounds"); do for number in 0 1; do load "$number" 1 "$seconds" > /dev/null; done; done
   local plain validated
-  plain=$(own_p95 0) validated=$(own_p95 1)
+  plain=$(own_p95 scen0) validated=$(own_p95 scen1)
   awk -v a="$plain" -v b="$validated" 'BEGIN { printf "own latency p95: scenario 0 %.1f us, scenario 1 %.1f us, added %.1f us (target 20)\n", a, b, b - a }'
 }
 
@@ -192,6 +209,27 @@ memory() {
   load 1 100 $((seconds * 3)) > memory
   awk -v kib="$(resident)" '{ printf "RSS, scenario 1, 4 workers, after %d requests: %.1f MiB (target 64, Kong 1300)\n", $2, kib / 1024 }' memory
 }
+
+# What it costs to compile a WSDL, which is done over and over here while nobody asks, beside what a request by it costs.
+compiling() {
+  stop
+  { sed -e '/^routes:/,$d' soap/tidegate.yaml
+    echo 'routes: { scen1: { match: { path: "/scen1/**" }, upstream: calculator, errors: kong, policies: [{ soap: { schema: calculator/calculator.wsdl, verbose: true, fetch: { ttl: TTL } } }] } }'
+  } > soap/compiling.yaml
+  local each before count
+  sed -e 's/TTL/1h/' soap/compiling.yaml > soap/once.yaml
+  serve soap/once.yaml 1 0
+  load 1 50 "$seconds" > /dev/null
+  each=$(load 1 50 "$seconds" | awk '{ print $5 / $2 }')
+  stop
+  sed -e 's/TTL/1ms/' soap/compiling.yaml > soap/again.yaml
+  serve soap/again.yaml 1 0
+  before=$(used) count=$(compilations)
+  sleep "$seconds"
+  awk -v each="$each" -v ns="$(($(used) - before))" -v count="$(($(compilations) - count))" 'BEGIN { made = ns / count
+    printf "compiling the WSDL: %.0f us, a request by it: %.1f us; compiled once, the gateway passes %.1f times as many as if it compiled for each (target 2, Kong 2.4)\n", made / 1000, each / 1000, (made + each) / each }'
+}
+compilations() { metrics | awk '/^tidegate_definition_compilations_total/ { sum += $NF } END { print sum + 0 }'; }
 
 # A run of k6 in which every check has to pass.
 checked() { "$k6" run --quiet --no-usage-report -e GATEWAY="$url" "$@"; }
@@ -218,61 +256,151 @@ concurrent() {
   done
 }
 
-# 100 routes of one endurance scenario, whose definitions expire every 30 s.
-lasting() {
-  sed -e '/^routes:/,$d' soap/tidegate.yaml
-  echo "routes:"
-  for route in $(seq 100); do
-    cat <<YAML
-  endurance5-$route:
-    match: { path: "/endurance5/$route" }
-    rewrite: "/ws"
-    errors: kong
-    policies:
-      - xslt: { on: request, stylesheet: rename.xsl, verbose: true }
-      - soap: { schema: calculator/calculator.wsdl, action: required, verbose: true, fetch: { ttl: 30s } }
-      - xslt: { on: request, stylesheet: thirteen.xsl, verbose: true }
+# A row of the result table, of what k6 wrote to summary.json: service, scenario, test type, XSLT library, route, and the
+# milliseconds that each iteration slept.
+row() {
+  python3 - "$@" "$(own_p95 "$5")" "$(resident)" << 'PYTHON'
+import json, sys
+
+service, scenario, kind, library, _, slept, own, resident = sys.argv[1:]
+metrics = json.load(open("summary.json"))["metrics"]
+took = metrics["iteration_duration"]
+milliseconds = lambda name: f"{took[name] - float(slept):.2f} ms"
+size = lambda name: f"{metrics[name]['count'] / 1e6:.1f} MB"
+cells = [service, scenario, kind, library, f"{metrics['http_reqs']['rate']:.0f} rps", f"{float(own) / 1000:.3f} ms"]
+cells += [milliseconds("avg"), milliseconds("p(95)"), milliseconds("p(99)"), f"{int(resident) / 1024:.1f} MiB"]
+print("|" + "|".join(cells + [size("data_sent"), size("data_received")]) + "|", flush=True)
+PYTHON
+}
+columns() {
+  echo "|Service name|Scenario|Test type|XSLT library|Requests per second|Gateway latency p95|K6 avg|K6 p95|K6 p99|Gateway memory|Data sent|Data received|"
+  echo "|:--|:--|:--|:--|--:|--:|--:|--:|--:|--:|--:|--:|"
+}
+kind() {
+  case $1 in
+    0) echo "proxy without policies|N/A" ;;
+    1) echo "WSDL validation of requests|N/A" ;;
+    2) echo "WSDL and SOAPAction validation of requests|N/A" ;;
+    3) echo "XSD validation of requests|N/A" ;;
+    4) echo "XSLT of requests|native" ;;
+    5) echo "all options, both ways|native" ;;
+    6) echo "WSDL validation of replies|N/A" ;;
+    7) echo "XSLT of replies|native" ;;
+    8) echo "XSLT of requests|saxon" ;;
+    9) echo "XSLT 3.0, JSON to SOAP, both ways|saxon" ;;
+    10) echo "XSLT 3.0, XML to JSON, both ways|saxon" ;;
+    typed) echo "typed JSON to SOAP, both ways|N/A" ;;
+  esac
+}
+
+# One row: service, scenario, test type and library, route, and the run of k6.
+tabled() {
+  local service=$1 scenario=$2 kinds=$3 of=$4
+  shift 4
+  serve soap/all.yaml "${WORKERS:-1}" "${CORES:-0}"
+  passes "$service $scenario" -e SCALE="${SCALE:-0.02}" --summary-export summary.json "$@" >&2 || return 1
+  row "$service" "$scenario" "${kinds%|*}" "${kinds#*|}" "$of" 0 | tee -a table
+  stop
+}
+
+table() {
+  local failed=0
+  columns
+  for number in "${scenarios[@]}"; do
+    tabled calculator "$number" "$(kind "$number")" "$(route "$number")" -e SCENARIO="$number" k6/scenario.js || failed=1
+  done
+  [ -n "${SCENARIOS:-}" ] && return "$failed"
+  tabled httpbin 0 "proxy without policies|N/A" httpbin0 -e HTTPBIN=0 k6/httpbin.js || failed=1
+  tabled httpbin 1 "OpenAPI validation of requests|N/A" httpbin1 -e HTTPBIN=1 k6/httpbin.js || failed=1
+  tabled httpbin 2 "OpenAPI validation of requests and replies|N/A" httpbin2 -e HTTPBIN=2 k6/httpbin.js || failed=1
+  tabled gobench 0 "proxy without policies|N/A" gobench0 k6/gobench.js || failed=1
+  # What reports conclude from their tables.
+  awk -F '|' '$2 == "calculator" { split($6, rate, " "); split($7, own, " "); rps[$3] = rate[1]; p95[$3] = own[1] } END {
+    printf "\none policy adds %.3f ms to the gateway'\''s own p95 (scenario 1 beside 0)\n", p95[1] - p95[0]
+    printf "all options: 1/%.1f of the rate of scenario 0\n", rps[0] / rps[5]
+    printf "the native engine passes %.0f %% more than Saxon (scenario 4 beside 8)\n", (rps[4] / rps[8] - 1) * 100 }' table
+  return "$failed"
+}
+
+# The policies of one endurance scenario; what they are compiled of expires every 30 s.
+lasting_policies() {
+  case $1 in
+    5) cat << 'YAML'
+      - xslt: { on: request, stylesheet: rename.xsl, verbose: true, FETCH }
+      - soap: { schema: calculator/calculator.wsdl, action: required, verbose: true, FETCH }
+      - xslt: { on: request, stylesheet: thirteen.xsl, verbose: true, FETCH }
       - xpath_route:
           namespaces: { t: "http://tempuri.org/" }
           cases: [{ xpath: "/soap:Envelope/soap:Body/t:Add/t:intA", equals: "5", upstream: calculator2 }]
           verbose: true
-      - xslt: { on: response, stylesheet: strip.xsl, verbose: true }
-      - soap: { schema: calculator/kong-result.wsdl, validate: [response], verbose: true, fetch: { ttl: 30s } }
-      - xslt: { on: response, stylesheet: kong-result.xsl, verbose: true }
-    upstream: calculator
+      - xslt: { on: response, stylesheet: strip.xsl, verbose: true, FETCH }
+      - soap: { schema: calculator/kong-result.wsdl, validate: [response], verbose: true, FETCH }
+      - xslt: { on: response, stylesheet: kong-result.xsl, verbose: true, FETCH }
 YAML
+      ;;
+    9) cat << 'YAML'
+      - xslt: { on: response, stylesheet: saxon/soap-to-json.xsl, engine: saxon, verbose: true, FETCH }
+      - xslt: { on: request, stylesheet: saxon/json-to-soap.xsl, engine: saxon, verbose: true, FETCH }
+      - soap: { schema: calculator/calculator.wsdl, validate: [request, response], verbose: true, FETCH }
+YAML
+      ;;
+    10) cat << 'YAML'
+      - soap: { envelope: { "1.1": saxon/company.xsd }, validate: [request, response], verbose: true, FETCH }
+      - xslt: { on: request, stylesheet: saxon/company-to-json.xsl, engine: saxon, verbose: true, FETCH }
+      - xslt: { on: response, stylesheet: saxon/json-to-company.xsl, engine: saxon, verbose: true, FETCH }
+YAML
+      ;;
+  esac
+}
+
+# 100 routes of it.
+lasting() {
+  local path=/ws upstream=calculator
+  if [ "$1" = 10 ]; then path=/anything upstream=httpbin; fi
+  sed -e '/^routes:/,$d' soap/tidegate.yaml
+  echo "routes:"
+  for route in $(seq 100); do
+    echo "  endurance$1-$route:"
+    echo "    match: { path: \"/endurance$1/$route\" }"
+    echo "    rewrite: $path"
+    echo "    errors: kong"
+    echo "    policies:"
+    lasting_policies "$1" | sed -e 's/FETCH/fetch: { ttl: 30s }/'
+    echo "    upstream: $upstream"
   done
 }
 
 endurance() {
-  lasting > soap/lasting.yaml
+  lasting "$endured" > soap/lasting.yaml
   serve soap/lasting.yaml 1 0
-  MINUTES=$minutes
-  (checked -e ENDURANCE=5 -e MINUTES="$minutes" -e VUS_EACH="${VUS_EACH:-2}" k6/endurance.js > endurance.log 2>&1; echo $? > endurance.rc) &
+  (checked -e ENDURANCE="$endured" -e MINUTES="$minutes" -e VUS_EACH="${VUS_EACH:-2}" --summary-export summary.json k6/endurance.js > endurance.log 2>&1
+    echo $? > endurance.rc) &
   local load=$!
   started+=("$load")
   while kill -0 "$load" 2> /dev/null; do
     echo "$(date +%s) $(resident)" >> resident
     sleep 5
   done
-  grep -E 'checks_|http_reqs' endurance.log | sed 's/^ */  /'
+  columns
+  row calculator "endurance $endured" "100 routes, definitions made anew every 30 s" "$([ "$endured" = 5 ] && echo native || echo saxon)" "endurance$endured-" 650
+  grep -E 'checks_' endurance.log | sed 's/^ */  /'
   metrics | grep '^tidegate_definition_compilations_total' | sed 's/^/  /'
   # The first third warms up; the rest's straight line by least squares.
   awk '{ t[NR] = $1; m[NR] = $2 } END { from = int(NR / 3) + 1; for (i = from; i <= NR; i++) { n++; x += t[i]; y += m[i]; xx += t[i] * t[i]; xy += t[i] * m[i] }
     slope = (n * xy - x * y) / (n * xx - x * x); printf "RSS: %.1f MiB after warm-up, %.1f MiB at the end, %+.1f KiB a minute\n", m[from] / 1024, m[NR] / 1024, slope * 60 }' resident
-  [ "$(cat endurance.rc)" = 0 ] || { echo "endurance: a check failed"; return 1; }
+  [ "$(cat endurance.rc)" = 0 ] || { tail -40 endurance.log; echo "endurance: a check failed"; return 1; }
 }
 
-case $only in smoke | concurrent | endurance | all) need_k6 ;; esac
+case $only in smoke | concurrent | table | endurance | all) need_k6 ;; esac
 wants() { [ "$only" = all ] || [ "$only" = "$1" ]; }
-if [ "$only" = endurance ]; then
+if [ "$only" = endurance ] || [ "$only" = table ]; then
   backends ""
-  endurance
+  "$only"
   exit
 fi
 if wants smoke || wants concurrent; then
   backends ""
-  serve soap/tidegate.yaml 1 0
+  serve soap/all.yaml 1 0
   failed=0
   if wants smoke; then smoke || failed=1; fi
   if wants concurrent; then concurrent || failed=1; fi
@@ -282,7 +410,7 @@ if wants smoke || wants concurrent; then
   wait 2> /dev/null || true
   started=()
 fi
-if wants rates || wants latency || wants memory; then
+if wants rates || wants latency || wants memory || wants compile; then
   printf '<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>' > "$folder/sum.xml"
   backends "$folder/sum.xml"
   if wants rates; then
@@ -293,4 +421,5 @@ if wants rates || wants latency || wants memory; then
   if wants latency || wants memory; then serve soap/tidegate.yaml 1 0; fi
   if wants latency; then latency; fi
   if wants memory; then memory; fi
+  if wants compile; then compiling; fi
 fi

@@ -1,6 +1,8 @@
 //! `cache`: what RFC 9111 asks of a shared cache, from the outside.
 
-use crate::harness::{Gateway, Message, Origin, Plain, until};
+use std::time::Duration;
+
+use crate::harness::{Gate, Gateway, Message, Origin, Plain, Wire, until};
 
 fn start(origin: &Origin, cache: &str) -> Gateway {
     let route = format!("policies: [{{ cache: {{ {cache} }} }}]");
@@ -250,4 +252,125 @@ fn a_reply_that_breaks_off_is_not_kept_and_the_store_is_bounded() {
     });
     let kept = kept.count();
     assert!((1..=36).contains(&kept), "{kept}");
+}
+
+/// Answers with these lines, the end of the body only when the gate opens; how many were asked is how many requests there are.
+fn held(lines: &str, gate: &Gate) -> Origin {
+    let (front, gate) =
+        (format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n\r\nhe"), gate.clone());
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            peer.try_send(&front);
+            gate.wait();
+            peer.try_send("llo");
+        }
+    })
+}
+
+const SAME: &str = "GET /same HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Sends the request, which does not get an answer for now.
+fn waiting(gateway: &Gateway) -> Wire {
+    let mut wire = gateway.wire();
+    wire.send(SAME);
+    assert!(wire.is_silent_for(Duration::from_millis(50)));
+    wire
+}
+
+fn first(gateway: &Gateway, origin: &Origin) -> Wire {
+    let mut wire = gateway.wire();
+    wire.send(SAME);
+    origin.wait_for_requests(1);
+    wire
+}
+
+#[test]
+fn requests_for_the_same_at_once_ask_once() {
+    let gate = Gate::default();
+    let origin = held("Cache-Control: max-age=600\r\n", &gate);
+    let gateway = start(&origin, "");
+    let mut leader = first(&gateway, &origin);
+    let followers: Vec<Wire> = (0..4).map(|_| waiting(&gateway)).collect();
+    // Who insists on the upstream's word, asks for something else or is not to be told of others asks.
+    for other in ["GET /other", "GET /same?a", "HEAD /same"] {
+        gateway.wire().send(format!("{other} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+    }
+    gateway.wire().send(SAME.replace("\r\n\r\n", "\r\nCache-Control: no-cache\r\n\r\n"));
+    origin.wait_for_requests(5);
+    gate.open();
+    let told = leader.read_reply();
+    assert_eq!((told.status(), told.text().as_str()), (200, "hello"));
+    assert_eq!(told.get("cache-status"), Some("tidegate; fwd=uri-miss; stored"));
+    for mut follower in followers {
+        let told = follower.read_reply();
+        assert_eq!((told.status(), told.text().as_str()), (200, "hello"));
+        let status = told.get("cache-status").unwrap();
+        assert!(status.starts_with("tidegate; fwd=uri-miss; collapsed; ttl="), "{status}");
+        assert!(told.get("age").is_some(), "{told:?}");
+    }
+    assert_eq!(origin.accepted(), 5, "nobody else asked");
+}
+
+/// They go on at the head that says so, not at the end of its body; after that nobody waits for the like.
+#[test]
+fn who_waited_for_a_reply_that_is_not_kept_asks() {
+    for (lines, keys) in [
+        ("Cache-Control: no-store\r\n", ""),
+        ("Cache-Control: max-age=600\r\nVary: *\r\n", ""),
+        ("Cache-Control: max-age=600\r\n", "entry_bytes_max: 1B"),
+    ] {
+        let (gate, body) = (Gate::default(), Gate::default());
+        let (head_gate, body_gate) = (gate.clone(), body.clone());
+        let front = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n\r\nhe");
+        let origin = Origin::start(move |peer| {
+            while peer.request().is_some() {
+                head_gate.wait();
+                peer.try_send(&front);
+                body_gate.wait();
+                peer.try_send("llo");
+            }
+        });
+        let gateway = start(&origin, keys);
+        let mut wires = vec![first(&gateway, &origin)];
+        wires.extend((0..2).map(|_| waiting(&gateway)));
+        assert_eq!(origin.accepted(), 1, "{lines}");
+        gate.open();
+        origin.wait_for_requests(3);
+        // The first is still on its way, and this one does not wait for it.
+        wires.push(gateway.wire());
+        wires.last_mut().unwrap().send(SAME);
+        origin.wait_for_requests(4);
+        body.open();
+        for mut wire in wires {
+            assert_eq!(wire.read_reply().text(), "hello", "{lines}");
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_client_that_is_gone_or_for_too_long() {
+    let gate = Gate::default();
+    let origin = held("Cache-Control: max-age=600\r\n", &gate);
+    let gateway = start(&origin, "wait: 1h");
+    let leader = first(&gateway, &origin);
+    let mut follower = waiting(&gateway);
+    leader.reset();
+    origin.wait_for_requests(2);
+    gate.open();
+    assert_eq!(follower.read_reply().text(), "hello");
+
+    for keys in ["wait: 10ms", "wait: 0s"] {
+        let gate = Gate::default();
+        let origin = held("Cache-Control: max-age=600\r\n", &gate);
+        let gateway = start(&origin, keys);
+        let mut leader = first(&gateway, &origin);
+        let mut late = gateway.wire();
+        late.send(SAME);
+        origin.wait_for_requests(2);
+        gate.open();
+        assert_eq!(
+            (leader.read_reply().text(), late.read_reply().text()),
+            ("hello".into(), "hello".into())
+        );
+    }
 }

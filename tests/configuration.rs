@@ -465,3 +465,26 @@ fn an_upstream_that_only_policies_send_to_is_used() {
         assert_eq!(said.contains("no route ends at the upstream `b`"), !used, "{policy}: {said}");
     }
 }
+
+/// Whatever is wrong, and wherever on the line: with the reading of YAML, with a name, with a value beside the secret.
+#[test]
+fn a_complaint_shows_the_line_without_the_secrets_in_it() {
+    for section in [
+        "stores: { s: { url: \"redis://127.0.0.1\", password: hunter2, databse: 1 } }",
+        "stores: { s: { url: 1, pasword: hunter2 } }",
+        "stores:\n  s:\n    url: \"redis://127.0.0.1\"\n    password: hunter2: hunter2",
+        "stores: { s: { url: \"redis://127.0.0.1\", password: \"${hunter2\" } }",
+        "upstreams: { a: { targets: [\"http://alice:hunter2@a:80\"] } }",
+        "issuers: { a: { introspection: { url: 1, client_id: a, client_secret: hunter2 } } }",
+        "routes: { a: { policies: [{ api_key: { keys: { alice: hunter2 }, hedaer: x } }], respond: {} } }",
+        "routes:\n  a:\n    policies:\n      - basic:\n          users:\n            alice: hunter2: hunter2",
+        "routes: { a: { policies: [{ basic: { users: hunter2 } }], respond: {} } }",
+    ] {
+        let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{section}\n"))]);
+        let said = files.check("gate.yaml");
+        assert_eq!(said.code, Some(1), "{section}: {said:?}");
+        assert!(said.stderr.contains("    | "), "a line is shown: {}", said.stderr);
+        assert!(said.stderr.contains("***"), "{}", said.stderr);
+        assert!(!said.stderr.contains("hunter2"), "{section}: {}", said.stderr);
+    }
+}

@@ -1,6 +1,7 @@
 //! Keys of issuers: curves, where they are published, and issuers that are slow or strangers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -113,4 +114,42 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     assert_eq!(ask(&gateway, "garbage").status(), 401);
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
     until("nobody waits any more", || ask(&gateway, &token).status() == 503);
+}
+
+/// What the reference system's router says when its enforcer does not answer.
+#[test]
+fn an_issuer_that_cannot_be_asked_is_told_apart_and_asked_again() {
+    let origin = Origin::saying("ok");
+    let up = Arc::new(AtomicBool::new(false));
+    let is_up = up.clone();
+    let idp = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            let body = match is_up.load(Ordering::SeqCst) {
+                true => json!({ "active": true, "sub": "ann" }).to_string(),
+                // It hangs up without a word.
+                false => return,
+            };
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        }
+    });
+    let issuers = format!(
+        "issuers: {{ main: {{ introspection: {{ url: \"{}/introspect\", client_id: a, client_secret: b }} }} }}",
+        idp.url()
+    );
+    let route = "errors: wso2, policies: [{ jwt: { issuers: [main] } }]";
+    let gateway = Plain { route, more: &issuers, ..Plain::default() }.start(&origin);
+    for _ in 0..2 {
+        let reply = ask(&gateway, "opaque");
+        let said: serde_json::Value = serde_json::from_str(&reply.text()).unwrap();
+        assert_eq!(
+            (reply.status(), said["code"].to_string().trim_matches('"')),
+            (500, "102500"),
+            "{said}"
+        );
+        assert_eq!(reply.get("www-authenticate"), None, "the token may be good");
+    }
+    assert!(origin.requests().is_empty());
+    gateway.wait_for_log("the issuer cannot be asked");
+    up.store(true, Ordering::SeqCst);
+    assert_eq!(ask(&gateway, "opaque").status(), 200);
 }

@@ -2,8 +2,10 @@
 
 mod arriving;
 mod faults;
+mod fetched;
 mod gateway_faults;
 mod imports;
+mod labels;
 mod operations;
 mod replies;
 mod scenarios;

@@ -23,6 +23,11 @@ export const COMPANY = `<?xml version="1.0" encoding="UTF-8"?>
    <products/>
 </root>`;
 
+// Where a scenario is asked.
+export const place = (scenario) => (scenario === 'typed' ? '/typed/Add' : `/scen${scenario}`);
+
+const JSON_HEADERS = { 'Content-Type': 'application/json' };
+
 function soap(path, body, holds, more) {
   const wanted = Object.assign({ type: PLAIN, holds }, more);
   const headers = { 'Content-Type': XML };
@@ -41,11 +46,13 @@ export const calls = {
   7: (path) => soap(path, ADD, '<KongResult>12</KongResult>'),
   8: (path) => soap(path, envelope('Subtract', 5, 7), '<AddResult>12</AddResult>'),
   9: (path) =>
-    ask(path, '{"operation":"Add","intA":50,"intB":10}', { 'Content-Type': 'application/json' }, {
+    ask(path, '{"operation":"Add","intA":50,"intB":10}', JSON_HEADERS, {
       type: 'application/json',
       body: '{"result":60}',
     }),
   10: (path) => ask(path, COMPANY, { 'Content-Type': XML }, { type: XML, holds: COMPANY }),
+  typed: (path) =>
+    ask(path, '{"intA":5,"intB":7}', JSON_HEADERS, { type: 'application/json', body: '{"AddResult":12}' }),
 };
 
 // Endurance 5 keeps intB and puts a second one behind it.

@@ -1,7 +1,7 @@
-// One of the scenarios 0 to 10: k6 run -e SCENARIO=5 scenario.js
+// One of the scenarios 0 to 10, or `typed`: k6 run -e SCENARIO=5 scenario.js
 
 import { ramp, settings } from './common.js';
-import { calls } from './messages.js';
+import { calls, place } from './messages.js';
 
 const number = __ENV.SCENARIO || '1';
 
@@ -10,5 +10,5 @@ export const options = settings({
 });
 
 export function run() {
-  calls[number](`/scen${number}`);
+  calls[number](place(number));
 }

@@ -151,6 +151,18 @@ fn json_and_text_scenarios_answer_as_checked() {
     assert_eq!(reply.get("content-type"), Some("text/plain; charset=utf-8"));
 }
 
+#[test]
+fn typed_json_answers_as_the_load_tests_check() {
+    let calculator = super::calculator("soap1");
+    let gateway = examples(&calculator.url, &calculator.url);
+    for _ in 0..2 {
+        let lines = "Content-Type: application/json\r\n";
+        let reply = post_to(&gateway, "/typed/Add", lines, r#"{"intA":5,"intB":7}"#);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, r#"{"AddResult":12}"#));
+        assert_eq!(reply.get("content-type"), Some("application/json"));
+    }
+}
+
 /// What the load tests' scripts say, as the documents have it.
 #[test]
 fn the_load_scripts_hold_the_documents_stages() {
@@ -160,9 +172,17 @@ fn the_load_scripts_hold_the_documents_stages() {
         "policies: [[30, 6], [30, 12], [30, 20], [900, 20]],",
         "httpbin: [[30, 6], [30, 12], [30, 300], [900, 300]],",
         "gobench: [[30, 6], [30, 12], [30, 100], [900, 100]],",
+        "const minutes = Number(__ENV.MINUTES || 24 * 60);",
+        "{ duration: '60s', target: vus || 10 },",
+        "{ duration: `${minutes}m`, target: vus || 20 },",
         "summaryTrendStats: ['min', 'max', 'avg', 'p(90)', 'p(95)', 'p(99)'],",
         "thresholds: { checks: ['rate==1'] },",
     ] {
         assert!(common.contains(stages), "{stages}");
     }
+    let endurance = include_str!("../../bench/k6/endurance.js");
+    assert!(endurance.contains("sleep(0.65);") && endurance.contains("__ENV.ROUTES || 100"));
+    // The columns of the reports' tables, in their order.
+    let columns = "|Service name|Scenario|Test type|XSLT library|Requests per second|Gateway latency p95|K6 avg|K6 p95|K6 p99|Gateway memory|Data sent|Data received|";
+    assert!(include_str!("../../bench/soap.sh").contains(columns));
 }

@@ -110,14 +110,36 @@ fn imports_are_found_beside_and_by_the_map() {
 fn what_cannot_be_fetched_or_counted_is_complained_about() {
     let main = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" xmlns:t=\"http://t/types\" targetNamespace=\"http://t/\"><xs:import namespace=\"http://t/types\" schemaLocation=\"http://u.test/t.xsd\"/><xs:element name=\"Add\" type=\"t:Small\"/></xs:schema>";
     let wrong = main.replace("http://u.test/t.xsd", "http://user@u.test/t.xsd");
-    let files: &[(&str, &str)] = &[("main.xsd", main), ("wrong.xsd", &wrong)];
+    let naming = RENAME.replace(
+        "<xsl:template match=\"t:Subtract\">",
+        "<xsl:include href=\"http://u.test/m.xsl\"/><xsl:template match=\"t:Subtract\">",
+    );
+    let files: &[(&str, &str)] =
+        &[("main.xsd", main), ("wrong.xsd", &wrong), ("naming.xsl", &naming)];
     for (policies, said) in [
         (
             "{ soap: { schema: main.xsd } }",
             "`http://u.test/t.xsd` is named, and nothing is fetched",
         ),
-        ("{ soap: { schema: wrong.xsd, fetch: {} } }", "http://user@u.test"),
+        ("{ soap: { schema: wrong.xsd, fetch: {} } }", "a user name or password"),
         ("{ soap: { schema: calculator.wsdl, fetch: { every: 1h } } }", "unknown key \"every\""),
+        (
+            "{ soap: { schema: \"https://u.test/s.wsdl\" } }",
+            "`https://u.test/s.wsdl` is a URL, and nothing is fetched",
+        ),
+        (
+            "{ soap: { envelope: { \"1.1\": \"http://u.test/e.xsd\" } } }",
+            "`http://u.test/e.xsd` is a URL, and nothing is fetched",
+        ),
+        (
+            "{ xslt: { on: request, stylesheet: \"http://u.test/s.xsl\" } }",
+            "`http://u.test/s.xsl` is a URL, and nothing is fetched",
+        ),
+        ("{ xslt: { on: request, stylesheet: naming.xsl } }", "or add `fetch: { ttl: 1h }`"),
+        (
+            "{ soap: { schema: \"http://u.test/s.wsdl\", fetch: {} } }, { rate_limit: { requests: 1, per: 1s, by: operation } }",
+            "counts by operation, and none is known there",
+        ),
         ("{ soap: { schema: calculator.wsdl, fetch: { ttl: 0s } } }", "tidegate.yaml:3:"),
         (
             "{ rate_limit: { requests: 1, per: 1s, by: operation } }, { soap: { schema: calculator.wsdl } }",

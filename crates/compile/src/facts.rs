@@ -1,6 +1,6 @@
 //! What policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
-use config::{LimitBy, MessageSide, Policy, Report, Spanned};
+use config::{DefinitionAt, LimitBy, MessageSide, Policy, Report, Spanned};
 use policies::expression::Expression;
 
 /// Policies that find out who asks.
@@ -85,7 +85,9 @@ fn wants_operation(policy: &Policy) -> bool {
 /// Finds out which operation a request calls.
 fn tells_operations(policy: &Policy) -> bool {
     let Policy::Soap(keys) = policy else { return matches!(policy, Policy::SoapRest(_)) };
-    keys.schema.is_some() && keys.validate.value.contains(&MessageSide::Request)
+    // Which there are is not known before it was fetched.
+    let read = keys.schema.as_ref().is_some_and(|at| matches!(at.value, DefinitionAt::File(_)));
+    read && keys.validate.value.contains(&MessageSide::Request)
 }
 
 fn counts_identity(by: &LimitBy) -> bool {

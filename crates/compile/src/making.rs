@@ -8,7 +8,6 @@ use config::{Report, Spanned};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Settings, Upstream};
 use plan::{Background, Fetch, Kept, Outlet};
-use policies::xslt::Sheet;
 
 use crate::issuers::Tokens;
 use crate::names;
@@ -30,8 +29,6 @@ pub(crate) struct Making<'p> {
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
     /// The machine for stylesheets of XSLT 2.0 and 3.0, once one asked for it.
     pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
-    /// Stylesheets of our own engine by their files, likewise.
-    pub(crate) stylesheets: HashMap<String, Arc<Result<Sheet, String>>>,
 }
 
 impl<'p> Making<'p> {
@@ -51,7 +48,6 @@ impl<'p> Making<'p> {
             outlets: HashMap::new(),
             documents: HashMap::new(),
             saxon: None,
-            stylesheets: HashMap::new(),
         }
     }
 

@@ -23,6 +23,7 @@
 
 mod decode;
 mod document;
+mod excerpt;
 mod load;
 mod node;
 mod policies;
@@ -39,10 +40,10 @@ pub use load::{Loaded, load, parse};
 pub use node::Node;
 pub use policies::{
     ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, ClaimWanted, Compress,
-    Concurrency, Cors, Encoding, Endpoint, Envelope, FaultStatus, Headers, HeadersEdit, Include,
-    Interception, Interceptor, InvokedApi, IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow,
-    MessageSide, MutualTls, OpenApi, Policy, RateLimit, Requests, RestMethod, RestOperation,
-    Scopes, ServiceUrl, Soap, SoapAction, SoapFetch, SoapRest, SoapVersion, Subscription,
+    Concurrency, Cors, DefinitionFetch, Encoding, Endpoint, Envelope, FaultStatus, Headers,
+    HeadersEdit, Include, Interception, Interceptor, InvokedApi, IpRules, Jwks, Jwt, KeyType,
+    LimitBy, LimitWindow, MessageSide, MutualTls, OpenApi, Policy, RateLimit, Requests, RestMethod,
+    RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest, SoapVersion, Subscription,
     UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
 };
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
@@ -55,6 +56,7 @@ pub use sections::{
     UpstreamTls, Validate,
 };
 pub use values::{
-    Address, Between, Credential, Credentials, FilePath, HashBy, Map, Network, OneOrMore, RetryOn,
-    Secret, Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
+    Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, Map, Network,
+    OneOrMore, RetryOn, Secret, Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion,
+    ValueMatch, WebUrl,
 };

@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::excerpt::{Excerpt, excerpt};
+
 /// A place in one of the [`Sources`]. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
@@ -110,12 +112,6 @@ impl Sources {
             0 => format!("{name}:1:1"),
             line => format!("{name}:{line}:{}", at.column),
         }
-    }
-
-    /// The line a place is on, without its line end.
-    pub fn line(&self, at: At) -> Option<&str> {
-        let index = usize::try_from(at.line.checked_sub(1)?).ok()?;
-        self.of(at)?.text.lines().nth(index)
     }
 }
 
@@ -223,9 +219,8 @@ impl Report {
     fn write(&self, f: &mut fmt::Formatter<'_>, complaint: &Complaint, label: &str) -> fmt::Result {
         writeln!(f, "{}: {label}{}", self.sources.place(complaint.at), complaint.what)?;
         if f.alternate()
-            && let Some(line) = self.sources.line(complaint.at)
+            && let Some(Excerpt { line, column }) = excerpt(&self.sources, complaint.at)
         {
-            let column = usize::try_from(complaint.at.column).unwrap_or(1);
             writeln!(f, "    | {line}")?;
             writeln!(f, "    | {:>column$}", "^")?;
         }

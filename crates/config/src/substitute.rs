@@ -64,7 +64,7 @@ impl Substitution<'_> {
             done.push_str(before);
             let Some((reference, after)) = after.split_once('}') else {
                 let help = "close it with `}`, or write `$${` for the text `${` itself";
-                self.report.error(at, format!("a `${{` without its `}}` in {}", quote(text)), help);
+                self.report.error(at, "a `${` without its `}`", help);
                 return None;
             };
             match self.look_up(reference, at) {
@@ -207,11 +207,11 @@ mod tests {
         check(
             r#""${} ${HOST""#,
             expect![[r#"
-            gate.yaml:1:44: the environment has no variable ``
-              help: set it before the start, use `${file:PATH}` for a file, or write `$${}` for that text itself
-            gate.yaml:1:44: a `${` without its `}` in `${} ${HOST`
-              help: close it with `}`, or write `$${` for the text `${` itself
-        "#]],
+                gate.yaml:1:44: the environment has no variable ``
+                  help: set it before the start, use `${file:PATH}` for a file, or write `$${}` for that text itself
+                gate.yaml:1:44: a `${` without its `}`
+                  help: close it with `}`, or write `$${` for the text `${` itself
+            "#]],
         );
         check(
             r#""${HOST:-none}""#,

@@ -213,7 +213,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:4:20: `soon` is not a duration
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
-            gate.yaml:7:15: the target `http://u:p@h` has a user name or password in it
+            gate.yaml:7:15: a target with a user name or password in it
               help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
             gate.yaml:7:29: the target `http://[::g]` has a bad IPv6 address
               help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route

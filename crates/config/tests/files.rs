@@ -150,7 +150,7 @@ routes:
               help: name a text file that the gateway may read; a relative path starts at this file's folder
             gate.yaml:3:36: cannot read `.`: it is a folder
               help: name a text file that the gateway may read; a relative path starts at this file's folder
-            gate.yaml:4:36: a `${` without its `}` in `${open`
+            gate.yaml:4:36: a `${` without its `}`
               help: close it with `}`, or write `$${` for the text `${` itself
         "#]],
     );

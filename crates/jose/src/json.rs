@@ -1,12 +1,102 @@
 //! JSON objects in which no name occurs twice: two readers could believe different ones.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Number, Value};
 
 /// The members of an object.
 pub type Object = Map<String, Value>;
+
+/// The members of an object in the order of the text: made once and looked at a few times, which a list serves better than a
+/// map. Members of members are values like any other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Members<'t>(Vec<(Cow<'t, str>, Value)>);
+
+/// As many names are compared one by one; of more, a set is made.
+const COMPARED_MAX: usize = 16;
+
+impl<'t> Members<'t> {
+    /// Reads one object, as [`object`] does.
+    pub fn read(text: &'t [u8]) -> Option<Members<'t>> {
+        // Looked at as a whole, a text is known to be UTF-8 sooner than name by name.
+        let mut reader = serde_json::Deserializer::from_str(std::str::from_utf8(text).ok()?);
+        let members = reader.deserialize_map(Flat).ok()?;
+        reader.end().ok()?;
+        let names = members.0.iter().map(|(name, _)| name);
+        let doubled = match members.0.len() <= COMPARED_MAX {
+            true => names
+                .enumerate()
+                .any(|(at, name)| members.0.iter().take(at).any(|(before, _)| before == name)),
+            false => names.collect::<HashSet<_>>().len() < members.0.len(),
+        };
+        (!doubled).then_some(members)
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+}
+
+impl From<Object> for Members<'static> {
+    fn from(object: Object) -> Members<'static> {
+        Members(object.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect())
+    }
+}
+
+struct Flat;
+
+impl<'de> Visitor<'de> for Flat {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Members<'de>, A::Error> {
+        // Most tokens have no more.
+        let mut list = Vec::with_capacity(8);
+        while let Some(Name(name)) = members.next_key()? {
+            list.push((name, members.next_value_seed(Strict)?));
+        }
+        Ok(Members(list))
+    }
+}
+
+/// A name, taken from the text where that has it letter by letter.
+struct Name<'t>(Cow<'t, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name<'de>, D::Error> {
+        deserializer.deserialize_str(AnyName)
+    }
+}
+
+struct AnyName;
+
+impl<'de> Visitor<'de> for AnyName {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(name.to_owned())))
+    }
+}
 
 /// Reads one object and nothing after it. Nothing where the text is no JSON, no object, or names a member twice anywhere.
 /// Depth is bounded by `serde_json`.
@@ -104,8 +194,29 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(object(text.as_bytes()).is_some(), good, "{text}");
+            assert_eq!(Members::read(text.as_bytes()).is_some(), good, "{text}");
         }
         let deep = format!("{}1{}", r#"{"a":"#.repeat(1000), "}".repeat(1000));
         assert!(object(deep.as_bytes()).is_none());
+        assert!(Members::read(deep.as_bytes()).is_none());
+    }
+
+    #[test]
+    fn however_many_members_there_are_all_are_found_and_none_twice() {
+        for count in [0, 1, COMPARED_MAX, COMPARED_MAX + 1, 500] {
+            let names: Vec<String> = (0..count).map(|n| format!(r#""n{n}":{n}"#)).collect();
+            let text = format!("{{{}}}", names.join(","));
+            let members = Members::read(text.as_bytes()).unwrap();
+            assert_eq!(members.iter().count(), count);
+            for number in 0..count {
+                assert_eq!(members.get(&format!("n{number}")), Some(&number.into()));
+            }
+            assert_eq!(members.get("n"), None);
+            assert_eq!(members, object(text.as_bytes()).unwrap().into());
+            if count > 0 {
+                let doubled = format!("{{{},\"n\\u0030\":0}}", names.join(","));
+                assert!(Members::read(doubled.as_bytes()).is_none(), "{doubled}");
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ mod sign;
 mod token;
 
 pub use algorithm::Algorithm;
-pub use json::{Object, object};
+pub use json::{Members, Object, object};
 pub use key::{Key, KeyError};
 pub use set::{KEYS_MAX, KeySet, Left};
 pub use sign::{SignError, Signer};

@@ -1,6 +1,5 @@
 //! A token in its compact form: three parts, two dots, and nothing else.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
@@ -8,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use crate::algorithm::Algorithm;
-use crate::json::{self, Object};
+use crate::json::Members;
 
 /// No token is larger. It has to fit into a head of the default size beside everything else.
 pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
@@ -18,9 +17,7 @@ pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
 pub struct Token<'t> {
     pub algorithm: Algorithm,
     /// `kid`
-    pub key_id: Option<Cow<'t, str>>,
-    /// `typ`
-    pub kind: Option<Box<str>>,
+    pub key_id: Option<Box<str>>,
     /// The decoded payload.
     pub payload: Vec<u8>,
     /// What the signature is over: the first two parts as they came.
@@ -53,7 +50,7 @@ impl<'t> Token<'t> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(Error::TooLarge);
         }
-        let mut dots = text.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let mut dots = memchr::memchr_iter(b'.', text);
         let (first, second) = (dots.next().ok_or(Error::Malformed)?, dots.next());
         let further = dots.count();
         if further == 2 {
@@ -62,17 +59,17 @@ impl<'t> Token<'t> {
         }
         let second = second.filter(|_| further == 0).ok_or(Error::Malformed)?;
         let part = |from: usize, to: usize| text.get(from..to).ok_or(Error::Malformed);
-        let header = header(part(0, first)?)?;
+        let header = decode(part(0, first)?)?;
+        let header = Members::read(&header).ok_or(Error::Malformed)?;
         let algorithm = algorithm(&header)?;
         let key_id = match header.get("kid") {
             None => None,
-            Some(Value::String(id)) => Some(Cow::Owned(id.clone())),
+            Some(Value::String(id)) => Some(id.as_str().into()),
             Some(_) => return Err(Error::Malformed),
         };
         Ok(Token {
             algorithm,
             key_id,
-            kind: header.get("typ").and_then(Value::as_str).map(Into::into),
             payload: decode(part(first + 1, second)?)?,
             signed: part(0, second)?,
             signature: decode(part(second + 1, text.len())?)?,
@@ -80,8 +77,8 @@ impl<'t> Token<'t> {
     }
 
     /// The payload as claims; nothing where it is no JSON object, or names one twice.
-    pub fn claims(&self) -> Option<Object> {
-        json::object(&self.payload)
+    pub fn claims(&self) -> Option<Members<'_>> {
+        Members::read(&self.payload)
     }
 }
 
@@ -90,16 +87,12 @@ fn decode(part: &[u8]) -> Result<Vec<u8>, Error> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Error::Malformed)
 }
 
-fn header(part: &[u8]) -> Result<Object, Error> {
-    json::object(&decode(part)?).ok_or(Error::Malformed)
-}
-
-fn algorithm(header: &Object) -> Result<Algorithm, Error> {
-    if header.contains_key("enc") {
+fn algorithm(header: &Members<'_>) -> Result<Algorithm, Error> {
+    if header.get("enc").is_some() {
         return Err(Error::Encrypted);
     }
     // No extension is spoken here. `b64` would change what is signed (RFC 7797).
-    if header.contains_key("crit") || header.contains_key("b64") {
+    if header.get("crit").is_some() || header.get("b64").is_some() {
         return Err(Error::Critical);
     }
     let name = header.get("alg").and_then(Value::as_str).ok_or(Error::Malformed)?;

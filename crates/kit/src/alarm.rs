@@ -4,8 +4,10 @@
 //! far more than remembering an instant, so an `Alarm` leaves its one registered timer where it is as long as that
 //! fires no later than the deadline, and looks again when it does.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,7 +16,14 @@ use tokio::time::{Instant, Sleep};
 use crate::clock;
 
 /// A deadline that several holders in one task move.
-pub type SharedAlarm = std::rc::Rc<std::cell::RefCell<Alarm>>;
+pub type SharedAlarm = Rc<RefCell<Alarm>>;
+
+/// How many alarms a thread keeps. More waits at once than this register timers of their own.
+const KEPT_MAX: usize = 256;
+
+thread_local! {
+    static SPARE: RefCell<Vec<SharedAlarm>> = const { RefCell::new(Vec::new()) };
+}
 
 /// One movable deadline. Unset, it never rings.
 #[derive(Debug, Default)]
@@ -28,6 +37,25 @@ struct Timer {
     sleep: Pin<Box<Sleep>>,
     rings: Instant,
     waker: Option<Waker>,
+}
+
+/// An alarm for one wait, unset, with the timer of an earlier wait where there is one. A thread has one runtime, as it has
+/// one set of connections.
+pub fn take() -> SharedAlarm {
+    SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+}
+
+/// Gives an alarm back for the next wait, unless somebody else still holds it.
+pub fn give(mut alarm: SharedAlarm) {
+    let Some(own) = Rc::get_mut(&mut alarm) else { return };
+    own.get_mut().clear();
+    // The thread may be ending; then the alarm is simply dropped.
+    let _gone = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < KEPT_MAX {
+            spare.push(alarm);
+        }
+    });
 }
 
 impl Alarm {
@@ -105,6 +133,26 @@ mod tests {
         alarm.set(start, Duration::from_secs(2));
         std::future::poll_fn(|cx| alarm.poll(cx)).await;
         assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_serves_one_wait_after_the_other() {
+        let start = clock::now();
+        let (first, held) = (take(), take());
+        first.borrow_mut().set(start, Duration::from_secs(5));
+        assert!(
+            std::future::poll_fn(|cx| Poll::Ready(first.borrow_mut().poll(cx))).await.is_pending()
+        );
+        let (was, still_held) = (Rc::as_ptr(&first), held.clone());
+        give(first);
+        give(held);
+        let again = take();
+        assert_eq!(Rc::as_ptr(&again), was, "the one that nobody else held");
+        assert!(!again.borrow().is_set());
+        again.borrow_mut().set(start, Duration::from_secs(9));
+        std::future::poll_fn(|cx| again.borrow_mut().poll(cx)).await;
+        assert_eq!(start.elapsed().as_secs(), 9);
+        drop(still_held);
     }
 
     #[tokio::test(start_paused = true)]

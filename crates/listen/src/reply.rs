@@ -42,9 +42,7 @@ pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outg
         date::write_to(&mut head);
     }
     match framing {
-        Framing::Length(Some(n)) => {
-            head.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes())
-        }
+        Framing::Length(Some(n)) => http1::content_length(n, &mut head),
         Framing::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::None | Framing::Length(None) | Framing::Close => {}
     }

@@ -81,9 +81,15 @@ impl Headers {
         self.lines.is_empty()
     }
 
-    /// Removes every line of that name.
+    /// Removes every line of that name. What is to be removed is mostly not there, or there once.
     pub fn remove(&mut self, name: &str) {
-        self.retain(|n, _| !n.eq_ignore_ascii_case(name.as_bytes()));
+        let Some(first) = self.lines.iter().position(|line| self.is_named(line, name)) else {
+            return;
+        };
+        self.lines.remove(first);
+        if self.contains(name) {
+            self.retain(|n, _| !n.eq_ignore_ascii_case(name.as_bytes()));
+        }
     }
 
     /// Keeps the lines for which `keep(name, value)` holds.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use fault::{Fault, Kind};
-use kit::{LocalBoxFuture, SharedAlarm};
+use kit::LocalBoxFuture;
 use message::{Reply, Request};
 use policy::{Caller, Exchange, Fetch};
 use upstream::{HostSent, Upstream};
@@ -28,13 +28,17 @@ impl Fetch for Outlet {
         caller: &Rc<Caller>,
         mut request: Request,
     ) -> LocalBoxFuture<'a, Result<Reply, Fault>> {
-        // An exchange of its own: its waiting is not the upstream's of the exchange it is for.
-        let mut ex = Exchange::new(caller.clone(), SharedAlarm::default());
+        let caller = caller.clone();
         Box::pin(async move {
             let upstream = self.upstream.get();
             let upstream = upstream
                 .ok_or_else(|| Fault::new(Kind::Internal, "an outlet that leads nowhere"))?;
-            upstream.send_anywhere(&mut ex, &mut request, &HostSent::Target).await
+            // An exchange of its own: its waiting is not the upstream's of the exchange it is for. Made here, so that it
+            // is not moved once more; with an alarm whose timer is registered already.
+            let mut ex = Exchange::new(caller, kit::alarm::take());
+            let sent = upstream.send_anywhere(&mut ex, &mut request, &HostSent::Target).await;
+            kit::alarm::give(ex.alarm);
+            sent
         })
     }
 }

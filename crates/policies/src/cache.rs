@@ -1,10 +1,12 @@
 //! `cache`: replies that are given again without asking the upstream (RFC 9111, as a shared cache).
 //!
 //! Owns what may be kept, for how long, and what is told of it (`Age`, and `Cache-Status` of RFC 9211). Replies are kept as they
-//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by.
+//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by. Of requests for the same that come at
+//! once one asks, and the others wait whether its reply is kept.
 
 mod directives;
 mod entry;
+mod flight;
 mod store;
 
 use std::sync::Arc;
@@ -12,14 +14,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::Fault;
+use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step};
 
 pub use store::Store;
 
 use directives::Directives;
 use entry::{Entry, Times};
+use flight::{Boarded, Follower, Leader};
 
 /// What the operator said beside the sizes, which are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub struct Settings {
     pub ttl: Option<Duration>,
     /// How long a stale reply may stand in for a failing upstream.
     pub stale_if_error: Duration,
+    /// How long a request waits for the reply to another one; zero: it does not.
+    pub wait: Duration,
 }
 
 /// The policy. The store is the plan's before where nothing changed.
@@ -37,7 +43,7 @@ pub fn policy(settings: Settings, store: Arc<Store>) -> Policy {
     let cache = Arc::new(Cache { settings, store });
     Policy {
         name: "cache",
-        request: Some(Step::Head(Box::new(Ask(cache.clone())))),
+        request: Some(Step::Call(Box::new(Ask(cache.clone())))),
         response: Some(Step::Frames(Box::new(Keep(cache)))),
     }
 }
@@ -68,29 +74,53 @@ struct Asked {
     stale: Option<Arc<Entry>>,
     /// The client's own `If-None-Match`.
     condition: Option<Box<[u8]>>,
+    /// Others wait for this one.
+    leader: Option<Leader>,
 }
 
-impl OnHead<RequestHead> for Ask {
-    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+/// What came of looking at a request.
+enum Seen {
+    Decided(Flow),
+    Wait(Box<[u8]>, Directives, Follower),
+}
+
+impl OnCall<RequestHead> for Ask {
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        match self.0.look(ex, head) {
+            Seen::Decided(flow) => Box::pin(std::future::ready(flow)),
+            Seen::Wait(key, asked, follower) => Box::pin(async move {
+                follower.landed().await;
+                Ok(self.0.after(ex, head, key, &asked))
+            }),
+        }
+    }
+}
+
+impl Cache {
+    fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> Seen {
         let key = key(ex, head);
         let is_get = match head.method() {
             b"GET" => true,
             b"HEAD" => false,
-            b"OPTIONS" | b"TRACE" => return Ok(Onward::Next),
+            b"OPTIONS" | b"TRACE" => return Seen::Decided(Ok(Onward::Next)),
             _ => {
                 let host = head.host().into();
                 ex.notes().cached = Some(Box::new(Pending::Unsafe { key, host }));
-                return Ok(Onward::Next);
+                return Seen::Decided(Ok(Onward::Next));
             }
         };
         let asked = Directives::of_request(&head.headers);
         if asked.no_store || head.headers.contains("range") {
-            return Ok(Onward::Next);
+            return Seen::Decided(Ok(Onward::Next));
         }
-        let known = self.0.store.find(&key, &head.headers);
+        let known = self.store.find(&key, &head.headers);
         let now = clock::now();
         if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {
-            return Ok(Onward::Turn(known.reply(&head.headers, now)));
+            return Seen::Decided(Ok(Onward::Turn(known.reply(&head.headers, "; hit", now))));
         }
         if asked.only_if_cached {
             // RFC 9111, 5.2.1.7.
@@ -99,19 +129,63 @@ impl OnHead<RequestHead> for Ask {
                 .head
                 .headers
                 .add_known("Cache-Status", b"tidegate; fwd=request; detail=only-if-cached");
-            return Ok(Onward::Turn(reply));
+            return Seen::Decided(Ok(Onward::Turn(reply)));
         }
         if is_get {
-            let headers = head.headers.clone();
-            let condition = head.headers.get("if-none-match").map(Box::from);
-            if let Some(known) = &known {
-                known.ask_about(&mut head.headers);
-            }
-            let asked = Asked { key, headers, at: now, stale: known, condition };
-            ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
+            let leader = match self.board(ex, &key, &asked) {
+                Boarded::Follow(follower) => return Seen::Wait(key, asked, follower),
+                Boarded::Lead(leader) => Some(leader),
+                Boarded::Alone => None,
+            };
+            note(ex, head, key, known, leader);
         }
-        Ok(Onward::Next)
+        Seen::Decided(Ok(Onward::Next))
     }
+
+    /// Whether to wait for another request's reply. Who wants the upstream's own word does not, and nobody waits for itself: a
+    /// policy above this one may be of the same store.
+    fn board(&self, ex: &Exchange, key: &[u8], asked: &Directives) -> Boarded {
+        let is_noted = ex.notes.as_ref().is_some_and(|notes| notes.cached.is_some());
+        let insists = asked.no_cache || asked.max_age == Some(0);
+        match self.settings.wait.is_zero() || is_noted || insists {
+            true => Boarded::Alone,
+            false => self.store.board(key, self.settings.wait),
+        }
+    }
+
+    /// The wait is over: what is kept now is given, and else the request goes on by itself.
+    fn after(
+        &self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        key: Box<[u8]>,
+        asked: &Directives,
+    ) -> Onward {
+        let known = self.store.find(&key, &head.headers);
+        let now = clock::now();
+        if let Some(known) = known.as_ref().filter(|known| known.may_be_given(asked, now)) {
+            return Onward::Turn(known.reply(&head.headers, "; fwd=uri-miss; collapsed", now));
+        }
+        note(ex, head, key, known, None);
+        Onward::Next
+    }
+}
+
+/// Leaves word for the response step, and asks about what is kept.
+fn note(
+    ex: &mut Exchange,
+    head: &mut RequestHead,
+    key: Box<[u8]>,
+    stale: Option<Arc<Entry>>,
+    leader: Option<Leader>,
+) {
+    let headers = head.headers.clone();
+    let condition = head.headers.get("if-none-match").map(Box::from);
+    if let Some(known) = &stale {
+        known.ask_about(&mut head.headers);
+    }
+    let asked = Asked { key, headers, at: clock::now(), stale, condition, leader };
+    ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
 }
 
 /// Scheme, host and target: what a URL is.
@@ -192,14 +266,22 @@ impl Cache {
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
         let is_authorized = ex.identity.is_some() || asked.headers.contains("authorization");
         let times = self.times(&head.headers, &asked, now);
-        let kept = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
-        let stored: &[u8] = if kept { b"; stored" } else { b"" };
-        let entry = kept.then(|| Entry::new(head, &asked.headers, times));
+        let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
+        let entry = may_be.then(|| Entry::new(head, &asked.headers, times)).flatten();
+        let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
         // The parts are the program's own.
         let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
+        let Some(entry) = entry else {
+            // A failure says nothing about the next reply.
+            if let Some(leader) = asked.leader.filter(|_| !failed) {
+                leader.release();
+            }
+            return None;
+        };
         Some(Box::new(Record {
-            entry: entry??,
+            entry,
             key: asked.key,
+            leader: asked.leader,
             bytes: Some(Vec::new()),
             bytes_max: self.settings.entry_bytes_max,
             store: self.store.clone(),
@@ -255,14 +337,21 @@ struct Record {
     bytes: Option<Vec<u8>>,
     bytes_max: usize,
     store: Arc<Store>,
+    /// Those who wait are told once the body is whole, or is not going to be kept.
+    leader: Option<Leader>,
 }
 
 impl Frames for Record {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         out.extend_from_slice(bytes);
         self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);
-        if let Some(kept) = &mut self.bytes {
-            kept.extend_from_slice(bytes);
+        match &mut self.bytes {
+            Some(kept) => kept.extend_from_slice(bytes),
+            None => {
+                if let Some(leader) = self.leader.take() {
+                    leader.release();
+                }
+            }
         }
         Ok(())
     }
@@ -272,6 +361,7 @@ impl Frames for Record {
             let entry = self.entry.with_body(bytes.into());
             self.store.insert(&self.key, Arc::new(entry));
         }
+        self.leader = None;
         Ok(())
     }
 

@@ -104,7 +104,7 @@ fn variable(name: &str, ex: &Exchange, head: &RequestHead) -> Value {
         "request" => request(head),
         "claims" => {
             let claims = identity.and_then(|identity| identity.claims.as_ref());
-            claims.map_or_else(|| map([]), |claims| object(claims))
+            claims.map_or_else(|| map([]), |claims| object(claims.members()))
         }
         "subject" => string(identity.map_or("", |identity| &identity.subject)),
         "tier" => string(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
@@ -233,7 +233,7 @@ mod tests {
         let claims = json!({
             "sub": "alice", "roles": ["admin", "ops"], "level": 3, "org": { "id": "o1" },
         });
-        let claims = claims.as_object().cloned().map(Arc::new);
+        let claims = claims.as_object().cloned().map(policy::Claims::from);
         let tier = Some("Gold".into());
         ex.identity = Some(identity("alice", IdentityScheme::Jwt, claims, tier).into());
         ex

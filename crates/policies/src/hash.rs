@@ -36,6 +36,7 @@ impl Key {
 }
 
 /// A hash that takes its input in pieces. Each piece is closed by its length, so that `ab` `c` and `a` `bc` differ.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Hash {
     v: [u64; 4],
     length: u64,

@@ -1,7 +1,5 @@
 //! Who was found to ask, made from what a credential says.
 
-use std::sync::Arc;
-
 use policy::{Claims, Identity, IdentityScheme};
 
 use crate::credentials::sha256;
@@ -10,11 +8,11 @@ use crate::credentials::sha256;
 pub(crate) fn identity(
     subject: &str,
     scheme: IdentityScheme,
-    claims: Option<Arc<Claims>>,
+    claims: Option<Claims>,
     tier: Option<Box<str>>,
 ) -> Identity {
     let named = [scheme.name().as_bytes(), b":", subject.as_bytes()].concat();
     let mut digest = [0; 16];
     digest.iter_mut().zip(sha256(&named)).for_each(|(half, byte)| *half = byte);
-    Identity { subject: subject.into(), digest, scheme, claims, tier }
+    Identity { subject: subject.into(), digest, scheme, claims: claims.map(Box::new), tier }
 }

@@ -10,9 +10,10 @@ mod request;
 mod response;
 mod tell;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use base64::engine::{DecodePaddingMode, GeneralPurposeConfig, Simd};
 use message::{ReplyHead, RequestHead};
 use policy::{Fetch, Policy, Step};
 
@@ -87,9 +88,11 @@ fn request_step(settings: &Arc<Settings>) -> Option<Step<RequestHead>> {
     let gathers = told.request_payload() || later.request_payload();
     let notes = later.request_headers || later.invocation_context;
     match (gathers, settings.request.is_some(), notes) {
-        (true, _, _) => Some(Step::Whole(Box::new(request::Interceptor(settings.clone())))),
-        (false, true, _) => Some(Step::Call(Box::new(request::Interceptor(settings.clone())))),
-        (false, false, true) => Some(Step::Head(Box::new(request::Interceptor(settings.clone())))),
+        (true, _, _) => Some(Step::Whole(Box::new(request::Interceptor::new(settings.clone())))),
+        (false, true, _) => Some(Step::Call(Box::new(request::Interceptor::new(settings.clone())))),
+        (false, false, true) => {
+            Some(Step::Head(Box::new(request::Interceptor::new(settings.clone()))))
+        }
         (false, false, false) => None,
     }
 }
@@ -97,9 +100,19 @@ fn request_step(settings: &Arc<Settings>) -> Option<Step<RequestHead>> {
 fn response_step(settings: &Arc<Settings>) -> Option<Step<ReplyHead>> {
     let includes = settings.response.as_ref()?.includes;
     Some(match includes.response_body || includes.response_trailers {
-        true => Step::Whole(Box::new(response::Interceptor(settings.clone()))),
-        false => Step::Call(Box::new(response::Interceptor(settings.clone()))),
+        true => Step::Whole(Box::new(response::Interceptor::new(settings.clone()))),
+        false => Step::Call(Box::new(response::Interceptor::new(settings.clone()))),
     })
+}
+
+/// Bodies in base64, by vectors where the machine has them: a body is the largest part of what is told. Answers are read
+/// with padding or without: both are written by interceptors.
+fn base64() -> &'static Simd {
+    static ENGINE: LazyLock<Simd> = LazyLock::new(|| {
+        let config = GeneralPurposeConfig::new();
+        Simd::standard(config.with_decode_padding_mode(DecodePaddingMode::Indifferent))
+    });
+    &ENGINE
 }
 
 impl Includes {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jose::Token;
+use jose::{Members, Token};
 use kit::LocalBoxFuture;
 use kit::clock;
 use message::RequestHead;
@@ -76,6 +76,7 @@ struct Verified {
     /// Whose it is, by index, and which of its key sets it was verified with.
     issuer: usize,
     generation: u64,
+    claims_bytes: usize,
     /// The change of the list of revoked tokens that it was compared with.
     changes: std::cell::Cell<u64>,
 }
@@ -83,10 +84,9 @@ struct Verified {
 impl Verified {
     /// The memory it accounts for beside the token's text.
     fn bytes(&self) -> usize {
-        let claims = self.identity.claims.as_ref().map_or(0, |claims| claims::bytes(claims));
         let lines: usize = self.lines.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
         // What every token has: this, the identity and the place in the memory.
-        claims + lines + 384
+        self.claims_bytes + lines + 384
     }
 }
 
@@ -256,7 +256,7 @@ impl Verifier {
             Some((_, known)) => known.verify(token)?,
             None => issuer.keys.verify(token)?,
         };
-        let checked = claims::check(claims, issuer, &self.settings, now)?;
+        let checked = claims::check(&claims, &token.payload, issuer, &self.settings, now)?;
         self.verified(checked, index, generation, now)
     }
 
@@ -278,12 +278,13 @@ impl Verifier {
             id: checked.id,
             issuer,
             generation,
+            claims_bytes: checked.bytes,
             changes: std::cell::Cell::new(changes),
         })
     }
 
     /// Whose a token says it is. A name that is not one of the issuers' is refused, whoever signed it.
-    fn issuer_of(&self, claims: &policy::Claims) -> Result<usize, Refusal> {
+    fn issuer_of(&self, claims: &Members<'_>) -> Result<usize, Refusal> {
         let named = claims.get("iss").and_then(serde_json::Value::as_str);
         let named = named.ok_or(Refusal::IssuerUnknown)?;
         let found = self.issuers.iter().position(|issuer| issuer.issuer.as_deref() == Some(named));

@@ -26,5 +26,6 @@ mod query;
 pub mod rate_limit;
 pub mod soap;
 pub mod soap_rest;
+pub mod supply;
 pub mod xpath_route;
 pub mod xslt;

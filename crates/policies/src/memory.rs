@@ -1,7 +1,7 @@
 //! What a worker remembers of texts it has judged before: tokens, keys, passwords. Bounded in number and in bytes; nothing is
 //! shared between workers, so nothing is locked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// How many bytes at the end of a text are hashed. A token ends in its signature, which nobody can choose; whoever sends
@@ -9,10 +9,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 const HASHED_BYTES: usize = 48;
 
 /// Verdicts by text. What is asked for stays, what is not makes way: when the young half is full it becomes the old half, and
-/// what was in the old one is forgotten.
+/// what was in the old one is forgotten, a little with each newcomer: thousands of verdicts at once would make requests wait.
 pub(crate) struct Memory<V> {
     young: Half<V>,
     old: Half<V>,
+    leaving: hash_map::IntoIter<u64, Entry<V>>,
     /// Bounds of a half.
     entries_max: usize,
     bytes_max: usize,
@@ -42,11 +43,15 @@ impl<V> Memory<V> {
     /// At most twice as many entries and bytes.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Memory<V> {
         let (young, old) = (Half::default(), Half::default());
-        Memory { young, old, entries_max, bytes_max, seed: RandomState::new() }
+        let leaving = HashMap::new().into_iter();
+        Memory { young, old, leaving, entries_max, bytes_max, seed: RandomState::new() }
     }
 
     /// What is known of the text, to whoever `owner` is.
     pub(crate) fn get(&mut self, owner: u64, text: &[u8]) -> Option<&V> {
+        if self.young.entries.is_empty() && self.old.entries.is_empty() {
+            return None;
+        }
         let at = self.hash(owner, text);
         if !self.young.has(at, owner, text) {
             if !self.old.has(at, owner, text) {
@@ -80,11 +85,27 @@ impl<V> Memory<V> {
         let full = self.young.entries.len() >= self.entries_max
             || self.young.bytes.saturating_add(entry.bytes) > self.bytes_max;
         if full {
-            self.old = std::mem::take(&mut self.young);
+            let next = Half::with_room(self.young.entries.len());
+            let old = std::mem::replace(&mut self.old, std::mem::replace(&mut self.young, next));
+            self.leaving = old.entries.into_iter();
         }
+        self.forget(entry.bytes);
         self.young.remove(at);
         self.young.bytes += entry.bytes;
         self.young.entries.insert(at, entry);
+    }
+
+    /// Twice as much as comes in, so that those who leave and the young are never more than a half.
+    fn forget(&mut self, bytes: usize) {
+        let mut left = 0;
+        for _ in 0..self.entries_max {
+            let Some((_, entry)) = self.leaving.next() else { return };
+            let before = left;
+            left += entry.bytes;
+            if before > 0 && left >= bytes.saturating_mul(2) {
+                return;
+            }
+        }
     }
 
     fn hash(&self, owner: u64, text: &[u8]) -> u64 {
@@ -94,6 +115,11 @@ impl<V> Memory<V> {
 }
 
 impl<V> Half<V> {
+    fn with_room(entries: usize) -> Half<V> {
+        let entries = HashMap::with_capacity_and_hasher(entries, BuildHasherDefault::default());
+        Half { entries, bytes: 0 }
+    }
+
     fn has(&self, at: u64, owner: u64, text: &[u8]) -> bool {
         let entry = self.entries.get(&at);
         entry.is_some_and(|entry| entry.owner == owner && *entry.text == *text)
@@ -153,6 +179,8 @@ mod tests {
             memory.put(1, &text(number), number, 40);
             assert!(memory.young.entries.len() + memory.old.entries.len() <= 200);
             assert!(memory.young.bytes + memory.old.bytes <= 20_000);
+            // Whoever leaves is gone by the time the next may.
+            assert!(memory.young.entries.len() + memory.leaving.len() <= 100);
         }
         assert_eq!(memory.get(1, &text(9_999)), Some(&9_999));
         assert_eq!(memory.get(1, &text(0)), None);

@@ -3,8 +3,12 @@
 //! Owns the check of one exchange: which operation it is, its parameters, its bodies. The document is read elsewhere; what
 //! arrives here is its operations with their schemas compiled. It changes nothing of what passes.
 
+#[cfg(test)]
+mod agrees;
 mod body;
+mod document;
 mod model;
+mod node;
 mod parameter;
 mod path;
 mod reply;
@@ -17,6 +21,7 @@ use std::sync::Arc;
 use message::RequestHead;
 use policy::{Policy, Step};
 
+pub use document::Document;
 pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
 pub use model::{RequestBody, Shape, Statuses, Style, Types};
 pub use schema::{Schema, Schemas};

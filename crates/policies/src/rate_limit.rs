@@ -20,6 +20,7 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 pub use counts::{Counts, WINDOWS_MAX};
 pub use window::Window;
 
+use crate::hash::Hash;
 use crate::key::By;
 use counts::Taken;
 use window::seconds;
@@ -55,6 +56,13 @@ pub fn policy(settings: Settings, counts: Arc<Counts>) -> Policy {
         by_plan.insert(name, tiers.len());
         tiers.push(tier);
     }
+    // Whoever changes its plan begins anew.
+    let begun = |(index, tier): (usize, Tier)| {
+        let mut hash = counts.hash();
+        hash.write(&index.to_le_bytes());
+        (tier, hash)
+    };
+    let tiers = tiers.into_iter().enumerate().map(begun).collect();
     let limit = Limit { by, tiers, by_plan, headers, code, counts };
     Policy {
         name: "rate_limit",
@@ -65,8 +73,8 @@ pub fn policy(settings: Settings, counts: Arc<Counts>) -> Policy {
 
 struct Limit {
     by: By,
-    /// The first is for whoever is on no plan.
-    tiers: Vec<Tier>,
+    /// With the beginning of their keys' hashes. The first is for whoever is on no plan.
+    tiers: Vec<(Tier, Hash)>,
     by_plan: HashMap<Box<str>, usize>,
     headers: bool,
     code: u32,
@@ -135,12 +143,11 @@ impl Limit {
 impl OnHead<RequestHead> for Limit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let index = self.tier(ex);
-        let Some(tier) = self.tiers.get(index).filter(|tier| !tier.windows.is_empty()) else {
+        let Some((tier, hash)) = self.tiers.get(index).filter(|(tier, _)| !tier.windows.is_empty())
+        else {
             return Ok(Onward::Next);
         };
-        let mut hash = self.counts.hash();
-        // Whoever changes its plan begins anew.
-        hash.write(&index.to_le_bytes());
+        let mut hash = *hash;
         self.by.write(ex, head, &mut hash);
         let number = u32::try_from(index).unwrap_or_default();
         let taken = self.counts.take(hash.finish(), number, &tier.windows);

@@ -7,23 +7,20 @@ mod action;
 mod check;
 mod code;
 pub(crate) mod coding;
-mod supply;
+mod definitions;
 mod words;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
 use kit::LocalBoxFuture;
-use message::{Gathered, Headers, ReplyHead, RequestHead};
+use message::{Gathered, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step};
 
 pub use action::{Actions, Expected, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
-pub use supply::{Fetched, Pace, Recipe, Supply, Wanted};
-
-use supply::Seen;
+pub use definitions::{Api, Compiled, Definitions, Failed};
 
 /// The namespace of SOAP 1.1 envelopes.
 pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -59,104 +56,6 @@ impl Version {
             Version::V11 => "1.1",
             Version::V12 => "1.2",
         }
-    }
-}
-
-/// What messages are held to, compiled.
-pub struct Definitions {
-    /// Of SOAP 1.1, which is for XML without an envelope too, and of SOAP 1.2.
-    pub envelopes: [Envelope; 2],
-    /// What stands in the body.
-    pub api: Api,
-    /// How strictly requests have to name their action; not at all where there is none.
-    pub action: Option<Strictness>,
-    /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
-    pub operations: HashMap<Box<str>, u32>,
-}
-
-/// What the body is held to.
-pub enum Api {
-    /// Nothing.
-    None,
-    /// What was compiled with the configuration; or it does not compile, and each message is refused.
-    Fixed(Result<Arc<Compiled>, Failed>),
-    /// What is fetched and compiled beside the requests.
-    Supplied(Arc<Supply>),
-}
-
-/// A schema or a description, ready to validate with.
-pub struct Compiled {
-    /// The schema of what stands in the body.
-    pub schema: Arc<xsd::Schema>,
-    /// Of a description: what requests are to name as their action.
-    pub actions: Option<Actions>,
-}
-
-impl Api {
-    /// What serves now.
-    fn current<'a>(&'a self, seen: &'a mut Seen) -> Result<Option<&'a Arc<Compiled>>, Failed> {
-        match self {
-            Api::None => Ok(None),
-            Api::Fixed(Ok(compiled)) => Ok(Some(compiled)),
-            Api::Fixed(Err(failed)) => Err(failed.clone()),
-            Api::Supplied(supply) => match supply.current(seen) {
-                Some(compiled) => Ok(Some(compiled)),
-                None => Err(supply.late()),
-            },
-        }
-    }
-
-    /// The supply, if there is nothing of it yet.
-    fn awaited(&self) -> Option<&Arc<Supply>> {
-        match self {
-            Api::None | Api::Fixed(_) => None,
-            Api::Supplied(supply) => Some(supply).filter(|supply| !supply.is_ready()),
-        }
-    }
-}
-
-impl Definitions {
-    /// The index among the route's operations of the one that an element calls.
-    fn operation(&self, element: &str) -> Option<u32> {
-        self.operations.get(element).copied()
-    }
-
-    /// Looks at the action of a request.
-    fn check_action(
-        &self,
-        api: Option<&Arc<Compiled>>,
-        version: Option<Version>,
-        operation: &str,
-        headers: Option<&Headers>,
-    ) -> Result<(), Failed> {
-        let actions = api.and_then(|compiled| compiled.actions.as_ref());
-        let (Some(strictness), Some(actions), Some(version), Some(headers)) =
-            (self.action, actions, version, headers)
-        else {
-            return Ok(());
-        };
-        actions.check(strictness, version, operation, headers).map_err(Failed::client)
-    }
-}
-
-/// Why a message is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
-    /// In the words of libxml2 where it has some.
-    pub text: Box<str>,
-    /// Not the sender's fault.
-    pub server: bool,
-}
-
-impl Failed {
-    /// The sender's fault.
-    pub fn client(text: impl Into<Box<str>>) -> Failed {
-        Failed { text: text.into(), server: false }
-    }
-
-    /// The receiver's.
-    pub fn server(text: impl Into<Box<str>>) -> Failed {
-        Failed { text: text.into(), server: true }
     }
 }
 
@@ -359,15 +258,12 @@ impl OnWhole<RequestHead> for Side {
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
-        let Some(supply) = self.definitions.api.awaited() else {
+        if self.definitions.awaited().next().is_none() {
             return at_once(self.request(ex, head, &body.bytes));
-        };
+        }
         Box::pin(async move {
-            match supply.ready().await {
-                Ok(()) => self.request(ex, head, &body.bytes)?,
-                Err(failed) => self.judged(ex, &check::Found::default(), Err(failed))?,
-            }
-            Ok(Onward::Next)
+            self.definitions.settle().await;
+            self.request(ex, head, &body.bytes).map(|()| Onward::Next)
         })
     }
 }
@@ -415,12 +311,11 @@ impl OnWhole<ReplyHead> for Side {
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
-        let Some(supply) = self.definitions.api.awaited() else {
+        if self.definitions.awaited().next().is_none() {
             return at_once(self.response(ex, head, body));
-        };
+        }
         Box::pin(async move {
-            // What it came to is what the message is told.
-            let _settled = supply.ready().await;
+            self.definitions.settle().await;
             self.response(ex, head, body).map(|()| Onward::Next)
         })
     }

@@ -10,13 +10,17 @@ mod run;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::Guard;
+use bytes::Bytes;
 use fault::Fault;
-use kit::LocalBoxFuture;
+use kit::{LocalBoxFuture, SharedAlarm};
 use message::{Gathered, Headers, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
+use tokio::time::timeout;
 use xslt::{Parameter, Stylesheet};
 
 use crate::soap::{self, Codings, Failed};
+use crate::supply::Supply;
 use run::{Made, Refused};
 
 /// Which side it is on.
@@ -34,10 +38,17 @@ pub enum Sheet {
     Saxon(saxon::Stylesheet),
 }
 
+/// The stylesheet of a policy.
+pub enum Sheets {
+    /// As it was compiled with the configuration; or why it was not, with which each message is refused.
+    Fixed(Result<Arc<Sheet>, String>),
+    /// Fetched and compiled beside the requests.
+    Supplied(Arc<Supply<Sheet>>),
+}
+
 /// A transformation.
 pub struct Settings {
-    /// Or why there is none: then each message is refused with it.
-    pub sheet: Arc<Result<Sheet, String>>,
+    pub sheet: Sheets,
     /// For our own engine.
     pub parameters: Vec<Parameter>,
     /// Takes every ` xmlns=""` out of the result.
@@ -76,18 +87,57 @@ impl Settings {
         headers: &Headers,
         body: &Gathered,
     ) -> LocalBoxFuture<'a, Result<Made, Refused>> {
-        match &*self.sheet {
-            Ok(Sheet::Saxon(stylesheet)) => {
-                let json = label::is_json(headers, &body.bytes);
-                let (alarm, message) = (ex.alarm.clone(), body.bytes.clone());
-                Box::pin(async move { self.by_saxon(alarm, stylesheet, &message, json).await })
-            }
-            Ok(Sheet::Native(stylesheet)) => {
-                Box::pin(std::future::ready(self.natively(stylesheet, &body.bytes)))
-            }
-            Err(why) => Box::pin(std::future::ready(Err(Failed::server(why.as_str()).into()))),
+        let json = label::is_json(headers, &body.bytes);
+        let (alarm, message) = (ex.alarm.clone(), body.bytes.clone());
+        match &self.sheet {
+            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
+            Sheets::Fixed(Err(why)) => refused(Failed::server(why.as_str())),
+            Sheets::Supplied(supply) => match supply.is_ready() {
+                true => Box::pin(self.by_supplied(supply, alarm, message, json)),
+                false => Box::pin(async move {
+                    let _late = timeout(supply.patience(), supply.settled()).await;
+                    self.by_supplied(supply, alarm, message, json).await
+                }),
+            },
         }
     }
+
+    async fn by_supplied(
+        &self,
+        supply: &Supply<Sheet>,
+        alarm: SharedAlarm,
+        message: Bytes,
+        json: bool,
+    ) -> Result<Made, Refused> {
+        let serving = supply.current()?;
+        // For as long as Saxon takes, another one may come into service.
+        let serving = Guard::into_inner(serving);
+        match &serving {
+            Some(sheet) => self.by(sheet, alarm, message, json).await,
+            None => Err(Failed::server("there is no stylesheet").into()),
+        }
+    }
+
+    fn by<'a>(
+        &'a self,
+        sheet: &'a Sheet,
+        alarm: SharedAlarm,
+        message: Bytes,
+        json: bool,
+    ) -> LocalBoxFuture<'a, Result<Made, Refused>> {
+        match sheet {
+            Sheet::Saxon(stylesheet) => {
+                Box::pin(async move { self.by_saxon(alarm, stylesheet, &message, json).await })
+            }
+            Sheet::Native(stylesheet) => {
+                Box::pin(std::future::ready(self.natively(stylesheet, &message)))
+            }
+        }
+    }
+}
+
+fn refused<'a>(failed: Failed) -> LocalBoxFuture<'a, Result<Made, Refused>> {
+    Box::pin(std::future::ready(Err(failed.into())))
 }
 
 /// The result takes the message's place.

@@ -256,7 +256,7 @@ fn written(head: &RequestHead, host: Option<&str>, body: &Body, chunked: bool) -
     match body.remaining() {
         _ if chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Some(n) if n > 0 && !head.headers.contains("content-length") => {
-            out.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes());
+            http1::content_length(n, &mut out);
         }
         _ => {}
     }

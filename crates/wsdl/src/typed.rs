@@ -18,7 +18,6 @@ mod read;
 mod sample;
 mod scalar;
 mod tags;
-mod tape;
 mod write;
 
 use std::cell::RefCell;
@@ -31,9 +30,9 @@ pub use openapi::Document;
 pub use proof::{Proof, prove};
 pub use read::{Fault, Said, Unread};
 
+use ::json::{Entry, Kind};
 use misfit::Done;
 use model::Message;
-use tape::{Entry, Kind};
 use write::Writer;
 
 /// An envelope starts with so much memory; small messages need no more.
@@ -60,6 +59,9 @@ struct Scratch {
     tape: Vec<Entry>,
     slots: Vec<u32>,
 }
+
+/// What a message may be. Those that people write stay below 20 deep; a text of nothing but brackets costs 20 MiB at most.
+const LIMITS: ::json::Limits = ::json::Limits { depth_max: 100, entries_max: 1 << 20 };
 
 /// A tape beyond this is given back.
 const KEPT_ENTRIES_MAX: usize = 16 << 10;
@@ -100,7 +102,8 @@ impl Api {
             .map_err(|error| malformed(error.valid_up_to(), "a text in UTF-8"))?;
         let text = if text.trim_ascii().is_empty() { "{}" } else { text };
         SCRATCH.with_borrow_mut(|scratch| {
-            tape::read(text, &mut scratch.tape).map_err(|why| malformed(why.at, why.what))?;
+            ::json::read(text, &LIMITS, &mut scratch.tape)
+                .map_err(|why| malformed(why.at, why.what))?;
             scratch.slots.clear();
             let mut writer = Writer {
                 api: self,
@@ -137,7 +140,7 @@ impl Api {
         json: &str,
     ) -> Result<String, String> {
         let (mut tape, mut slots) = (Vec::new(), Vec::new());
-        tape::read(json, &mut tape).map_err(|why| why.what.to_owned())?;
+        ::json::read(json, &LIMITS, &mut tape).map_err(|why| why.what.to_owned())?;
         let mut writer = Writer {
             api: self,
             text: json,

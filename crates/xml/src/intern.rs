@@ -10,17 +10,13 @@ use crate::chars::same;
 /// Up to here looking through all of them is quicker than a hash.
 const FEW: usize = 8;
 
-/// Room for the names of an ordinary message.
-const ROOM_BYTES: usize = 256;
-
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Strings in the order they were first met.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Interner {
-    text: String,
-    spans: Vec<(u32, u32)>,
+    texts: Vec<Box<str>>,
     /// Numbers by hash, with as many free places as taken ones; empty while there are few.
     table: Vec<u32>,
     seed: u64,
@@ -29,20 +25,16 @@ pub(crate) struct Interner {
 impl Interner {
     pub(crate) fn new() -> Interner {
         let seed = RandomState::new().hash_one(0u8);
-        let (text, spans) = (String::with_capacity(ROOM_BYTES), Vec::with_capacity(2 * FEW));
-        Interner { text, spans, table: Vec::new(), seed }
+        Interner { texts: Vec::new(), table: Vec::new(), seed }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.spans.len()
+        self.texts.len()
     }
 
     #[inline]
     pub(crate) fn get(&self, number: u32) -> &str {
-        match self.spans.get(number as usize) {
-            Some((from, to)) => self.text.get(*from as usize..*to as usize).unwrap_or_default(),
-            None => "",
-        }
+        self.texts.get(number as usize).map_or("", |text| text)
     }
 
     #[inline]
@@ -55,14 +47,8 @@ impl Interner {
 
     #[inline]
     fn find_among_few(&self, wanted: &str) -> Option<u32> {
-        let text = self.text.as_bytes();
         // What was met last is asked for most.
-        let found = self.spans.iter().rposition(|(from, to)| {
-            (to - from) as usize == wanted.len()
-                && text
-                    .get(*from as usize..*to as usize)
-                    .is_some_and(|known| same(known, wanted.as_bytes()))
-        });
+        let found = self.texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
         found.and_then(|at| u32::try_from(at).ok())
     }
 
@@ -87,13 +73,11 @@ impl Interner {
         }
     }
 
+    #[cold]
     fn add(&mut self, text: &str) -> Option<u32> {
-        let number = u32::try_from(self.spans.len()).ok().filter(|number| *number != NONE)?;
-        let from = u32::try_from(self.text.len()).ok()?;
-        let to = u32::try_from(self.text.len() + text.len()).ok()?;
-        self.text.push_str(text);
-        self.spans.push((from, to));
-        match self.spans.len() {
+        let number = u32::try_from(self.texts.len()).ok().filter(|number| *number != NONE)?;
+        self.texts.push(text.into());
+        match self.texts.len() {
             len if len <= FEW => {}
             len if len * 2 > self.table.len() => self.grow(),
             _ => self.enter(number),
@@ -102,10 +86,10 @@ impl Interner {
     }
 
     fn grow(&mut self) {
-        let places = (self.spans.len() * 4).next_power_of_two();
+        let places = (self.texts.len() * 4).next_power_of_two();
         self.table.clear();
         self.table.resize(places, NONE);
-        for number in 0..u32::try_from(self.spans.len()).unwrap_or(0) {
+        for number in 0..u32::try_from(self.texts.len()).unwrap_or(0) {
             self.enter(number);
         }
     }
@@ -125,11 +109,9 @@ impl Interner {
         usize::try_from(hash(bytes, self.seed) & mask as u64).unwrap_or(0)
     }
 
-    /// Forgets all but the first `len` strings; keeps the memory.
+    /// Forgets all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.spans.truncate(len);
-        let end = self.spans.last().map_or(0, |(_, to)| *to as usize);
-        self.text.truncate(end);
+        self.texts.truncate(len);
         match len <= FEW {
             true => self.table.clear(),
             false => self.grow(),
@@ -144,11 +126,21 @@ pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
     for word in words {
         state = fold(state ^ u64::from_le_bytes(*word));
     }
-    let mut last = [0u8; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
+    fold(fold(state ^ short(rest)) ^ seed.rotate_left(32))
+}
+
+/// Less than a word as a number; of one length no two are the same.
+#[inline]
+fn short(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        (_, _, [a, b, c]) => u64::from(*a) | u64::from(*b) << 8 | u64::from(*c) << 16,
+        (_, _, [a, b]) => u64::from(*a) | u64::from(*b) << 8,
+        (_, _, [a]) => u64::from(*a),
+        _ => 0,
     }
-    fold(fold(state ^ u64::from_le_bytes(last)) ^ seed.rotate_left(32))
 }
 
 /// A wide multiplication, its halves together: every bit of the value reaches the low ones.

@@ -6,6 +6,7 @@ mod build;
 mod from_bytes;
 mod names;
 mod positions;
+mod spare;
 mod without;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ pub use build::{BuildError, Builder};
 use crate::{Error, Options, Position, QName, XML_NAMESPACE};
 use names::Names;
 use positions::Positions;
+use spare::Arena;
 
 /// A node of one document. Ids grow in document order: document, element, its attributes, its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +42,8 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     kind: Kind,
+    /// An element with namespace declarations.
+    declares: bool,
     /// Of elements, attributes and instructions; the empty name otherwise.
     name: NameId,
     /// The document's own is itself.
@@ -75,6 +79,19 @@ struct Declaration {
     /// Numbers of `Names`.
     prefix: u32,
     uri: u32,
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        let arena = Arena {
+            nodes: std::mem::take(&mut self.nodes),
+            text: std::mem::take(&mut self.text),
+            names: std::mem::take(&mut self.names),
+            declarations: std::mem::take(&mut self.declarations),
+            source: self.positions.take_memory(),
+        };
+        arena.give();
+    }
 }
 
 impl Document {
@@ -113,8 +130,14 @@ impl Document {
         self.node(id).map_or(NameId(0), |node| node.name)
     }
 
+    #[inline]
     pub fn name_of(&self, name: NameId) -> QName<'_> {
         self.names.get(name)
+    }
+
+    /// In documents of one id a [`NameId`] means the same name, so that what is known of a name holds for the next document.
+    pub fn names_id(&self) -> u64 {
+        self.names.id()
     }
 
     /// [`NameId`] is dense: 0 to this.
@@ -203,8 +226,14 @@ impl Document {
         (node.previous != id.0).then_some(NodeId(node.previous))
     }
 
+    #[inline]
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
-        std::iter::successors(self.first_child(id), |child| self.next_sibling(*child))
+        let (mut at, end) = (self.attributes_end(id), self.end(id).0);
+        std::iter::from_fn(move || {
+            let child = (at < end).then_some(NodeId(at))?;
+            at = self.end(child).0;
+            Some(child)
+        })
     }
 
     /// An element's attributes in the order written, namespace declarations left out.
@@ -232,13 +261,17 @@ impl Document {
     }
 
     /// The namespace declarations of this element: prefix and URI.
+    #[inline]
     pub fn declared(&self, id: NodeId) -> impl Iterator<Item = (&str, &str)> {
         self.declarations_of(id)
             .iter()
-            .map(|d| (self.names.string(d.prefix), self.names.uri(d.uri)))
+            .map(|d| (self.names.prefix(d.prefix), self.names.uri(d.uri)))
     }
 
     fn declarations_of(&self, id: NodeId) -> &[Declaration] {
+        if !self.node(id).is_some_and(|node| node.declares) {
+            return &[];
+        }
         let from = self.declarations.partition_point(|d| d.element < id.0);
         let rest = self.declarations.get(from..).unwrap_or_default();
         let len = rest.partition_point(|d| d.element == id.0);

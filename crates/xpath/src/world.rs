@@ -46,8 +46,9 @@ pub enum NodeKind {
 #[derive(Debug)]
 pub struct World {
     first: Arc<Document>,
-    /// Pages of 8, 16, 32.. documents: what is in does not move, so that a reference to a document outlives additions.
-    pages: [OnceCell<Page>; PAGES],
+    /// Pages of 8, 16, 32.. documents: what is in does not move, so that a reference to a document outlives additions. Most
+    /// worlds have no other document, and no pages.
+    pages: OnceCell<Box<[OnceCell<Page>; PAGES]>>,
     len: Cell<u32>,
 }
 
@@ -96,7 +97,7 @@ impl Node {
 impl World {
     /// A world of one document.
     pub fn new(first: Arc<Document>) -> World {
-        World { first, pages: [const { OnceCell::new() }; PAGES], len: Cell::new(1) }
+        World { first, pages: OnceCell::new(), len: Cell::new(1) }
     }
 
     /// The root of the first document.
@@ -119,7 +120,8 @@ impl World {
         let id = DocId(self.len.get());
         let full = ErrorKind::Limit { name: "documents", max: u64::from(id.0) };
         let (page, place) = place(id);
-        let Some(cell) = self.pages.get(page) else { return Err(full) };
+        let pages = self.pages.get_or_init(|| Box::new([const { OnceCell::new() }; PAGES]));
+        let Some(cell) = pages.get(page) else { return Err(full) };
         let cells = cell.get_or_init(|| {
             let size = PAGE_FIRST << page;
             (0..size).map(|_| OnceCell::new()).collect()
@@ -138,7 +140,8 @@ impl World {
             let (page, place) = place(DocId(id));
             let cell = self
                 .pages
-                .get_mut(page)
+                .get_mut()
+                .and_then(|pages| pages.get_mut(page))
                 .and_then(OnceCell::get_mut)
                 .and_then(|cells| cells.get_mut(place));
             if let Some(cell) = cell {
@@ -163,7 +166,8 @@ impl World {
         let (page, place) = place(id);
         let found = self
             .pages
-            .get(page)
+            .get()
+            .and_then(|pages| pages.get(page))
             .and_then(OnceCell::get)
             .and_then(|cells| cells.get(place))
             .and_then(OnceCell::get);

@@ -2,6 +2,7 @@
 //!
 //! Instructions jump within the list instead of nesting, so that the machine needs no recursion of its own.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub(crate) type Pc = u32;
 /// All there is to run.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
+    /// No other has it.
+    pub(crate) id: u64,
     pub(crate) code: Vec<Op>,
     /// For each instruction the place in the stylesheet it came from.
     pub(crate) places: Vec<Place>,
@@ -63,9 +66,44 @@ pub(crate) struct Entry {
     pub(crate) slots: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Template {
     pub(crate) entry: Entry,
+    /// For a node without content it does no more than copy it.
+    pub(crate) copies: bool,
+    /// For a node with content it does no more than this.
+    pub(crate) passes: Option<Pass>,
+}
+
+/// A node with content is copied or not, and templates are applied to what is in it: what the built-in rules and the commonest
+/// template of all do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass {
+    pub(crate) copy: bool,
+    pub(crate) attributes: bool,
+    pub(crate) mode: u32,
+}
+
+impl Template {
+    /// A template that is compiled to an entry of the code.
+    pub(crate) fn new(entry: Entry, code: &[Op]) -> Template {
+        let rest = code.get(entry.pc as usize..).unwrap_or_default();
+        let returns = |pc: Pc| matches!(code.get(pc as usize), Some(Op::Return));
+        let passes = match rest {
+            [Op::Copy(_), Op::Apply(apply), Op::EndCopy, Op::Return, ..]
+                if apply.sorts.is_empty() && apply.params == 0 =>
+            {
+                apply.select.content().map(|attributes| Pass {
+                    copy: true,
+                    attributes,
+                    mode: apply.mode,
+                })
+            }
+            _ => None,
+        };
+        let copies = matches!(rest, [Op::Copy(behind), ..] if returns(*behind));
+        Template { entry, copies, passes }
+    }
 }
 
 /// One alternative of a template's pattern.
@@ -73,23 +111,57 @@ pub(crate) struct Template {
 pub(crate) struct Rule {
     pub(crate) template: u32,
     pub(crate) alternative: xpath::Alternative,
+    /// Being in a list of the node's kind and name is all it asks.
+    pub(crate) certain: bool,
     pub(crate) precedence: u32,
     /// The lowest precedence among what its stylesheet imports: `xsl:apply-imports` looks from there to `precedence`.
     pub(crate) imports_from: u32,
     pub(crate) priority: f64,
 }
 
-/// Rules by local part, then by namespace.
-pub(crate) type ByName = HashMap<Box<str>, Vec<(Box<str>, Box<[u32]>)>>;
+/// Rules for nodes with names, each list best first.
+#[derive(Debug, Default)]
+pub(crate) struct ByName {
+    /// By local part and namespace: rules for the name and rules for any name, merged. In the order of [`by_name`].
+    pub(crate) named: Box<[NamedRules]>,
+    /// For all other names.
+    pub(crate) others: Box<[u32]>,
+}
+
+/// The rules for one name.
+#[derive(Debug)]
+pub(crate) struct NamedRules {
+    pub(crate) local: Box<str>,
+    pub(crate) uri: Box<str>,
+    pub(crate) rules: Box<[u32]>,
+}
+
+/// The order of names: by length first, so that most comparisons look at no text.
+pub(crate) fn by_name(a: (&str, &str), b: (&str, &str)) -> Ordering {
+    let lengths = a.0.len().cmp(&b.0.len());
+    lengths.then_with(|| a.0.cmp(b.0)).then_with(|| a.1.cmp(b.1))
+}
+
+impl ByName {
+    /// A name's place among those with rules of their own.
+    pub(crate) fn find(&self, local: &str, uri: &str) -> Option<usize> {
+        let order = |rules: &NamedRules| by_name((&rules.local, &rules.uri), (local, uri));
+        self.named.binary_search_by(order).ok()
+    }
+
+    /// The rules at a place, or those for other names.
+    #[inline]
+    pub(crate) fn rules(&self, place: Option<usize>) -> &[u32] {
+        let named = place.and_then(|place| self.named.get(place));
+        named.map_or(&self.others, |named| &named.rules)
+    }
+}
 
 /// The rules of a mode, by what they can match; each list best first.
 #[derive(Debug, Default)]
 pub(crate) struct Mode {
-    /// By local part, then by namespace: rules for the name and rules for any name, merged.
     pub(crate) elements: ByName,
     pub(crate) attributes: ByName,
-    pub(crate) any_element: Box<[u32]>,
-    pub(crate) any_attribute: Box<[u32]>,
     pub(crate) text: Box<[u32]>,
     pub(crate) comment: Box<[u32]>,
     pub(crate) instruction: Box<[u32]>,
@@ -221,6 +293,16 @@ pub(crate) enum Select {
         attributes: bool,
     },
     Expr(Expr),
+}
+
+impl Select {
+    /// Whether attributes are wanted, where children are.
+    pub(crate) fn content(&self) -> Option<bool> {
+        match self {
+            Select::Content { attributes } => Some(*attributes),
+            Select::Expr(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The way in: compile a stylesheet, transform documents.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use xml::{Builder, Document};
@@ -70,7 +71,7 @@ pub struct Output {
     /// How.
     pub method: Method,
     /// What a reply with these bytes is labelled, without the character set.
-    pub media_type: String,
+    pub media_type: Cow<'static, str>,
     /// Of the bytes.
     pub encoding: Encoding,
     /// What `xsl:message` said, in order.
@@ -114,7 +115,10 @@ impl Stylesheet {
             Some(serializer) => serializer.finish(),
             None => (Vec::new(), Method::Xml),
         };
-        let media_type = settings.media_type.as_deref().unwrap_or(method.media_type()).to_owned();
+        let media_type = match settings.media_type.as_deref() {
+            Some(named) => Cow::Owned(named.to_owned()),
+            None => Cow::Borrowed(method.media_type()),
+        };
         let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
         Ok(Output { bytes, method, media_type, encoding, messages })
     }
@@ -163,9 +167,9 @@ impl Stylesheet {
             machine.set_parameter(&name, value);
         }
         let mut reach = Reach { world: Held::Own(&mut world), budget: &mut budget };
-        machine.transform(root, &mut reach)?;
-        let messages = std::mem::take(&mut machine.messages);
-        Ok((machine.into_result(), messages))
+        let done = machine.transform(root, &mut reach);
+        let finished = machine.finish();
+        done.map(|()| finished)
     }
 }
 

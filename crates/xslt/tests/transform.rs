@@ -85,6 +85,43 @@ fn templates_and_modes() {
     );
 }
 
+/// Elements whose template only copies them are passed without running it: what stands around and inside must not notice.
+#[test]
+fn what_is_only_copied_leaves_no_trace() {
+    let source = "<a><b><c>1</c>x<c>2</c></b><b>y</b><d/></a>";
+    check(
+        &format!(
+            "{COPY}<x:template match='c'><n><x:value-of select='concat(position(), last(), .)'/></n>\
+             </x:template>"
+        ),
+        source,
+        expect!["<a><b><n>131</n>x<n>332</n></b><b>y</b><d/></a>"],
+    );
+    check(
+        &format!(
+            "{COPY}<x:template match='a'><x:variable name='v' select='name()'/>\
+             <r><x:apply-templates/>|<x:value-of select='concat($v, name())'/></r></x:template>"
+        ),
+        source,
+        expect!["<r><b><c>1</c>x<c>2</c></b><b>y</b><d/>|aa</r>"],
+    );
+    check(
+        "<x:template match='/|node()'><x:copy><x:apply-templates mode='m'/></x:copy></x:template>\
+         <x:template match='node()' mode='m'><x:copy><x:apply-templates/></x:copy>.</x:template>",
+        source,
+        expect!["<a><b><c>1</c>.x.<c>2</c>.</b><b>y.</b><d/></a>."],
+    );
+    check(
+        &format!(
+            "{COPY}<x:template match='c'><x:param name='p' select='7'/><x:value-of select='$p'/>\
+             </x:template><x:template match='/'><x:apply-templates>\
+             <x:with-param name='p' select='1'/></x:apply-templates></x:template>"
+        ),
+        source,
+        expect!["<a><b>7x7</b><b>y</b><d/></a>"],
+    );
+}
+
 #[test]
 fn namespaces_are_fixed_up() {
     check(

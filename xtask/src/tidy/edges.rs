@@ -92,6 +92,9 @@ const READERS: &[&str] = &["tidegate", "control", "compile", "import"];
 /// What `admin` asks; data reaches it through `control` alone.
 const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 
+/// What tools may use of one another: memory and clocks, and the reading of JSON.
+const UNDER_TOOLS: &[&str] = &["kit", "json"];
+
 /// The XML engine is one tool in five crates.
 const XML: &[&str] = &["wsdl", "xsd", "xslt", "xpath", "xml"];
 
@@ -216,8 +219,8 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
         (Band::Tools, _) if XML.contains(&from.name.as_str()) && XML.contains(&name) && down => {
             return None;
         }
-        (Band::Tools, _) if from.name == "http1" || name != "kit" => {
-            "a tool knows nothing of gateways: `kit` at most, `http1` nothing, XML what is below it"
+        (Band::Tools, _) if from.name == "http1" || !UNDER_TOOLS.contains(&name) => {
+            "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, XML what is below it"
                 .to_owned()
         }
         _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),

@@ -15,6 +15,7 @@ pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>) -> plan::Policy {
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
-    let settings = Settings { entry_bytes_max, ttl: keys.ttl, stale_if_error: keys.stale_if_error };
+    let Cache { ttl, stale_if_error, wait, .. } = keys.clone();
+    let settings = Settings { entry_bytes_max, ttl, stale_if_error, wait };
     cache::policy(settings, store)
 }

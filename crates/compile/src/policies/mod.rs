@@ -16,5 +16,6 @@ pub(crate) mod openapi;
 pub(crate) mod rate_limit;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
+pub(crate) mod supply;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;

@@ -13,11 +13,12 @@ use ::policies::soap::{
     Version,
 };
 use config::{
-    At, BadDefinitions, FilePath, MessageSide, Policy, Report, Route, SoapAction, SoapVersion,
+    At, BadDefinitions, DefinitionAt, MessageSide, Policy, Report, Route, SoapAction, SoapVersion,
     Spanned, UpstreamErrors,
 };
 
 use crate::listeners::bytes;
+use crate::policies::supply;
 use crate::policy::Place;
 use documents::Documents;
 use load::{Following, Wrong};
@@ -86,8 +87,10 @@ pub(crate) fn build(
         Definitions { envelopes, api: Api::None, action: None, operations: HashMap::new() };
     match &keys.schema {
         Some(schema) => {
-            if let Some(documents) = load::load(schema, &keys.imports, Following::of(keys), report)
-            {
+            let known = supply::may_be_fetched(schema, keys.fetch.as_ref(), report);
+            let documents =
+                known.then(|| load::load(schema, &keys.imports, Following::of(keys), report));
+            if let Some(documents) = documents.flatten() {
                 definitions.operations = counted(&documents, keys, place);
                 definitions.action = strictness(&documents, keys, schema, report);
                 definitions.api = api(documents, keys, schema, faulty, place, report);
@@ -130,17 +133,20 @@ fn useless(keys: &config::Soap, report: &mut Report) {
 fn api(
     documents: Documents,
     keys: &config::Soap,
-    schema: &Spanned<FilePath>,
+    schema: &Spanned<DefinitionAt>,
     faulty: bool,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> Api {
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
-        return load::supplied(documents, fetch, schema, place, report).unwrap_or(Api::None);
+        let supply = load::supplied(documents, None, fetch, schema.at, place, report);
+        return supply.map_or(Api::None, Api::Supplied);
     }
     match (&*load::compiled(&documents, place), &keys.fetch) {
-        (Ok(_), Some(fetch)) => {
-            load::supplied(documents, fetch, schema, place, report).unwrap_or(Api::None)
+        (Ok(compiled), Some(fetch)) => {
+            let first = Some(compiled.clone());
+            let supply = load::supplied(documents, first, fetch, schema.at, place, report);
+            supply.map_or(Api::None, Api::Supplied)
         }
         (Ok(compiled), None) => Api::Fixed(Ok(compiled.clone())),
         (Err(wrong), _) => {
@@ -159,7 +165,7 @@ fn api(
 fn strictness(
     documents: &Documents,
     keys: &config::Soap,
-    schema: &Spanned<FilePath>,
+    schema: &Spanned<DefinitionAt>,
     report: &mut Report,
 ) -> Option<Strictness> {
     let strictness = match keys.action.value {
@@ -168,8 +174,7 @@ fn strictness(
         SoapAction::Required => Strictness::Required,
     };
     if documents.is_schema() {
-        let what =
-            format!("`{}` is no WSDL, so it names no actions", schema.value.as_path().display());
+        let what = format!("`{}` is no WSDL, so it names no actions", schema.value);
         report.error(keys.action.at, what, "name a WSDL in `schema`, or remove `action`");
     }
     Some(strictness)
@@ -242,21 +247,33 @@ fn envelope(
 }
 
 fn own(
-    file: &Spanned<FilePath>,
+    file: &Spanned<DefinitionAt>,
     keys: &config::Soap,
     faulty: bool,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> checks::Envelope {
+    if !supply::may_be_fetched(file, keys.fetch.as_ref(), report) {
+        return checks::Envelope::Missing;
+    }
     let Some(documents) = load::load(file, &keys.imports, Following::of(keys), report) else {
         return checks::Envelope::Missing;
     };
+    if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
+        let supply = load::supplied(documents, None, fetch, file.at, place, report);
+        return supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied);
+    }
     if documents.is_comment() {
         return checks::Envelope::Off;
     }
-    match &*load::compiled(&documents, place) {
-        Ok(compiled) => checks::Envelope::Own(compiled.schema.clone()),
-        Err(wrong) => {
+    match (&*load::compiled(&documents, place), &keys.fetch) {
+        (Ok(compiled), Some(fetch)) => {
+            let first = Some(compiled.clone());
+            let supply = load::supplied(documents, first, fetch, file.at, place, report);
+            supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied)
+        }
+        (Ok(compiled), None) => checks::Envelope::Own(compiled.schema.clone()),
+        (Err(wrong), _) => {
             complain(wrong, file.at, faulty, report);
             checks::Envelope::Broken(wrong.failed().text)
         }

@@ -2,20 +2,20 @@
 
 mod saxon;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use ::policies::xslt::{self as transforms, On, Settings, Sheet};
-use config::{At, MessageSide, Policy, Report, Spanned, XsltEngine};
+use ::policies::soap::Failed;
+use ::policies::supply::{self as supplies, Fetched, Wanted};
+use ::policies::xslt::{self as transforms, On, Settings, Sheet, Sheets};
+use ::saxon::Engine;
+use config::{At, Map, MessageSide, Policy, Report, Spanned, XsltEngine};
 use xslt::{Argument, Parameter, Resolver, Resource, Stylesheet};
 
 use super::soap;
-use super::soap::load;
+use super::soap::load::{self, Documents, Following, Found, XSLT};
+use super::supply::{self, Supplied};
 use crate::policy::Place;
-
-const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
 /// The newest version that our own engine runs; 1.1 is 1.0 with what was dropped again.
 const NATIVE_VERSION_MAX: f64 = 1.1;
@@ -31,18 +31,14 @@ pub(crate) fn build(
         MessageSide::Request => On::Request,
         MessageSide::Response => On::Response,
     };
-    let sheet = match load::read_or_complain(&keys.stylesheet, report) {
-        Some(bytes) => sheet(&bytes, keys, place, report),
-        // Complained about.
-        None => Arc::new(Err(String::new())),
-    };
     let parameters = keys.parameters.iter().map(|(name, value)| Parameter {
         uri: "".into(),
         local: name.value.as_str().into(),
         value: Argument::Text(value.as_str().into()),
     });
     let settings = Settings {
-        sheet,
+        // What is not there was complained about.
+        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(String::new()))),
         parameters: parameters.collect(),
         strip_empty_namespaces: keys.strip_empty_namespaces,
         before: is_before(keys.on.value, at, place),
@@ -64,40 +60,126 @@ fn is_before(on: MessageSide, at: At, place: &Place<'_, '_>) -> bool {
     }
 }
 
-/// The stylesheet for its engine, or what is wrong with it, which is complained about.
-fn sheet(
-    bytes: &[u8],
-    keys: &config::Xslt,
-    place: &mut Place<'_, '_>,
-    report: &mut Report,
-) -> Arc<Result<Sheet, String>> {
-    let path = keys.stylesheet.value.as_path();
-    let later = version(bytes).is_some_and(|(_, version)| version > NATIVE_VERSION_MAX);
+/// The stylesheet for its engine. What is wrong with it is complained about.
+fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Sheets> {
+    let stylesheet = &keys.stylesheet;
+    if !supply::may_be_fetched(stylesheet, keys.fetch.as_ref(), report) {
+        return None;
+    }
+    let documents = load::load(stylesheet, &Map::default(), Following::NOTHING_ELSE, report)?;
+    let first = (Found { documents: &documents, fetched: &Fetched::new() }).first().to_vec();
+    let later = version(&first).is_some_and(|(_, version)| version > NATIVE_VERSION_MAX);
     let by_saxon = match keys.engine {
         XsltEngine::Native => false,
         XsltEngine::Saxon => true,
         XsltEngine::Auto => later,
     };
-    let mut help = "correct the stylesheet";
-    let sheet = match by_saxon {
-        false => compiled(bytes, path, place),
-        true => match saxon::engine(place, report) {
-            Ok(engine) => {
-                let parameters = keys.parameters.iter();
-                let parameters: Vec<_> =
-                    parameters.map(|(name, value)| (name.value.clone(), value.clone())).collect();
-                saxon::compiled(bytes, path, &parameters, &engine, place, report)
-            }
-            Err(unavailable) => {
-                help = unavailable.instead;
-                Arc::new(Err(format!("it needs Saxon: {}", unavailable.what)))
+    let engine = match by_saxon {
+        false => Ok(None),
+        true => saxon::engine(place, report).map(Some),
+    };
+    let recipe = match engine {
+        Ok(None) => Recipe { documents, saxon: None },
+        Ok(Some(engine)) => {
+            let parameters = keys.parameters.iter();
+            let parameters = parameters.map(|(name, value)| (name.value.clone(), value.clone()));
+            let modules = saxon::modules(stylesheet, &first, report);
+            let saxon = BySaxon { engine, parameters: parameters.collect(), modules };
+            Recipe { documents, saxon: Some(saxon) }
+        }
+        Err(unavailable) => {
+            let what = format!("it needs Saxon: {}", unavailable.what);
+            complain(&what, unavailable.instead, keys, place, report);
+            return Some(Sheets::Fixed(Err(what)));
+        }
+    };
+    let recipe = Arc::new(recipe);
+    let remote = recipe.remote();
+    let first = match &keys.fetch {
+        Some(_) if !remote.is_empty() => None,
+        Some(_) | None => match recipe.at_once(place) {
+            Ok(sheet) => Some(sheet),
+            Err(what) => {
+                let help = match remote.is_empty() {
+                    true => "correct the stylesheet",
+                    false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
+                };
+                complain(&what, help, keys, place, report);
+                return Some(Sheets::Fixed(Err(what)));
             }
         },
     };
-    if let Err(what) = &*sheet {
-        complain(what, help, keys, place, report);
+    let Some(fetch) = &keys.fetch else { return first.map(|sheet| Sheets::Fixed(Ok(sheet))) };
+    let (location, key) = (recipe.documents.location.as_str(), recipe.key());
+    let supplied = Supplied { location, key, remote, recipe: recipe.clone(), first };
+    supplied.by(fetch, stylesheet.at, place, report).map(Sheets::Supplied)
+}
+
+/// How a stylesheet is made of its modules.
+struct Recipe {
+    documents: Documents,
+    /// Where it is for Saxon.
+    saxon: Option<BySaxon>,
+}
+
+struct BySaxon {
+    engine: Arc<Engine>,
+    parameters: Vec<(String, String)>,
+    /// Those that are files.
+    modules: Vec<saxon::Module>,
+}
+
+impl Recipe {
+    /// What has to be fetched. Of stylesheets that are files Saxon gets nothing else.
+    fn remote(&self) -> &[String] {
+        match &self.saxon {
+            Some(saxon) if !saxon.modules.is_empty() => &[],
+            Some(_) | None => &self.documents.remote,
+        }
     }
-    sheet
+
+    fn key(&self) -> String {
+        let parameters = self.saxon.as_ref().map(|saxon| &saxon.parameters);
+        format!("stylesheet {} {parameters:?}", self.documents.key())
+    }
+
+    /// The stylesheet, unless the plan before has it of the same bytes.
+    fn at_once(&self, place: &mut Place<'_, '_>) -> Result<Arc<Sheet>, String> {
+        let metrics = place.making.telemetry.definition(&self.documents.location);
+        let kept = place.making.kept_or(&self.key(), || {
+            let made = self.made(&Fetched::new());
+            metrics.compiled(made.is_ok());
+            Arc::new(made.map(Arc::new))
+        });
+        (*kept).clone()
+    }
+
+    fn made(&self, fetched: &Fetched) -> Result<Sheet, String> {
+        let found = Found { documents: &self.documents, fetched };
+        let location = &self.documents.location;
+        if let Some(saxon) = &self.saxon {
+            return saxon::compiled(saxon, &found).map(Sheet::Saxon);
+        }
+        let bytes = found.first();
+        if let Some(refused) = refused_version(bytes, location) {
+            return Err(refused);
+        }
+        let sheet = Stylesheet::compile(bytes, location, &found);
+        sheet.map(|sheet| Sheet::Native(Box::new(sheet))).map_err(|error| error.to_string())
+    }
+}
+
+impl supplies::Recipe<Sheet> for Recipe {
+    fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
+        match self.remote().is_empty() {
+            true => Ok(Vec::new()),
+            false => supply::wanted(self.documents.missing(fetched)),
+        }
+    }
+
+    fn compile(&self, fetched: &Fetched) -> Result<Sheet, Failed> {
+        self.made(fetched).map_err(Failed::server)
+    }
 }
 
 /// One complaint a line.
@@ -115,29 +197,6 @@ fn complain(
             false => report.error(at, line, help),
         }
     }
-}
-
-/// Compiles a stylesheet for our own engine, unless the plan before has it of the same bytes.
-fn compiled(bytes: &[u8], path: &Path, place: &mut Place<'_, '_>) -> Arc<Result<Sheet, String>> {
-    let name = path.to_string_lossy();
-    let known = place.making.stylesheets.get(&*name).cloned();
-    if let Some(known) = known {
-        return known;
-    }
-    let files = Files::default();
-    let made = refused_version(bytes, &name).map_or_else(
-        || Stylesheet::compile(bytes, &name, &files).map_err(|error| error.to_string()),
-        Err,
-    );
-    let mut read: Vec<(String, Vec<u8>)> = files.into_read();
-    read.push((name.clone().into_owned(), bytes.to_vec()));
-    read.sort_unstable();
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
-    let kept = place.making.kept_or(&format!("stylesheet {name} {hash:x}"), || {
-        Arc::new(made.map(|made| Sheet::Native(Box::new(made))))
-    });
-    place.making.stylesheets.insert(name.into_owned(), kept.clone());
-    kept
 }
 
 /// What is said of a stylesheet of a later version.
@@ -159,28 +218,16 @@ fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
     Some((document.position(root), version))
 }
 
-/// Modules beside the stylesheet that names them.
-#[derive(Default)]
-struct Files {
-    read: Mutex<HashMap<String, Vec<u8>>>,
-}
-
-impl Files {
-    fn into_read(self) -> Vec<(String, Vec<u8>)> {
-        self.read.into_inner().unwrap_or_default().into_iter().collect()
-    }
-}
-
-impl Resolver for Files {
+/// Modules beside the stylesheet that names them, and those that were fetched.
+impl Resolver for Found<'_> {
     fn resolve(&self, href: &str, base: &str) -> Result<Resource, String> {
         let uri = xsd::join(base, href);
-        if uri.contains("://") {
-            return Err("only files beside the stylesheet are read".to_owned());
+        let known = self.documents.all.get(&uri).or_else(|| self.fetched.get(&uri));
+        match known {
+            Some(bytes) => Ok(Resource { uri, bytes: bytes.clone() }),
+            None if uri.contains("://") => Err("it was not fetched".to_owned()),
+            // It was looked for: what is wrong with it is told.
+            None => load::read(Path::new(&uri)).map(|bytes| Resource { uri, bytes }),
         }
-        let bytes = load::read(Path::new(&uri))?;
-        if let Ok(mut read) = self.read.lock() {
-            read.insert(uri.clone(), bytes.clone());
-        }
-        Ok(Resource { uri, bytes })
     }
 }

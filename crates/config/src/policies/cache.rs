@@ -23,5 +23,8 @@ keys! {
         /// How long beyond that a reply may be given while the upstream fails, unless it forbids it.
         // Off, since an old answer may be worse than none.
         stale_if_error: Duration = Duration::ZERO,
+        /// How long a request may wait for the reply to another one for the same, instead of asking as well; `0s` turns waiting off.
+        // Longer than nearly every reply takes, and well below the time after which clients give up.
+        wait: Duration = Duration::from_secs(5),
     }
 }

@@ -38,7 +38,8 @@ pub use mutual_tls::MutualTls;
 pub use openapi::OpenApi;
 pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
 pub use soap::{
-    BadDefinitions, Envelope, MessageSide, Soap, SoapAction, SoapFetch, SoapVersion, UpstreamErrors,
+    BadDefinitions, DefinitionFetch, Envelope, MessageSide, Soap, SoapAction, SoapVersion,
+    UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use xpath_route::{XpathCase, XpathRoute};

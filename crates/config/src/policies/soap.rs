@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::sections::UpstreamTls;
-use crate::values::{FilePath, Map, Size, Spanned, Timeout};
+use crate::values::{DefinitionAt, FilePath, Map, Size, Spanned, Timeout};
 
 keys! {
     /// Refuses messages that are no proper SOAP envelope, or whose body a WSDL or schema does not allow, with a SOAP fault of
@@ -18,11 +18,12 @@ keys! {
         /// The versions of SOAP that are taken. Version 1.2 is checked by a built-in schema where it is written here; without
         /// this key it needs one below `envelope`.
         versions: Option<Spanned<Vec<SoapVersion>>>,
-        /// Schemas of the envelope by version, in place of those built in, or `off`. That of 1.1 is also for XML that is no
-        /// envelope.
+        /// Schemas of the envelope by version, in place of those built in, or `off`: files or, with `fetch`, URLs. That of 1.1 is
+        /// also for XML that is no envelope.
         envelope: Envelope,
-        /// What may stand in the body: a WSDL 1.1 or 2.0, or an XML schema. Without it only the envelope is looked at.
-        schema: Option<Spanned<FilePath>>,
+        /// What may stand in the body: a WSDL 1.1 or 2.0, or an XML schema, in a file or, with `fetch`, at a URL. Without it only
+        /// the envelope is looked at.
+        schema: Option<Spanned<DefinitionAt>>,
         /// Files for locations that the schema, the description or an envelope names; others are looked for beside it.
         imports: Map<Spanned<FilePath>> = Map::default(),
         /// Whether an import without a location takes its namespace for one, to be found among `imports` or, if it is a URL, by
@@ -32,8 +33,8 @@ keys! {
         /// Whether what a WSDL imports or includes is read too, and what that imports.
         // A description is written in pieces to be read as one.
         wsdl_imports: bool = true,
-        /// Fetches what is named by a URL, beside the requests; without this nothing is.
-        fetch: Option<SoapFetch>,
+        /// Fetches what is named by a URL, beside the requests; without this nothing is. What was compiled is made anew in time.
+        fetch: Option<DefinitionFetch>,
         /// Which side is validated: `request`, `response`.
         // The service checks its own replies; clients are not trusted to.
         validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
@@ -55,8 +56,8 @@ keys! {
 }
 
 keys! {
-    /// Fetches the schemas and descriptions that others name by URL.
-    pub struct SoapFetch {
+    /// Fetches what is named by URL, and makes definitions anew.
+    pub struct DefinitionFetch {
         /// How long one document may take. A message that comes before the first time all are there waits this long and a
         /// second more.
         // What Kong allows.
@@ -130,7 +131,7 @@ pub enum Envelope {
     /// Not at all.
     Off,
     /// By these schemas, and by those built in where there is none.
-    Schemas(Map<Spanned<FilePath>>),
+    Schemas(Map<Spanned<DefinitionAt>>),
 }
 
 impl Decode for Envelope {
@@ -143,7 +144,7 @@ impl Decode for Envelope {
             decoder.expected(node, "`off` or schemas by version", help);
             return None;
         }
-        let schemas = Map::<Spanned<FilePath>>::decode(node, decoder)?;
+        let schemas = Map::<Spanned<DefinitionAt>>::decode(node, decoder)?;
         for (version, _) in schemas.iter() {
             if !matches!(version.value.as_str(), "1.1" | "1.2") {
                 let what = format!("{} is no version of SOAP", quote(&version.value));

@@ -1,17 +1,20 @@
 //! `xslt`: transforms messages.
 
-use super::soap::{BadDefinitions, MessageSide};
+use super::soap::{BadDefinitions, DefinitionFetch, MessageSide};
 use crate::decode::{keys, words};
-use crate::values::{FilePath, Map, Size, Spanned};
+use crate::values::{DefinitionAt, Map, Size, Spanned};
 
 keys! {
     /// Transforms requests or replies by a stylesheet.
     pub struct Xslt {
         /// What is transformed: `request` or `response`.
         on: Spanned<MessageSide>,
-        /// The stylesheet; what it imports or includes stands beside it.
-        stylesheet: Spanned<FilePath>,
-        /// What runs it: `native` for XSLT 1.0, `saxon` for 2.0 and 3.0, or `auto` for whatever its version asks for.
+        /// The stylesheet, a file or, with `fetch`, a URL; what it imports or includes stands beside it.
+        stylesheet: Spanned<DefinitionAt>,
+        /// Fetches what is named by a URL, beside the requests; without this nothing is. What was compiled is made anew in time.
+        fetch: Option<DefinitionFetch>,
+        /// What runs it: `native` for XSLT 1.0, `saxon` for 2.0 and 3.0, or `auto` for whatever its version asks for; one at a URL
+        /// that needs Saxon has to say so.
         engine: XsltEngine = XsltEngine::Auto,
         /// Values for its parameters, as strings.
         parameters: Map<String> = Map::default(),

@@ -125,7 +125,7 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
         return Err(bad("has something after its port"));
     }
     if authority.contains('@') {
-        return Err(bad("has a user name or password in it"));
+        return Err("a target with a user name or password in it".to_owned());
     }
     let (host, port) = split_port(authority).ok_or_else(|| bad("has a bad IPv6 address"))?;
     let port = match port {

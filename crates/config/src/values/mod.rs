@@ -1,6 +1,7 @@
 //! The shapes values are written in: text, numbers, lists, maps, and values with their place.
 
 mod addresses;
+mod definition_at;
 mod matching;
 mod quantities;
 mod secrets;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 pub use addresses::{Address, Network, TargetUrl};
+pub use definition_at::DefinitionAt;
 pub use matching::{HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
 pub use quantities::{Size, Timeout};
 pub use secrets::{Credential, Credentials, Secret};

@@ -88,8 +88,17 @@ fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
 }
 
 fn entries(node: &Node, decoder: &mut Decoder<'_>) -> Option<Vec<Spanned<Credential>>> {
+    if matches!(node.value, Value::Scalar(_)) {
+        return by_subject(node, decoder);
+    }
     let entries = decoder.entries(node, "secrets by subject")?;
     Some(entries.iter().filter_map(|entry| credential(entry, decoder)).collect())
+}
+
+/// Complains of a text, without saying it: it may be the secret.
+fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
+    decoder.error(node.at, "expected secrets by subject", HELP);
+    None
 }
 
 fn credential(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
@@ -114,7 +123,8 @@ impl Decode for Credentials {
                 [one] if one.key == "file" => Spanned::decode(&one.node, decoder).map(Self::File),
                 _ => entries(node, decoder).map(Self::Written),
             },
-            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+            Value::Scalar(_) => by_subject(node, decoder),
+            Value::Null | Value::Unreadable | Value::List(_) => {
                 decoder.expected(node, "secrets by subject", HELP);
                 None
             }
@@ -151,7 +161,11 @@ impl Decode for Secret {
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        String::schema(schema)
+        let mut text = String::schema(schema);
+        if let Some(text) = text.as_object_mut() {
+            text.insert("writeOnly".to_owned(), true.into());
+        }
+        text
     }
 }
 

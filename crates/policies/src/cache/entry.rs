@@ -192,9 +192,9 @@ impl Entry {
         }
     }
 
-    pub(super) fn reply(&self, request: &Headers, now: Instant) -> Reply {
+    pub(super) fn reply(&self, request: &Headers, how: &str, now: Instant) -> Reply {
         let condition = request.get("if-none-match");
-        let (head, body) = self.told(condition, "; hit", now);
+        let (head, body) = self.told(condition, how, now);
         let not_since = condition.is_none()
             && request.get("if-modified-since").is_some_and(|since| {
                 let changed = head.headers.get("last-modified").and_then(date);

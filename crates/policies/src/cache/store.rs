@@ -6,10 +6,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use kit::clock::{self, Instant};
 use message::Headers;
 
 use super::entry::Entry;
+use super::flight::{Boarded, Flight, Leader};
 
 /// Kept replies.
 pub struct Store {
@@ -28,6 +31,10 @@ struct Shard {
     /// The next slot's number.
     next: u64,
     bytes: usize,
+    /// What is asked for just now and others may wait for. No more than exchanges under way.
+    flights: HashMap<Box<[u8]>, Arc<Flight>>,
+    /// Hashes of keys whose replies were not kept lately, each in the place that its hash gives it.
+    alone: Vec<Option<(u64, Instant)>>,
 }
 
 struct Slot {
@@ -41,6 +48,11 @@ const SHARDS_MAX: usize = 16;
 
 /// Variants of one URL. A reply that varies by what is different in every request should not push out all others.
 const VARIANTS_MAX: usize = 16;
+
+/// Keys a shard remembers whose replies were not kept, and for how long. Nobody waits for those; a minute is what one wait in
+/// vain costs once.
+const ALONE_MAX: usize = 1024;
+const ALONE_FOR: Duration = Duration::from_secs(60);
 
 /// Places of slots that are gone are not worth a walk below so many.
 const QUEUE_SPARE: usize = 64;
@@ -77,6 +89,43 @@ impl Store {
         }
     }
 
+    /// Whether a request that found nothing asks, or waits for one that does for at most so long.
+    pub(super) fn board(self: &Arc<Store>, key: &[u8], longest: Duration) -> Boarded {
+        let hash = self.hasher.hash_one(key);
+        let Some(mut shard) = self.shard(key) else { return Boarded::Alone };
+        if let Some(flight) = shard.flights.get(key) {
+            return flight.follow();
+        }
+        let place = shard.alone.get(alone_place(hash)).copied().flatten();
+        if place.is_some_and(|(alone, until)| alone == hash && clock::now() < until) {
+            return Boarded::Alone;
+        }
+        let flight = Arc::new(Flight::new(longest));
+        shard.flights.insert(key.into(), flight.clone());
+        Boarded::Lead(Leader { store: self.clone(), key: key.into(), flight })
+    }
+
+    /// The reply is there, or does not come.
+    pub(super) fn land(&self, key: &[u8], flight: &Arc<Flight>) {
+        let Some(mut shard) = self.shard(key) else { return };
+        if shard.flights.get(key).is_some_and(|known| Arc::ptr_eq(known, flight)) {
+            shard.flights.remove(key);
+        }
+    }
+
+    /// For a while nobody waits for a reply to this.
+    pub(super) fn leave_alone(&self, key: &[u8]) {
+        let hash = self.hasher.hash_one(key);
+        let until = clock::now().checked_add(ALONE_FOR);
+        let Some(mut shard) = self.shard(key) else { return };
+        if shard.alone.is_empty() {
+            shard.alone.resize(ALONE_MAX, None);
+        }
+        if let Some(place) = shard.alone.get_mut(alone_place(hash)) {
+            *place = until.map(|until| (hash, until));
+        }
+    }
+
     pub(super) fn insert(&self, key: &[u8], entry: Arc<Entry>) {
         let Some(mut shard) = self.shard(key) else { return };
         shard.insert(key, entry);
@@ -86,6 +135,11 @@ impl Store {
             }
         }
     }
+}
+
+/// The lower bits tell the shard.
+fn alone_place(hash: u64) -> usize {
+    usize::try_from(hash >> 32).unwrap_or_default() % ALONE_MAX
 }
 
 impl Shard {

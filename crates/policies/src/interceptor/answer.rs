@@ -1,98 +1,103 @@
 //! What an interceptor answered, read and checked.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// With padding or without: both are written by interceptors.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
-
-/// An answer, all of it readable.
+/// An answer, all of it readable. Its texts are the answer's own, where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Answer<'a> {
     pub(super) direct: bool,
     pub(super) status: Option<u16>,
-    pub(super) endpoint: Option<String>,
-    pub(super) headers: Edits,
-    pub(super) trailers: Edits,
-    pub(super) path: Option<String>,
+    pub(super) endpoint: Option<Cow<'a, str>>,
+    pub(super) headers: Edits<'a>,
+    pub(super) trailers: Edits<'a>,
+    pub(super) path: Option<Cow<'a, str>>,
     pub(super) body: Option<Bytes>,
     pub(super) context: Vec<(Box<str>, Box<str>)>,
 }
 
 /// Changes to lines, in the order they are made.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Edits {
-    pub(super) remove: Vec<String>,
-    pub(super) replace: Pairs,
-    pub(super) add: Pairs,
+pub(super) struct Edits<'a> {
+    pub(super) remove: Vec<Cow<'a, str>>,
+    pub(super) replace: Pairs<'a>,
+    pub(super) add: Pairs<'a>,
 }
 
 /// An object whose values are texts.
-pub(super) type Pairs = Vec<(String, String)>;
+pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
+struct Said<'a> {
     direct_respond: Option<bool>,
     response_code: Option<u16>,
-    dynamic_endpoint: Option<Object>,
-    headers_to_add: Option<Object>,
-    headers_to_replace: Option<Object>,
-    headers_to_remove: Option<Vec<String>>,
-    trailers_to_add: Option<Object>,
-    trailers_to_replace: Option<Object>,
-    trailers_to_remove: Option<Vec<String>>,
-    path_to_rewrite: Option<String>,
-    body: Option<String>,
-    interceptor_context: Option<Object>,
+    #[serde(borrow)]
+    dynamic_endpoint: Option<Object<'a>>,
+    headers_to_add: Option<Object<'a>>,
+    headers_to_replace: Option<Object<'a>>,
+    headers_to_remove: Option<Vec<Text<'a>>>,
+    trailers_to_add: Option<Object<'a>>,
+    trailers_to_replace: Option<Object<'a>>,
+    trailers_to_remove: Option<Vec<Text<'a>>>,
+    path_to_rewrite: Option<Text<'a>>,
+    body: Option<Text<'a>>,
+    interceptor_context: Option<Object<'a>>,
 }
 
+/// A text that is borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// Reads an answer with status 200.
-pub(super) fn read(bytes: &[u8]) -> Result<Answer, Fault> {
+pub(super) fn read(bytes: &[u8]) -> Result<Answer<'_>, Fault> {
     // A list would be read as the members of an object, in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid("the answer is no JSON object"));
     }
-    let said: Said = serde_json::from_slice(bytes).map_err(|e| invalid(&e.to_string()))?;
+    let said: Said<'_> = serde_json::from_slice(bytes).map_err(|e| invalid(&e.to_string()))?;
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
     if status.is_some_and(|status| !(200..600).contains(&status)) {
         return Err(invalid("`responseCode` is no final status"));
     }
-    let body = said.body.map(|body| BASE64.decode(body)).transpose();
+    let body = said.body.map(|body| super::base64().decode(&*body.0)).transpose();
     let body = body.map_err(|_| invalid("`body` is no base64"))?;
-    let pairs = |object: Option<Object>| object.map(|object| object.0).unwrap_or_default();
     let context = pairs(said.interceptor_context).into_iter();
     Ok(Answer {
         direct: said.direct_respond.unwrap_or_default(),
         status,
         endpoint,
         headers: Edits {
-            remove: said.headers_to_remove.unwrap_or_default(),
+            remove: texts(said.headers_to_remove),
             replace: pairs(said.headers_to_replace),
             add: pairs(said.headers_to_add),
         },
         trailers: Edits {
-            remove: said.trailers_to_remove.unwrap_or_default(),
+            remove: texts(said.trailers_to_remove),
             replace: pairs(said.trailers_to_replace),
             add: pairs(said.trailers_to_add),
         },
-        path: said.path_to_rewrite,
+        path: said.path_to_rewrite.map(|path| path.0),
         body: body.map(Bytes::from),
         context: context.map(|(name, value)| (name.into(), value.into())).collect(),
     })
 }
 
-fn endpoint(object: Object) -> Result<String, Fault> {
+fn pairs(object: Option<Object<'_>>) -> Pairs<'_> {
+    object.map(|object| object.0).unwrap_or_default()
+}
+
+fn texts(list: Option<Vec<Text<'_>>>) -> Vec<Cow<'_, str>> {
+    list.into_iter().flatten().map(|text| text.0).collect()
+}
+
+fn endpoint(object: Object<'_>) -> Result<Cow<'_, str>, Fault> {
     let name = object.0.into_iter().find(|(name, _)| name == "endpointName");
     name.map(|(_, name)| name).ok_or_else(|| invalid("`dynamicEndpoint` has no `endpointName`"))
 }
@@ -107,10 +112,10 @@ pub(super) fn invalid(why: &str) -> Fault {
 }
 
 /// An object whose values are texts; a list is none.
-struct Object(Pairs);
+struct Object<'a>(Pairs<'a>);
 
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<'a>, D::Error> {
         deserializer.deserialize_map(Members)
     }
 }
@@ -118,16 +123,16 @@ impl<'de> Deserialize<'de> for Object {
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
-    type Value = Object;
+    type Value = Object<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object whose values are texts")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
         let mut pairs = Pairs::new();
-        while let Some(pair) = map.next_entry()? {
-            pairs.push(pair);
+        while let Some((name, value)) = map.next_entry::<Text<'de>, Text<'de>>()? {
+            pairs.push((name.0, value.0));
         }
         Ok(Object(pairs))
     }

@@ -1,5 +1,7 @@
 //! What an answer changes: lines of heads and trailers.
 
+use std::borrow::Cow;
+
 use fault::Fault;
 use http1::{is_header_value, is_token};
 use message::{Headers, Trailers};
@@ -24,7 +26,7 @@ const PROTECTED: [&str; 10] = [
 const PREFIXES: [&str; 2] = ["x-wso2", "x-envoy"];
 
 /// Remove, then replace, then add. Protected lines are passed over.
-pub(super) fn to_headers(edits: &Edits, headers: &mut Headers) -> Result<(), Fault> {
+pub(super) fn to_headers(edits: &Edits<'_>, headers: &mut Headers) -> Result<(), Fault> {
     for name in edits.remove.iter().filter(|name| may_change(name)) {
         headers.remove(name);
     }
@@ -38,12 +40,12 @@ pub(super) fn to_headers(edits: &Edits, headers: &mut Headers) -> Result<(), Fau
 }
 
 /// The same for trailer lines as they stand on the wire.
-pub(super) fn to_trailers(edits: &Edits, trailers: &mut Trailers) -> Result<(), Fault> {
+pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<(), Fault> {
     if edits.is_empty() {
         return Ok(());
     }
     let replaced = edits.replace.iter().map(|(name, _)| name);
-    let gone: Vec<&String> =
+    let gone: Vec<&Cow<'_, str>> =
         edits.remove.iter().chain(replaced).filter(|name| may_change(name)).collect();
     let mut changed = Trailers::new();
     for line in trailers.split_inclusive(|b| *b == b'\n') {
@@ -57,7 +59,7 @@ pub(super) fn to_trailers(edits: &Edits, trailers: &mut Trailers) -> Result<(), 
         if !is_token(name.as_bytes()) || !is_header_value(value.as_bytes()) {
             return Err(unwritable(name));
         }
-        for part in [name.as_str(), ": ", value.as_str(), "\r\n"] {
+        for part in [&**name, ": ", &**value, "\r\n"] {
             changed.extend_from_slice(part.as_bytes());
         }
     }
@@ -65,7 +67,7 @@ pub(super) fn to_trailers(edits: &Edits, trailers: &mut Trailers) -> Result<(), 
     Ok(())
 }
 
-impl Edits {
+impl Edits<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.replace.is_empty() && self.add.is_empty()
     }
@@ -91,12 +93,12 @@ fn unwritable(name: &str) -> Fault {
 mod tests {
     use super::*;
 
-    fn edits(remove: &[&str], replace: &[(&str, &str)], add: &[(&str, &str)]) -> Edits {
-        let pairs = |list: &[(&str, &str)]| {
-            list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
-        };
+    type List<'a> = &'a [(&'a str, &'a str)];
+
+    fn edits<'a>(remove: &[&'a str], replace: List<'a>, add: List<'a>) -> Edits<'a> {
+        let pairs = |list: List<'a>| list.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
         Edits {
-            remove: remove.iter().map(|name| (*name).to_owned()).collect(),
+            remove: remove.iter().map(|name| (*name).into()).collect(),
             replace: pairs(replace),
             add: pairs(add),
         }
@@ -117,7 +119,8 @@ mod tests {
     #[test]
     fn a_line_that_ends_a_line_is_refused() {
         for (name, value) in [("a", "b\r\nc: d"), ("a b", "c"), ("", "x"), ("a\r\nb", "c")] {
-            let edits = edits(&[], &[], &[(name, value)]);
+            let add = [(name, value)];
+            let edits = edits(&[], &[], &add);
             assert!(to_headers(&edits, &mut Headers::new()).is_err());
             assert!(to_trailers(&edits, &mut Trailers::new()).is_err());
         }

@@ -8,46 +8,51 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::{Alarm, clock};
+use kit::clock;
 use message::{Body, Protocol, Reply, Request, RequestHead};
-use policy::{Caller, RequestId};
+use policy::{Caller, Exchange, RequestId};
 
 use super::Service;
 
 /// What an answer may say beside its body: headers and trailers of another message, of ordinary size.
 const REST_BYTES_MAX: usize = 256 * 1024;
 
+/// The head of every call of one side, but for its id.
+pub(super) fn head(path: &[u8]) -> RequestHead {
+    let mut head = RequestHead::new(Protocol::Http11, b"POST", path);
+    head.headers.add_known("Content-Type", b"application/json");
+    head.headers.add_known("Accept", b"application/json");
+    head
+}
+
 /// The answer's body, or nothing where the service wants no change.
 pub(super) async fn call(
     service: &Service,
-    caller: &Rc<Caller>,
-    id: &RequestId,
-    path: &'static [u8],
+    ex: &Exchange,
+    call: &RequestHead,
     told: Vec<u8>,
 ) -> Result<Option<Bytes>, Fault> {
-    let mut alarm = Alarm::default();
-    alarm.set(clock::now(), service.timeout);
-    let mut asking = pin!(ask(service, caller, id, path, told));
+    // The exchange waits for nothing else meanwhile, so its alarm is free.
+    let alarm = &ex.alarm;
+    alarm.borrow_mut().set(clock::now(), service.timeout);
+    let mut asking = pin!(ask(service, &ex.caller, &ex.id, call, told));
     let answered = poll_fn(|cx| match asking.as_mut().poll(cx) {
         Poll::Ready(answered) => Poll::Ready(Some(answered)),
-        Poll::Pending => alarm.poll(cx).map(|()| None),
+        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),
     });
-    match answered.await {
-        Some(answered) => answered,
-        None => Err(late(service.timeout)),
-    }
+    let answered = answered.await;
+    alarm.borrow_mut().clear();
+    answered.unwrap_or_else(|| Err(late(service.timeout)))
 }
 
 async fn ask(
     service: &Service,
     caller: &Rc<Caller>,
     id: &RequestId,
-    path: &'static [u8],
+    call: &RequestHead,
     told: Vec<u8>,
 ) -> Result<Option<Bytes>, Fault> {
-    let mut head = RequestHead::new(Protocol::Http11, b"POST", path);
-    head.headers.add_known("Content-Type", b"application/json");
-    head.headers.add_known("Accept", b"application/json");
+    let mut head = call.clone();
     head.headers.add_known("X-Request-Id", id.as_bytes());
     let request = Request { head, body: Body::whole(told.into()) };
     let reply = service.fetch.fetch(caller, request).await.map_err(failed)?;

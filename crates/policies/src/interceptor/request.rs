@@ -18,7 +18,10 @@ const PATH: &[u8] = b"/api/v1/handle-request";
 const TOLD_BYTES: usize = 256;
 
 /// The request step.
-pub(super) struct Interceptor(pub(super) Arc<Settings>);
+pub(super) struct Interceptor {
+    settings: Arc<Settings>,
+    call: RequestHead,
+}
 
 impl OnHead<RequestHead> for Interceptor {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
@@ -35,7 +38,7 @@ impl OnCall<RequestHead> for Interceptor {
     ) -> LocalBoxFuture<'a, Flow> {
         Box::pin(async move {
             self.note(ex, head, None);
-            match &self.0.request {
+            match &self.settings.request {
                 Some(service) => self.intercept(service, ex, head, None).await,
                 None => Ok(Onward::Next),
             }
@@ -45,7 +48,7 @@ impl OnCall<RequestHead> for Interceptor {
 
 impl OnWhole<RequestHead> for Interceptor {
     fn bytes_max(&self) -> usize {
-        let services = [&self.0.request, &self.0.response].into_iter().flatten();
+        let services = [&self.settings.request, &self.settings.response].into_iter().flatten();
         let gathering = services.filter(|service| service.includes.request_payload());
         gathering.map(|service| service.body_bytes_max).min().unwrap_or_default()
     }
@@ -58,7 +61,7 @@ impl OnWhole<RequestHead> for Interceptor {
     ) -> LocalBoxFuture<'a, Flow> {
         Box::pin(async move {
             self.note(ex, head, Some(body));
-            match &self.0.request {
+            match &self.settings.request {
                 Some(service) => self.intercept(service, ex, head, Some(body)).await,
                 None => Ok(Onward::Next),
             }
@@ -67,12 +70,16 @@ impl OnWhole<RequestHead> for Interceptor {
 }
 
 impl Interceptor {
+    pub(super) fn new(settings: Arc<Settings>) -> Interceptor {
+        Interceptor { settings, call: call::head(PATH) }
+    }
+
     /// Keeps what the call that comes with the reply will tell.
     fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&Gathered>) {
-        let Some(service) = &self.0.response else { return };
+        let Some(service) = &self.settings.response else { return };
         let includes = service.includes;
         let invocation = match includes.invocation_context {
-            true => tell::invocation(&self.0.api, ex, head),
+            true => tell::invocation(&self.settings.api, ex, head),
             false => String::new(),
         };
         let interception = Interception {
@@ -99,7 +106,7 @@ impl Interceptor {
         body: Option<&mut Gathered>,
     ) -> Flow {
         let told = self.told(service, ex, head, body.as_deref());
-        let answered = call::call(service, &ex.caller, &ex.id, PATH, told).await?;
+        let answered = call::call(service, ex, &self.call, told).await?;
         match answered {
             Some(answer) => self.obey(service, answer::read(&answer)?, ex, head, body),
             None => Ok(Onward::Next),
@@ -114,7 +121,7 @@ impl Interceptor {
         body: Option<&Gathered>,
     ) -> Vec<u8> {
         let includes = service.includes;
-        let size = body.map_or(0, |body| body.bytes.len() * 4 / 3);
+        let size = body.map_or(0, |body| tell::encoded_len(body.bytes.len()));
         let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
         if includes.request_headers {
             told.headers("requestHeaders", &head.headers);
@@ -128,7 +135,7 @@ impl Interceptor {
             }
         }
         if includes.invocation_context {
-            told.raw("invocationContext", &tell::invocation(&self.0.api, ex, head));
+            told.raw("invocationContext", &tell::invocation(&self.settings.api, ex, head));
         }
         told.finish()
     }
@@ -137,7 +144,7 @@ impl Interceptor {
     fn obey(
         &self,
         service: &Service,
-        answer: Answer,
+        answer: Answer<'_>,
         ex: &mut Exchange,
         head: &mut RequestHead,
         body: Option<&mut Gathered>,
@@ -171,12 +178,12 @@ impl Interceptor {
     /// `dynamicEndpoint` and `pathToRewrite`.
     fn redirect(
         &self,
-        answer: &Answer,
+        answer: &Answer<'_>,
         ex: &mut Exchange,
         head: &RequestHead,
     ) -> Result<(), Fault> {
         if let Some(name) = &answer.endpoint {
-            let endpoint = self.0.endpoints.iter().find(|endpoint| endpoint.name == *name);
+            let endpoint = self.settings.endpoints.iter().find(|endpoint| endpoint.name == *name);
             let endpoint = endpoint.ok_or_else(|| {
                 Fault::with_detail(
                     Kind::InterceptorFailed,
@@ -187,7 +194,8 @@ impl Interceptor {
             ex.notes().divert = Some(endpoint.diversion);
             if let Some(base) = &endpoint.base_path {
                 let path = head.target();
-                let rest = path.strip_prefix(self.0.api.base_path.as_bytes()).unwrap_or(path);
+                let rest =
+                    path.strip_prefix(self.settings.api.base_path.as_bytes()).unwrap_or(path);
                 ex.notes().target = Some([base.as_bytes(), rest].concat().into());
             }
         }
@@ -215,7 +223,7 @@ fn unheld_trailers(ex: &Exchange) {
 }
 
 /// `directRespond`: the reply is the interceptor's.
-fn direct(answer: Answer) -> Result<Reply, Fault> {
+fn direct(answer: Answer<'_>) -> Result<Reply, Fault> {
     let bytes = answer.body.unwrap_or_default();
     let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });
     let bytes = if matches!(status, 204 | 205 | 304) { Bytes::new() } else { bytes };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kit::LocalBoxFuture;
-use message::{Gathered, ReplyHead};
+use message::{Gathered, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnCall, OnWhole, Onward};
 
 use super::answer::{self, Answer};
@@ -17,7 +17,10 @@ const PATH: &[u8] = b"/api/v1/handle-response";
 const TOLD_BYTES: usize = 256;
 
 /// The response step.
-pub(super) struct Interceptor(pub(super) Arc<Settings>);
+pub(super) struct Interceptor {
+    settings: Arc<Settings>,
+    call: RequestHead,
+}
 
 impl OnCall<ReplyHead> for Interceptor {
     fn on_call<'a>(
@@ -31,7 +34,7 @@ impl OnCall<ReplyHead> for Interceptor {
 
 impl OnWhole<ReplyHead> for Interceptor {
     fn bytes_max(&self) -> usize {
-        self.0.response.as_ref().map(|service| service.body_bytes_max).unwrap_or_default()
+        self.settings.response.as_ref().map(|service| service.body_bytes_max).unwrap_or_default()
     }
 
     fn on_whole<'a>(
@@ -45,19 +48,23 @@ impl OnWhole<ReplyHead> for Interceptor {
 }
 
 impl Interceptor {
+    pub(super) fn new(settings: Arc<Settings>) -> Interceptor {
+        Interceptor { settings, call: call::head(PATH) }
+    }
+
     async fn intercept(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
         body: Option<&mut Gathered>,
     ) -> Flow {
-        let Some(service) = &self.0.response else { return Ok(Onward::Next) };
+        let Some(service) = &self.settings.response else { return Ok(Onward::Next) };
         // What follows a 101 is no reply's body.
         if head.status == 101 {
             return Ok(Onward::Next);
         }
         let told = told(service, ex, head, body.as_deref());
-        let answered = call::call(service, &ex.caller, &ex.id, PATH, told).await?;
+        let answered = call::call(service, ex, &self.call, told).await?;
         if let Some(answer) = answered {
             obey(service, answer::read(&answer)?, ex, head, body)?;
         }
@@ -68,7 +75,7 @@ impl Interceptor {
 fn told(service: &Service, ex: &Exchange, head: &ReplyHead, body: Option<&Gathered>) -> Vec<u8> {
     let includes = service.includes;
     let noted = ex.notes.as_ref().and_then(|notes| notes.interception.as_ref());
-    let size = body.map_or(0, |body| body.bytes.len() * 4 / 3);
+    let size = body.map_or(0, |body| tell::encoded_len(body.bytes.len()));
     let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
     told.raw("responseCode", &head.status.to_string());
     if let Some(noted) = noted {
@@ -107,7 +114,7 @@ fn told(service: &Service, ex: &Exchange, head: &ReplyHead, body: Option<&Gather
 /// Does what the answer says: all of it, or nothing.
 fn obey(
     service: &Service,
-    answer: Answer,
+    answer: Answer<'_>,
     ex: &Exchange,
     head: &mut ReplyHead,
     body: Option<&mut Gathered>,

@@ -1,11 +1,10 @@
 //! What an interceptor is told: one JSON object, written straight into the bytes that are sent.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use message::{Headers, RequestHead};
 use policy::{Exchange, IdentityScheme};
 
-use super::Api;
+use super::{Api, base64};
 
 /// Names and values as an interceptor reads them: names in lower case, each once.
 pub(super) type Lines = Vec<(Box<str>, Box<str>)>;
@@ -44,8 +43,8 @@ impl Told {
         self.name(name);
         self.out.push(b'"');
         let start = self.out.len();
-        self.out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
-        let written = self.out.get_mut(start..).map(|room| STANDARD.encode_slice(bytes, room));
+        self.out.resize(start + encoded_len(bytes.len()), b'=');
+        let written = self.out.get_mut(start..).map(|room| base64().encode_slice(bytes, room));
         debug_assert!(matches!(written, Some(Ok(_))));
         self.out.push(b'"');
     }
@@ -183,11 +182,17 @@ pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
         .collect()
 }
 
+/// How long so many bytes are in base64.
+pub(super) fn encoded_len(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
 /// A JSON string. Bytes that are no UTF-8 become the replacement character: JSON has no others.
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    let plain = |b: &u8| (b' '..0x7f).contains(b) && *b != b'"' && *b != b'\\';
-    match bytes.iter().all(plain) {
+    let plain = |b: u8| (b' '..0x7f).contains(&b) && b != b'"' && b != b'\\';
+    // All of them, without a way out before the end: values are short, and the compiler makes vectors of it.
+    match bytes.iter().fold(true, |all, b| all & plain(*b)) {
         true => out.extend_from_slice(bytes),
         false => String::from_utf8_lossy(bytes).chars().for_each(|c| escaped(c, out)),
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use jose::Signer;
+use jose::{Object, Signer};
 use kit::clock;
 use message::{Body, Reply, RequestHead};
-use policy::{Claims, Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
 use serde_json::{Value, json};
 
-use super::claims::value_at;
+use super::claims::value_in;
 use super::next_number;
 use crate::memory::Memory;
 
@@ -117,12 +117,14 @@ impl Issue {
         Ok(token)
     }
 
-    fn claims(&self, identity: &Identity, now: u64) -> Claims {
+    fn claims(&self, identity: &Identity, now: u64) -> Object {
         let Settings { issuer, audiences, ttl, copy, claims, .. } = &self.settings;
-        let mut said = Claims::new();
+        let mut said = Object::new();
         if let Some(theirs) = &identity.claims {
             for name in copy {
-                said.extend(value_at(theirs, name).map(|value| (name.clone(), value.clone())));
+                said.extend(
+                    value_in(theirs.members(), name).map(|value| (name.clone(), value.clone())),
+                );
             }
         }
         said.extend(claims.iter().map(|(name, value)| (name.clone(), value.as_str().into())));

@@ -1,7 +1,6 @@
 //! What a token says, held against what the issuer and the route ask for (RFC 7519, 4.1).
 
-use std::sync::Arc;
-
+use jose::{Members, Object};
 use policy::{Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
 use serde_json::Value;
 
@@ -35,32 +34,48 @@ pub(crate) struct Checked {
     /// Seconds since the Unix epoch from which on it is over, leeway included.
     pub(crate) until: Option<u64>,
     pub(crate) id: Option<Box<str>>,
+    /// The memory that the claims account for: their text, and their tree, which may be made.
+    pub(crate) bytes: usize,
 }
 
 /// Longer values are no header's.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Looks at the claims of a token whose signature is right.
+/// Looks at the claims of a token whose signature is right; `payload` is their text.
 pub(crate) fn check(
-    claims: Claims,
+    claims: &Members<'_>,
+    payload: &[u8],
     issuer: &Issuer,
     settings: &Settings,
     now: u64,
 ) -> Result<Checked, Refusal> {
-    if issuer.expiry_required && !claims.contains_key("exp") {
+    if issuer.expiry_required && claims.get("exp").is_none() {
         return Err(Refusal::Claims("the token does not say when it ends (`exp`)"));
     }
-    check_introspected(claims, issuer, settings, now)
+    let mut checked = check_all(claims, || Claims::of_text(payload), issuer, settings, now)?;
+    checked.bytes += payload.len();
+    Ok(checked)
 }
 
 /// The same for what an issuer says of a token: it need not say when it ends.
 pub(crate) fn check_introspected(
-    claims: Claims,
+    claims: Object,
     issuer: &Issuer,
     settings: &Settings,
     now: u64,
 ) -> Result<Checked, Refusal> {
-    let until = in_time(&claims, issuer.leeway.as_secs(), now)?;
+    check_all(&claims.clone().into(), || claims.into(), issuer, settings, now)
+}
+
+/// `kept` makes what is kept of the claims, once they are found to be good.
+fn check_all(
+    claims: &Members<'_>,
+    kept: impl FnOnce() -> Claims,
+    issuer: &Issuer,
+    settings: &Settings,
+    now: u64,
+) -> Result<Checked, Refusal> {
+    let until = in_time(claims, issuer.leeway.as_secs(), now)?;
     let audiences = [&issuer.audiences, &settings.audiences];
     if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
         return Err(Refusal::Audience);
@@ -71,7 +86,7 @@ pub(crate) fn check_introspected(
         Some(_) => return Err(Refusal::Claims("`jti` is no short text")),
     };
     for (path, wanted) in &settings.claims {
-        let value = value_at(&claims, path);
+        let value = value_at(claims, path);
         let good = match wanted {
             Wanted::Present => value.is_some(),
             Wanted::OneOf(values) => value.is_some_and(|value| is_one(value, values)),
@@ -80,23 +95,24 @@ pub(crate) fn check_introspected(
             return Err(Refusal::Wanted(path.as_str().into()));
         }
     }
-    allows(&claims, issuer, settings)?;
-    let subscribed = settings.subscription.as_ref().map(|api| tier(&claims, api)).transpose()?;
+    allows(claims, issuer, settings)?;
+    let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
     let tier = subscribed.flatten().or_else(|| {
         let claim = issuer.tier_claim.as_deref()?;
-        value_at(&claims, claim)?.as_str().map(Box::from)
+        value_at(claims, claim)?.as_str().map(Box::from)
     });
-    let subject = subject(&claims, issuer);
+    let subject = subject(claims, issuer);
     Ok(Checked {
-        lines: lines(&claims, settings),
-        identity: identity(&subject, IdentityScheme::Jwt, Some(Arc::new(claims)), tier),
+        lines: lines(claims, settings),
+        bytes: bytes(claims.iter()),
+        identity: identity(subject, IdentityScheme::Jwt, Some(kept()), tier),
         until,
         id,
     })
 }
 
 /// A time as RFC 7519 writes it: seconds, which may have a fraction.
-fn time(claims: &Claims, name: &str) -> Result<Option<u64>, Refusal> {
+fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
@@ -113,7 +129,7 @@ fn time(claims: &Claims, name: &str) -> Result<Option<u64>, Refusal> {
 }
 
 /// Until when the token is good, if it is now.
-fn in_time(claims: &Claims, leeway: u64, now: u64) -> Result<Option<u64>, Refusal> {
+fn in_time(claims: &Members<'_>, leeway: u64, now: u64) -> Result<Option<u64>, Refusal> {
     let until = time(claims, "exp")?.map(|ends| ends.saturating_add(leeway));
     if until.is_some_and(|until| until <= now) {
         return Err(Refusal::Expired);
@@ -141,15 +157,22 @@ fn is_one(value: &Value, wanted: &[String]) -> bool {
 }
 
 /// The claim of that name, else the member at that path: `address.city`. Names of claims may have dots themselves.
-pub(crate) fn value_at<'c>(claims: &'c Claims, path: &str) -> Option<&'c Value> {
-    if let Some(value) = claims.get(path) {
-        return Some(value);
-    }
-    let (first, rest) = path.split_once('.')?;
-    value_at(claims.get(first)?.as_object()?, rest)
+fn value_at<'c>(claims: &'c Members<'_>, path: &str) -> Option<&'c Value> {
+    claims.get(path).or_else(|| {
+        let (first, rest) = path.split_once('.')?;
+        value_in(claims.get(first)?.as_object()?, rest)
+    })
 }
 
-fn allows(claims: &Claims, issuer: &Issuer, settings: &Settings) -> Result<(), Refusal> {
+/// The same among the members of a tree.
+pub(crate) fn value_in<'c>(members: &'c Object, path: &str) -> Option<&'c Value> {
+    members.get(path).or_else(|| {
+        let (first, rest) = path.split_once('.')?;
+        value_in(members.get(first)?.as_object()?, rest)
+    })
+}
+
+fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &Settings) -> Result<(), Refusal> {
     let Settings { scopes_any, scopes_all, .. } = settings;
     if scopes_any.is_empty() && scopes_all.is_empty() {
         return Ok(());
@@ -165,7 +188,7 @@ fn allows(claims: &Claims, issuer: &Issuer, settings: &Settings) -> Result<(), R
 }
 
 /// The plan of the token's subscription to the API.
-fn tier(claims: &Claims, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
+fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
     let text = |one: &Value, name: &str| {
         one.get(name).and_then(Value::as_str).unwrap_or_default().trim_matches('/').to_owned()
@@ -184,17 +207,16 @@ fn tier(claims: &Claims, api: &Subscription) -> Result<Option<Box<str>>, Refusal
 }
 
 /// Who the token is about; the application where it is about nobody.
-fn subject(claims: &Claims, issuer: &Issuer) -> Box<str> {
+fn subject<'c>(claims: &'c Members<'_>, issuer: &Issuer) -> &'c str {
     let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
     let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
-    found.unwrap_or_default().into()
+    found.unwrap_or_default()
 }
 
-/// About how many bytes of memory claims take.
-pub(crate) fn bytes(claims: &Claims) -> usize {
+/// About how many bytes of memory claims take once they are a tree.
+fn bytes<'c>(claims: impl Iterator<Item = (&'c str, &'c Value)>) -> usize {
     // A member has a place for its name and its value, and a map keeps some places free.
-    let member = |(name, value): (&String, &Value)| 96 + name.len() + value_bytes(value);
-    64 + claims.iter().map(member).sum::<usize>()
+    64 + claims.map(|(name, value)| 96 + name.len() + value_bytes(value)).sum::<usize>()
 }
 
 /// What a value takes beside its place. Its depth is the JSON reader's to bound.
@@ -203,12 +225,12 @@ fn value_bytes(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(|item| 32 + value_bytes(item)).sum(),
-        Value::Object(members) => bytes(members),
+        Value::Object(members) => bytes(members.iter().map(|(name, value)| (name.as_str(), value))),
     }
 }
 
 /// Claims as header lines. What cannot be written in one line is left out.
-fn lines(claims: &Claims, settings: &Settings) -> Vec<(String, String)> {
+fn lines(claims: &Members<'_>, settings: &Settings) -> Vec<(String, String)> {
     let line = |(name, path): &(String, String)| {
         let value = text(value_at(claims, path)?)?;
         let good = http1::is_header_value(value.as_bytes())
@@ -259,7 +281,7 @@ mod tests {
     fn checked(claims: Value, settings: &Settings) -> Result<Checked, Refusal> {
         let Value::Object(mut claims) = claims else { panic!("no object") };
         claims.entry("exp").or_insert_with(|| (NOW + 60).into());
-        check(claims, &issuer(), settings, NOW)
+        check(&claims.into(), b"", &issuer(), settings, NOW)
     }
 
     #[test]
@@ -279,7 +301,7 @@ mod tests {
             let got = checked(claims.clone(), &Settings::default()).map(|_| ());
             assert_eq!(got, said, "{claims}");
         }
-        let without = check(Claims::new(), &issuer(), &Settings::default(), NOW);
+        let without = check(&Object::new().into(), b"", &issuer(), &Settings::default(), NOW);
         assert!(matches!(without, Err(Refusal::Claims(_))));
     }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::Kind;
+use jose::Object;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Caller, Claims, Fetch};
+use policy::{Caller, Fetch};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -52,7 +53,7 @@ impl Introspection {
         &self,
         caller: &Rc<Caller>,
         token: &[u8],
-    ) -> Result<(Claims, u64), Refusal> {
+    ) -> Result<(Object, u64), Refusal> {
         let answer = timeout(self.timeout, self.fetch(caller, token)).await;
         let answer = answer.unwrap_or_else(|_| Err("it took too long".into()));
         let claims = answer.map_err(Refusal::Unavailable)?;
@@ -62,7 +63,7 @@ impl Introspection {
         Ok((claims, clock::wall().saturating_add(self.cache).as_secs()))
     }
 
-    async fn fetch(&self, caller: &Rc<Caller>, token: &[u8]) -> Result<Claims, Box<str>> {
+    async fn fetch(&self, caller: &Rc<Caller>, token: &[u8]) -> Result<Object, Box<str>> {
         let mut head = RequestHead::new(Protocol::Http11, b"POST", self.path.as_bytes());
         head.headers.add_known("Accept", b"application/json");
         head.headers.add_known("Content-Type", b"application/x-www-form-urlencoded");

@@ -74,7 +74,7 @@ impl Refusal {
                 Fault::new(Kind::SubscriptionMissing, self.cause()).with_code(900_908)
             }
             Refusal::Unavailable(_) | Refusal::NoKeys => {
-                Fault::new(Kind::PolicyUnavailable, self.cause()).with_code(900_900)
+                Fault::new(Kind::PolicyUnavailable, self.cause())
             }
             Refusal::Several
             | Refusal::Token(_)

@@ -1,8 +1,10 @@
 //! A body: its content type, its reading, its schema.
 
-use message::Headers;
-use serde_json::Value as Json;
+use std::borrow::Cow;
 
+use message::Headers;
+
+use super::document::Document;
 use super::model::Content;
 use super::parameter;
 
@@ -26,45 +28,52 @@ pub(super) fn check(
     let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
     let Some((_, content)) = best else {
-        return Checked::OtherType(media_type);
+        return Checked::OtherType(media_type.into_owned());
     };
     let encoded = headers.get("content-encoding").is_some_and(|coding| coding != b"identity");
     if encoded {
         return Checked::OtherType("a compressed body".to_owned());
     }
     let Some(schema) = &content.schema else { return Checked::Good };
-    let value = match read(&media_type, content, bytes) {
-        Ok(Some(value)) => value,
+    let document = match read(&media_type, content, bytes) {
+        Ok(Some(document)) => document,
         Ok(None) => return Checked::Good,
         Err(fault) => return Checked::Wrong(vec![fault]),
     };
-    match schema.allows(&value) {
+    match schema.allows(&document) {
         true => Checked::Good,
-        false => Checked::Wrong(schema.faults(&value, shown, max)),
+        false => Checked::Wrong(schema.faults(&document, shown, max)),
     }
 }
 
-/// The value a schema is for; none where the content type is none that can be read.
-fn read(media_type: &str, content: &Content, bytes: &[u8]) -> Result<Option<Json>, String> {
+/// What a schema is held against; none where the content type is none that can be read.
+fn read<'a>(
+    media_type: &str,
+    content: &Content,
+    bytes: &'a [u8],
+) -> Result<Option<Document<'a>>, String> {
     match () {
-        () if is_json(media_type) => serde_json::from_slice(bytes).map(Some).map_err(|error| {
+        () if is_json(media_type) => Document::read(bytes).map(Some).map_err(|error| {
             format!("/: the body is no JSON: line {}, column {}", error.line(), error.column())
         }),
         () if media_type == "application/x-www-form-urlencoded" => {
-            Ok(Some(parameter::form(&content.form, bytes)))
+            Ok(Some(Document::of(parameter::form(&content.form, bytes))))
         }
         () if media_type.starts_with("text/plain") => {
-            Ok(std::str::from_utf8(bytes).ok().map(|text| Json::String(text.to_owned())))
+            Ok(std::str::from_utf8(bytes).ok().map(|text| Document::string(text.into())))
         }
         () => Ok(None),
     }
 }
 
 /// In lower case, without its parameters.
-fn media_type(headers: &Headers) -> String {
+fn media_type(headers: &Headers) -> Cow<'_, str> {
     let value = headers.get("content-type").unwrap_or_default();
     let value = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-    String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()
+    match std::str::from_utf8(value) {
+        Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
+        _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
+    }
 }
 
 fn is_json(media_type: &str) -> bool {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use message::{Headers, RequestHead};
 use serde_json::{Map, Value as Json};
 
+use super::document::Document;
 use super::model::{Object, Operation, Parameter, Place, Shape, Style};
 use super::path::Values;
 use super::text::{decoded, meant, pairs};
@@ -45,7 +46,7 @@ pub(super) fn check(
         Place::Header => "header",
         Place::Cookie => "cookie",
     };
-    match found {
+    match found.map(Document::of) {
         Some(value) if parameter.schema.allows(&value) => {}
         Some(value) => {
             let wrong = parameter.schema.faults(&value, true, max).into_iter();

@@ -1,7 +1,6 @@
 //! Which path of the document a request is for.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::model::{PathItem, Piece};
 use super::text::decoded;
@@ -9,9 +8,10 @@ use super::text::decoded;
 /// Paths by what they are looked for with. A path without parameters wins over one with.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    literal: HashMap<Box<[u8]>, usize>,
-    /// By number of segments; the more literal first.
-    templates: HashMap<usize, Vec<usize>>,
+    /// In order, each once.
+    literal: Vec<(Box<[u8]>, usize)>,
+    /// At the number of their segments; the more literal first.
+    templates: Vec<Vec<usize>>,
 }
 
 /// Values of path parameters.
@@ -22,11 +22,20 @@ impl Paths {
         let mut paths = Paths::default();
         for (at, item) in items.iter().enumerate() {
             match literal(item) {
-                Some(key) => drop(paths.literal.entry(key).or_insert(at)),
-                None => paths.templates.entry(item.segments.len()).or_default().push(at),
+                Some(key) => paths.literal.push((key, at)),
+                None => {
+                    let segments = item.segments.len();
+                    if paths.templates.len() <= segments {
+                        paths.templates.resize_with(segments + 1, Vec::new);
+                    }
+                    paths.templates.get_mut(segments).into_iter().for_each(|list| list.push(at));
+                }
             }
         }
-        for templates in paths.templates.values_mut() {
+        // Of two that are the same, the first counts.
+        paths.literal.sort();
+        paths.literal.dedup_by(|later, first| later.0 == first.0);
+        for templates in &mut paths.templates {
             // Where two differ first, the literal one goes first.
             templates.sort_by_key(|at| {
                 let item = items.get(*at);
@@ -43,13 +52,17 @@ impl Paths {
         path: &'a [u8],
     ) -> Option<(usize, Values<'a>)> {
         let rest = path.strip_prefix(b"/")?;
-        let known = plain(path).and_then(|path| self.literal.get(&*path));
-        if let Some(at) = known {
-            return Some((*at, Values::new()));
+        if let Some(at) = plain(path).and_then(|path| self.literal(&path)) {
+            return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
-        let candidates = self.templates.get(&segments.len())?;
+        let candidates = self.templates.get(segments.len())?;
         candidates.iter().find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
+    }
+
+    fn literal(&self, path: &[u8]) -> Option<usize> {
+        let found = self.literal.binary_search_by(|(known, _)| (**known).cmp(path)).ok()?;
+        self.literal.get(found).map(|(_, at)| *at)
     }
 }
 

@@ -1,10 +1,13 @@
-//! JSON Schema, 2020-12: the one place that names the library.
+//! JSON Schema, 2020-12: schemas compiled by the library that `node` shows documents to.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value as Json, json};
+
+use super::document::Document;
+use super::node::{OnTape, Part};
 
 /// A `pattern` gives up here. Patterns are the operator's, texts are whoever's: without it one text could hold a worker
 /// for ever.
@@ -21,7 +24,7 @@ pub struct Schemas {
 
 /// One schema, compiled. Cheap to clone.
 #[derive(Clone)]
-pub struct Schema(Arc<Validator>);
+pub struct Schema(Arc<Validator<OnTape>>);
 
 impl Schemas {
     /// Documents by their URI. `formats`: whether `format` is more than a comment.
@@ -42,7 +45,7 @@ impl Schemas {
     /// A schema in hand, which may refer to the documents.
     pub fn compile(&self, schema: &Json) -> Result<Schema, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
-        let built = jsonschema::options()
+        let built = jsonschema::options_for::<OnTape>()
             .with_draft(Draft::Draft202012)
             .with_registry(&self.registry)
             .with_pattern_options(patterns)
@@ -53,13 +56,13 @@ impl Schemas {
 }
 
 impl Schema {
-    pub fn allows(&self, value: &Json) -> bool {
-        self.0.is_valid(value)
+    pub fn allows(&self, document: &Document<'_>) -> bool {
+        self.0.is_valid(Part::whole(document))
     }
 
     /// What is wrong with a value, each with its JSON pointer: at most so many. Values are named only where `shown`.
-    pub fn faults(&self, value: &Json, shown: bool, max: usize) -> Vec<String> {
-        let errors = self.0.iter_errors(value).take(max);
+    pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
+        let errors = self.0.iter_errors(Part::whole(document)).take(max);
         let told = errors.map(|error| {
             let message = match shown {
                 true => error.to_string(),

@@ -50,16 +50,16 @@ pub(crate) struct Taken {
 impl Counts {
     /// A table with room for about so many keys, with so many windows each.
     pub fn new(keys_max: usize, windows: usize) -> Counts {
-        Counts::hashed(keys_max, windows, Key::random())
+        Counts::hashed(keys_max, windows, Key::random(), false)
     }
 
-    /// A table whose keys other nodes hash in the same way, if they know the same text.
+    /// A table that other nodes are told of. They hash keys in the same way, if they know the same text.
     pub fn known_by(keys_max: usize, windows: usize, text: &str) -> Counts {
-        Counts::hashed(keys_max, windows, Key::of(text))
+        Counts::hashed(keys_max, windows, Key::of(text), true)
     }
 
-    fn hashed(keys_max: usize, windows: usize, hash: Key) -> Counts {
-        let shard = |_| Shard(Mutex::new(Slots::new(2 * keys_max / SHARDS, windows)));
+    fn hashed(keys_max: usize, windows: usize, hash: Key, told: bool) -> Counts {
+        let shard = |_| Shard(Mutex::new(Slots::new(2 * keys_max / SHARDS, windows, told)));
         Counts { epoch: clock::now(), hash, shards: (0..SHARDS).map(shard).collect() }
     }
 

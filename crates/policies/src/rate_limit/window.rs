@@ -71,16 +71,19 @@ impl Window {
 
 /// Appends a number. A reply tells two for each window, and the formatter of the standard library costs more than counting.
 fn decimal(mut number: u64, out: &mut Vec<u8>) {
-    let start = out.len();
-    loop {
+    // As many as the largest has.
+    let mut digits = [b'0'; 20];
+    let mut used = 0;
+    for place in digits.iter_mut().rev() {
         let [.., digit] = (number % 10).to_be_bytes();
-        out.push(b'0' + digit);
+        *place = b'0' + digit;
+        used += 1;
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out.get_mut(start..).unwrap_or_default().reverse();
+    out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
 }
 
 pub(crate) fn nanoseconds(time: Duration) -> u64 {

@@ -12,8 +12,8 @@ use xml::{Here, QName, Sink, Start};
 use xsd::{Bounds, Root, Schema, Stop, Validator};
 
 use super::code::Code;
-use super::supply::Seen;
 use super::{Compiled, Definitions, Failed, SOAP_11, SOAP_12, Version, words};
+use crate::supply::Supply;
 
 /// What a message is, as far as anybody asked.
 #[derive(Default)]
@@ -36,6 +36,8 @@ pub enum Envelope {
     BuiltIn(Arc<Schema>),
     /// By the operator's.
     Own(Arc<Schema>),
+    /// By the operator's, which is fetched and compiled beside the requests.
+    Supplied(Arc<Supply<Compiled>>),
     /// By one that does not compile: why.
     Broken(Box<str>),
 }
@@ -43,11 +45,28 @@ pub enum Envelope {
 /// Validators of one thread for one policy side.
 #[derive(Default)]
 struct Validators {
-    envelopes: [Option<Validator>; 2],
-    /// With what it was made for, which a supply may have replaced.
-    api: Option<(Weak<Schema>, Validator)>,
-    seen: Seen,
+    envelopes: [Option<Ready>; 2],
+    api: Option<Ready>,
     operation: String,
+}
+
+/// A validator with what it was made for, which a supply may have replaced.
+struct Ready {
+    of: Weak<Schema>,
+    validator: Validator,
+}
+
+impl Ready {
+    /// For the next message: the one that is there, if it is for this schema.
+    fn again(place: &mut Option<Ready>, schema: &Arc<Schema>) {
+        match place.as_mut().filter(|ready| std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema))) {
+            Some(ready) => ready.validator.reset(),
+            None => {
+                let (of, validator) = (Arc::downgrade(schema), validator(schema));
+                *place = Some(Ready { of, validator });
+            }
+        }
+    }
 }
 
 /// By the address of the definitions, which the weak reference keeps from being given to others.
@@ -97,9 +116,9 @@ pub(super) fn check(
     found: &mut Found,
 ) -> Result<(), Failed> {
     let mut validators = Validators::take(definitions);
-    let mut seen = std::mem::take(&mut validators.seen);
-    let outcome = match definitions.api.current(&mut seen) {
-        Ok(api) => {
+    let outcome = match definitions.api.current() {
+        Ok(current) => {
+            let api = current.compiled();
             let mut state = State::new(headers.is_none());
             validators.operation.clear();
             let mut pass =
@@ -112,7 +131,6 @@ pub(super) fn check(
         }
         Err(failed) => Err(failed),
     };
-    validators.seen = seen;
     validators.give_back(definitions);
     outcome
 }
@@ -128,9 +146,12 @@ pub(super) struct Arriving {
 
 impl Arriving {
     pub(super) fn new(definitions: Arc<Definitions>) -> Result<Arriving, Failed> {
+        if let Some(awaited) = definitions.awaited().next() {
+            awaited.current()?;
+        }
+        let api = definitions.api.current()?.compiled().cloned();
         let mut validators = Validators::take(&definitions);
         validators.operation.clear();
-        let api = definitions.api.current(&mut validators.seen)?.cloned();
         let parser = xml::Parser::new(xml::Options::default());
         Ok(Arriving { definitions, api, validators, state: State::new(false), parser })
     }
@@ -239,9 +260,9 @@ impl State {
         let slot = self.version.unwrap_or(Version::V11).index();
         let of_envelope = validators.envelopes.get(slot).and_then(Option::as_ref);
         let of_envelope = of_envelope.filter(|_| self.fed_envelope != Fed::No);
-        let of_api = validators.api.as_ref().map(|(_, validator)| validator);
-        let of_api = of_api.filter(|_| self.fed_api != Fed::No);
-        let mut invalid = of_envelope.into_iter().chain(of_api).flat_map(Validator::invalid);
+        let of_api = validators.api.as_ref().filter(|_| self.fed_api != Fed::No);
+        let asked = of_envelope.into_iter().chain(of_api);
+        let mut invalid = asked.flat_map(|ready| ready.validator.invalid());
         invalid.next().map(|invalid| Failed::client(words::invalid(invalid, so_far)))
     }
 
@@ -290,12 +311,24 @@ impl Pass<'_> {
         };
         let version = state.version.unwrap_or(Version::V11);
         let slot = version.index();
+        let supplied;
         let schema = match self.definitions.envelopes.get(slot) {
             Some(Envelope::BuiltIn(schema)) => {
                 state.shallow = true;
                 schema
             }
             Some(Envelope::Own(schema)) => schema,
+            Some(Envelope::Supplied(supply)) => match supply.current() {
+                Ok(serving) => {
+                    supplied = serving;
+                    let Some(compiled) = supplied.as_ref() else { return };
+                    &compiled.schema
+                }
+                Err(failed) => {
+                    state.refused = Some(failed);
+                    return;
+                }
+            },
             Some(Envelope::Broken(why)) => {
                 state.refused = Some(Failed::server(&**why));
                 return;
@@ -311,7 +344,7 @@ impl Pass<'_> {
             }
         };
         if let Some(place) = self.validators.envelopes.get_mut(slot) {
-            place.get_or_insert_with(|| validator(schema)).reset();
+            Ready::again(place, schema);
             state.fed_envelope = Fed::Yes;
         }
     }
@@ -326,16 +359,7 @@ impl Pass<'_> {
             return;
         }
         let Some(compiled) = self.api else { return };
-        let known = |(of, _): &&mut (Weak<Schema>, Validator)| {
-            std::ptr::eq(of.as_ptr(), Arc::as_ptr(&compiled.schema))
-        };
-        match self.validators.api.as_mut().filter(known) {
-            Some((_, validator)) => validator.reset(),
-            None => {
-                let made = validator(&compiled.schema);
-                self.validators.api = Some((Arc::downgrade(&compiled.schema), made));
-            }
-        }
+        Ready::again(&mut self.validators.api, &compiled.schema);
         state.fed_api = Fed::Yes;
     }
 
@@ -344,11 +368,11 @@ impl Pass<'_> {
         let state = &mut *self.state;
         let slot = state.version.unwrap_or(Version::V11).index();
         let envelope = self.validators.envelopes.get_mut(slot).and_then(Option::as_mut);
-        if let (Fed::Yes, false, Some(validator)) = (state.fed_envelope, state.within, envelope) {
-            state.fed_envelope = after(event(validator));
+        if let (Fed::Yes, false, Some(ready)) = (state.fed_envelope, state.within, envelope) {
+            state.fed_envelope = after(event(&mut ready.validator));
         }
-        if let (Fed::Yes, Some((_, validator))) = (state.fed_api, &mut self.validators.api) {
-            state.fed_api = after(event(validator));
+        if let (Fed::Yes, Some(ready)) = (state.fed_api, &mut self.validators.api) {
+            state.fed_api = after(event(&mut ready.validator));
         }
     }
 }

@@ -36,18 +36,17 @@ pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Resu
 /// The content type with another charset, where it says one and that is no longer true.
 fn recoded(written: &[u8], charset: &str) -> Option<String> {
     let text = std::str::from_utf8(written).ok()?;
-    let mut parts = text.split(';');
-    let media = parts.next()?.trim();
-    let parameters: Vec<&str> = parts.map(str::trim).collect();
+    let media = text.split(';').next()?.trim();
+    let parameters = || text.split(';').skip(1).map(str::trim);
     let is_charset = |parameter: &str| {
         let (name, value) = parameter.split_once('=')?;
         let same = value.trim_matches('"').eq_ignore_ascii_case(charset);
         name.trim().eq_ignore_ascii_case("charset").then_some(same)
     };
-    if parameters.iter().copied().find_map(is_charset)? {
+    if parameters().find_map(is_charset)? {
         return None;
     }
-    let others = parameters.iter().filter(|parameter| is_charset(parameter).is_none());
+    let others = parameters().filter(|parameter| is_charset(parameter).is_none());
     let others: String = others.map(|parameter| format!("; {parameter}")).collect();
     Some(format!("{media}; charset={charset}{others}"))
 }

@@ -1,16 +1,17 @@
 //! JSON to XML: values taken from the tape in the order of the schema, and written straight out.
 //!
-//! Recursion is bounded by [`tape::DEPTH_MAX`], which no message gets past.
+//! Recursion is bounded by [`super::LIMITS`], which no message gets past.
 
 mod said;
 mod texts;
 
 use std::borrow::Cow;
 
+use ::json::{Entry, Kind};
+
 use super::misfit::{Done, Misfit};
 use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type};
 use super::scalar::{expected, push_text};
-use super::tape::{self, Entry, Kind};
 use said::{choice, labels, listed, missing, unknown};
 
 /// Writes the values of one tape.
@@ -49,7 +50,7 @@ impl Open<'_> {
 
 impl<'a> Writer<'a> {
     fn entry(&self, at: usize) -> Entry {
-        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX };
+        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.get(at).copied().unwrap_or(none)
     }
 
@@ -61,7 +62,7 @@ impl<'a> Writer<'a> {
     /// The text of a string.
     fn string(&self, at: usize) -> Cow<'a, str> {
         match self.entry(at).kind {
-            Kind::Escaped => Cow::Owned(tape::unescaped(self.raw(at))),
+            Kind::Escaped => Cow::Owned(::json::unescaped(self.raw(at))),
             Kind::Null
             | Kind::False
             | Kind::True

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::intern::NONE;
+use crate::scope::NO_NAMESPACE;
 use crate::tree::names::Names;
 use crate::tree::positions::Positions;
+use crate::tree::spare::Arena;
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
 /// Sources beyond this make room as they come.
@@ -41,9 +42,11 @@ impl std::error::Error for BuildError {}
 /// have them.
 #[derive(Debug)]
 pub struct Builder {
+    /// An element that is not ended keeps its last child so far in place of its end, 0 for none.
     document: Document,
-    /// The document node and the elements that are not ended, each with its last child so far.
-    open: Vec<(u32, u32)>,
+    /// The element begun last of those not ended, or the document.
+    open: u32,
+    depth: u32,
     nodes_max: u32,
     text_bytes_max: u32,
     offset: u32,
@@ -62,26 +65,28 @@ impl Builder {
 
     /// Nodes, and bytes of text and values, that the tree may have at most.
     pub fn with_limits(nodes_max: u32, text_bytes_max: u32) -> Builder {
-        let root = Node {
+        let Arena { mut nodes, text, names, declarations, source } = Arena::take();
+        nodes.push(Node {
             kind: Kind::Document,
+            declares: false,
             name: NameId(0),
             parent: 0,
-            end: 1,
+            end: 0,
             previous: 0,
             value_start: 0,
             value_end: 0,
             offset: 0,
-        };
+        });
         let document = Document {
-            nodes: vec![root],
-            text: String::new(),
-            names: Names::new(),
-            declarations: Vec::new(),
+            nodes,
+            text,
+            names,
+            declarations,
             ids: HashMap::new(),
             unparsed: HashMap::new(),
-            positions: Positions::None,
+            positions: Positions::None(source),
         };
-        Builder { document, open: vec![(0, NONE)], nodes_max, text_bytes_max, offset: 0 }
+        Builder { document, open: 0, depth: 0, nodes_max, text_bytes_max, offset: 0 }
     }
 
     /// How many nodes there are so far.
@@ -96,28 +101,45 @@ impl Builder {
 
     /// How many elements are open.
     pub fn depth(&self) -> usize {
-        self.open.len().saturating_sub(1)
-    }
-
-    /// What was built so far; open elements have no end yet.
-    pub fn so_far(&self) -> &Document {
-        &self.document
+        self.depth as usize
     }
 
     /// Begins an element.
     pub fn start(&mut self, prefix: &str, local: &str, uri: &str) -> Result<NodeId, BuildError> {
-        let name = self.document.names.number(prefix, local, uri).ok_or(BuildError::TooLarge)?;
+        let uri = self.names().uri_number(uri).ok_or(BuildError::TooLarge)?;
+        self.start_in(prefix, local, uri)
+    }
+
+    /// The same in a namespace by its number.
+    pub(crate) fn start_in(
+        &mut self,
+        prefix: &str,
+        local: &str,
+        uri: u32,
+    ) -> Result<NodeId, BuildError> {
+        let name = self.names().number(prefix, local, uri).ok_or(BuildError::TooLarge)?;
         let id = self.child(Kind::Element, name, "")?;
-        self.open.push((id.0, NONE));
+        if let Some(node) = self.document.nodes.last_mut() {
+            node.end = 0;
+        }
+        self.open = id.0;
+        self.depth += 1;
         Ok(id)
     }
 
     /// Declares a namespace on the element just begun. A prefix it has already gets the new one.
     pub fn declare(&mut self, prefix: &str, uri: &str) -> Result<(), BuildError> {
+        let uri = self.names().uri_number(uri).ok_or(BuildError::TooLarge)?;
+        self.declare_in(prefix, uri)
+    }
+
+    /// The same for a namespace by its number.
+    pub(crate) fn declare_in(&mut self, prefix: &str, uri: u32) -> Result<(), BuildError> {
         let element = self.begun().ok_or(BuildError::Late)?;
-        let names = &mut self.document.names;
-        let prefix = names.string_number(prefix).ok_or(BuildError::TooLarge)?;
-        let uri = names.uri_number(uri).ok_or(BuildError::TooLarge)?;
+        let prefix = self.names().prefix_number(prefix).ok_or(BuildError::TooLarge)?;
+        if let Some(node) = self.document.nodes.get_mut(element as usize) {
+            node.declares = true;
+        }
         let declarations = &mut self.document.declarations;
         let own = declarations.iter_mut().rev().take_while(|d| d.element == element);
         match own.into_iter().find(|d| d.prefix == prefix) {
@@ -136,7 +158,8 @@ impl Builder {
         value: &str,
     ) -> Result<NodeId, BuildError> {
         let element = self.begun().ok_or(BuildError::Late)?;
-        let name = self.document.names.number(prefix, local, uri).ok_or(BuildError::TooLarge)?;
+        let number = self.names().uri_number(uri).ok_or(BuildError::TooLarge)?;
+        let name = self.names().number(prefix, local, number).ok_or(BuildError::TooLarge)?;
         let document = &self.document;
         let same = document.attributes(NodeId(element)).find(|attribute| {
             let known = document.name(*attribute);
@@ -163,15 +186,19 @@ impl Builder {
     ) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
         let previous = if id - 1 == element { id } else { id - 1 };
-        self.add(Kind::Attribute, name, element, previous, value)
+        self.add(id, Kind::Attribute, name, previous, value)
     }
 
     /// The element just begun: none of its children has come.
+    #[inline]
     pub(crate) fn begun(&self) -> Option<u32> {
-        match self.open.last() {
-            Some((element, NONE)) if *element != 0 => Some(*element),
-            _ => None,
-        }
+        (self.open != 0 && self.last_child() == Some(0)).then_some(self.open)
+    }
+
+    /// The last child so far of what is open, 0 for none.
+    #[inline]
+    fn last_child(&self) -> Option<u32> {
+        self.document.nodes.get(self.open as usize).map(|node| node.end)
     }
 
     pub(crate) fn names(&mut self) -> &mut Names {
@@ -183,8 +210,8 @@ impl Builder {
         if text.is_empty() {
             return Ok(());
         }
-        if let Some((_, last)) = self.open.last()
-            && self.document.nodes.len() == *last as usize + 1
+        let last = self.last_child().filter(|last| *last != 0).map_or(0, |last| last as usize + 1);
+        if last == self.document.nodes.len()
             && self.document.nodes.last().is_some_and(|node| node.kind == Kind::Text)
         {
             let (_, end) = self.add_text(text)?;
@@ -201,14 +228,14 @@ impl Builder {
     }
 
     pub fn instruction(&mut self, target: &str, data: &str) -> Result<NodeId, BuildError> {
-        let name = self.document.names.number("", target, "").ok_or(BuildError::TooLarge)?;
+        let name = self.names().number("", target, NO_NAMESPACE).ok_or(BuildError::TooLarge)?;
         self.child(Kind::Instruction, name, data)
     }
 
     /// Ends the element begun last.
     pub fn end(&mut self) -> Result<(), BuildError> {
-        match self.open.len() {
-            0 | 1 => Err(BuildError::NotOpen),
+        match self.open {
+            0 => Err(BuildError::NotOpen),
             _ => {
                 self.close();
                 Ok(())
@@ -218,18 +245,19 @@ impl Builder {
 
     fn close(&mut self) {
         let end = self.len();
-        if let Some((id, _)) = self.open.pop()
-            && let Some(node) = self.document.nodes.get_mut(id as usize)
-        {
+        if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
             node.end = end;
+            self.open = node.parent;
+            self.depth = self.depth.saturating_sub(1);
         }
     }
 
     /// The document; elements that are open end here.
     pub fn finish(mut self) -> Document {
-        while !self.open.is_empty() {
+        while self.open != 0 {
             self.close();
         }
+        self.close();
         self.document
     }
 
@@ -252,50 +280,66 @@ impl Builder {
         self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
         self.document.text.reserve(bytes / 2);
         self.document.declarations.reserve(8);
-        self.open.reserve(16);
     }
 
-    pub(crate) fn set_positions(&mut self, positions: Positions) {
-        self.document.positions = positions;
+    /// Where nodes are in this source, unless that has to be told for each of them.
+    pub(crate) fn locate(&mut self, source: &[u8]) -> bool {
+        self.document.positions.take_down(source)
     }
 
+    pub(crate) fn set_places(&mut self, places: Vec<(u32, u32)>) {
+        self.document.positions = Positions::Nodes(places);
+    }
+
+    #[inline]
     fn child(&mut self, kind: Kind, name: NameId, value: &str) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
-        let (parent, previous) = match self.open.last_mut() {
-            Some((parent, last)) => (*parent, std::mem::replace(last, id)),
-            None => (0, NONE),
-        };
-        let previous = if previous == NONE { id } else { previous };
-        self.add(kind, name, parent, previous, value)
+        let previous = self.last_child().filter(|last| *last != 0).unwrap_or(id);
+        let added = self.add(id, kind, name, previous, value)?;
+        if let Some(open) = self.document.nodes.get_mut(self.open as usize) {
+            open.end = id;
+        }
+        Ok(added)
     }
 
+    #[inline]
     fn next_id(&self) -> Result<u32, BuildError> {
         let id = u32::try_from(self.document.nodes.len()).ok().filter(|id| *id < self.nodes_max);
         id.ok_or(BuildError::TooLarge)
     }
 
+    /// Adds a node to what is open.
+    #[inline]
     fn add(
         &mut self,
+        id: u32,
         kind: Kind,
         name: NameId,
-        parent: u32,
         previous: u32,
         value: &str,
     ) -> Result<NodeId, BuildError> {
-        let id = self.next_id()?;
         let (value_start, value_end) = self.add_text(value)?;
-        let offset = self.offset;
-        let node =
-            Node { kind, name, parent, end: id + 1, previous, value_start, value_end, offset };
-        self.document.nodes.push(node);
+        self.document.nodes.push(Node {
+            kind,
+            declares: false,
+            name,
+            parent: self.open,
+            end: id + 1,
+            previous,
+            value_start,
+            value_end,
+            offset: self.offset,
+        });
         Ok(NodeId(id))
     }
 
+    #[inline]
     fn add_text(&mut self, text: &str) -> Result<(u32, u32), BuildError> {
-        let from = u32::try_from(self.document.text.len()).map_err(|_| BuildError::TooLarge)?;
-        let end = u32::try_from(self.document.text.len() + text.len()).ok();
+        let before = &mut self.document.text;
+        let end = u32::try_from(before.len() + text.len()).ok();
         let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
-        self.document.text.push_str(text);
+        let from = u32::try_from(before.len()).map_err(|_| BuildError::TooLarge)?;
+        before.push_str(text);
         Ok((from, end))
     }
 }

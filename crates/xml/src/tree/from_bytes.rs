@@ -1,48 +1,70 @@
 //! The sink that builds a tree.
 
-use crate::tree::names::Names;
-use crate::tree::positions::Positions;
-use crate::tree::{BuildError, Builder, Document, NameId};
-use crate::{Error, ErrorKind, Here, Options, QName, Sink, Start};
+use crate::tree::{BuildError, Builder, Document};
+use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start};
+
+/// Namespaces of ordinary documents.
+const SPACES: usize = 16;
+
+/// What a prefix means that is taken back.
+const NOTHING: Namespace<'_> = Namespace { id: 0, uri: "" };
+
+/// No number yet.
+const UNKNOWN: u32 = u32::MAX;
 
 struct TreeSink {
     builder: Builder,
+    /// The tree's numbers of the parser's first namespaces.
+    spaces: [u32; SPACES],
     /// Line and column of each node, where the source's lines alone do not tell.
     places: Option<Vec<(u32, u32)>>,
 }
 
 pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
-    let lines = Positions::of(bytes);
-    let places = lines.is_none().then(|| vec![(1, 1)]);
     let mut builder = Builder::new();
+    let places = (!builder.locate(bytes)).then(|| vec![(1, 1)]);
     builder.reserve(bytes.len());
-    let mut sink = TreeSink { builder, places };
+    let mut sink = TreeSink { builder, spaces: [UNKNOWN; SPACES], places };
     crate::parse(bytes, options, &mut sink)?;
-    let positions = lines.or(sink.places.map(Positions::Nodes)).unwrap_or(Positions::None);
-    sink.builder.set_positions(positions);
+    if let Some(places) = sink.places {
+        sink.builder.set_places(places);
+    }
     Ok(sink.builder.finish())
 }
 
 impl TreeSink {
+    #[inline]
     fn done<T>(&mut self, built: Result<T, BuildError>, here: Here<'_>) -> Result<T, Error> {
+        if self.places.is_some() {
+            self.locate(here);
+        }
+        match built {
+            Ok(built) => Ok(built),
+            Err(_) => Err(too_large(here)),
+        }
+    }
+
+    fn locate(&mut self, here: Here<'_>) {
         if let Some(places) = &mut self.places {
             let at = here.position();
             places.resize(self.builder.len() as usize, (at.line, at.column));
         }
-        built.map_err(|_| Error {
-            kind: ErrorKind::Limit { name: "nodes of a tree", max: u64::from(u32::MAX) },
-            at: here.position(),
-        })
     }
 
     fn element(&mut self, start: &Start<'_>) -> Result<(), BuildError> {
         let QName { prefix, local, namespace } = start.name;
-        let element = self.builder.start(prefix, local, namespace.uri)?;
-        for (prefix, uri) in start.scope.declared() {
-            self.builder.declare(prefix, uri)?;
+        let uri = self.space(namespace)?;
+        let element = self.builder.start_in(prefix, local, uri)?;
+        for (prefix, _) in start.scope.declared() {
+            let declared = start.scope.lookup(prefix).unwrap_or(NOTHING);
+            let uri = self.space(declared)?;
+            self.builder.declare_in(prefix, uri)?;
         }
         for attribute in start.attributes.iter() {
-            let name = number(self.builder.names(), attribute.name)?;
+            let QName { prefix, local, namespace } = attribute.name;
+            let uri = self.space(namespace)?;
+            let name = self.builder.names().number(prefix, local, uri);
+            let name = name.ok_or(BuildError::TooLarge)?;
             self.builder.new_attribute(element.0, name, attribute.value)?;
             if attribute.id {
                 self.builder.add_id(attribute.value, element);
@@ -50,10 +72,27 @@ impl TreeSink {
         }
         Ok(())
     }
+
+    /// The tree's number of a namespace, looked up once for most.
+    #[inline]
+    fn space(&mut self, namespace: Namespace<'_>) -> Result<u32, BuildError> {
+        let known = self.spaces.get_mut(namespace.id as usize);
+        if let Some(known) = known.as_deref().filter(|known| **known != UNKNOWN) {
+            return Ok(*known);
+        }
+        let number = self.builder.names().uri_number(namespace.uri);
+        let number = number.ok_or(BuildError::TooLarge)?;
+        if let Some(known) = known {
+            *known = number;
+        }
+        Ok(number)
+    }
 }
 
-fn number(names: &mut Names, name: QName<'_>) -> Result<NameId, BuildError> {
-    names.number(name.prefix, name.local, name.namespace.uri).ok_or(BuildError::TooLarge)
+#[cold]
+fn too_large(here: Here<'_>) -> Error {
+    let kind = ErrorKind::Limit { name: "nodes of a tree", max: u64::from(u32::MAX) };
+    Error { kind, at: here.position() }
 }
 
 impl Sink for TreeSink {

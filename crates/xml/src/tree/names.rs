@@ -1,100 +1,184 @@
-//! The names of a document: each prefix, local part and namespace once, and each of their combinations once.
+//! The names of a document: prefix, local part and namespace together, each combination once.
+//!
+//! Names outlive their document where its memory is used again: what a thread's messages are called is numbered once.
 
-use crate::intern::{Interner, NONE, fold, hash};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::chars::same;
+use crate::intern::{Interner, NONE, hash};
 use crate::scope::NO_NAMESPACE;
 use crate::tree::NameId;
 use crate::{Namespace, QName, XML_NAMESPACE};
 
-#[derive(Debug, Clone)]
+/// Room for the names of an ordinary message.
+const ROOM_PLACES: usize = 64;
+
+/// With more names or namespaces than this, or more bytes of them, the next document starts without any.
+const KEPT_MAX: usize = 256;
+const KEPT_BYTES_MAX: usize = 32 << 10;
+
+#[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Prefixes and local parts.
-    strings: Interner,
-    uris: Interner,
+    /// Told by no others: names of one id keep their numbers.
+    id: u64,
     names: Vec<Name>,
-    /// Names by hash, half of the places free.
+    /// Names by a hash with a secret of this process, so that nobody can choose names that collide. Half of the places are
+    /// free.
     table: Vec<u32>,
     seed: u64,
+    /// Prefixes that are declared.
+    prefixes: Interner,
+    uris: Interner,
+    /// Of all that has a number.
+    bytes: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Name {
-    prefix: u32,
-    local: u32,
+    /// The prefix, and behind it the local part.
+    text: Box<str>,
+    prefix_len: u32,
     uri: u32,
+}
+
+impl Name {
+    #[inline]
+    fn parts(&self) -> (&str, &str) {
+        match self.prefix_len {
+            0 => ("", &self.text),
+            len => self.text.split_at_checked(len as usize).unwrap_or_default(),
+        }
+    }
+}
+
+impl Clone for Names {
+    /// The copy has an id of its own: what is added to one the other has not.
+    fn clone(&self) -> Names {
+        Names {
+            id: fresh_id(),
+            names: self.names.clone(),
+            table: self.table.clone(),
+            seed: self.seed,
+            prefixes: self.prefixes.clone(),
+            uris: self.uris.clone(),
+            bytes: self.bytes,
+        }
+    }
+}
+
+fn fresh_id() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Names {
     pub(crate) fn new() -> Names {
         let mut names = Names {
-            strings: Interner::new(),
+            id: fresh_id(),
+            names: Vec::with_capacity(ROOM_PLACES / 2),
+            table: vec![NONE; ROOM_PLACES],
+            seed: RandomState::new().hash_one(1u8),
+            prefixes: Interner::new(),
             uris: Interner::new(),
-            names: Vec::new(),
-            table: vec![NONE; 32],
-            seed: hash(b"names", 0),
+            bytes: 0,
         };
         for uri in ["", XML_NAMESPACE] {
             names.uris.number(uri);
         }
-        names.number("", "", "");
+        names.number("", "", NO_NAMESPACE);
         names
+    }
+
+    /// Another document may go on with them: they are no more than ordinary documents have.
+    pub(crate) fn are_few(&self) -> bool {
+        let most = self.names.len().max(self.prefixes.len()).max(self.uris.len());
+        most <= KEPT_MAX && self.bytes <= KEPT_BYTES_MAX
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
 
-    pub(crate) fn string(&self, number: u32) -> &str {
-        self.strings.get(number)
+    pub(crate) fn prefix(&self, number: u32) -> &str {
+        self.prefixes.get(number)
     }
 
     pub(crate) fn uri(&self, number: u32) -> &str {
         self.uris.get(number)
     }
 
-    pub(crate) fn string_number(&mut self, text: &str) -> Option<u32> {
-        self.strings.number(text)
+    #[inline]
+    pub(crate) fn prefix_number(&mut self, text: &str) -> Option<u32> {
+        match self.prefixes.find(text) {
+            Some(number) => Some(number),
+            None => {
+                self.bytes += text.len();
+                self.prefixes.number(text)
+            }
+        }
     }
 
     pub(crate) fn uri_number(&mut self, text: &str) -> Option<u32> {
         match text {
             "" => Some(NO_NAMESPACE),
-            text => self.uris.number(text),
+            text => match self.uris.find(text) {
+                Some(number) => Some(number),
+                None => {
+                    self.bytes += text.len();
+                    self.uris.number(text)
+                }
+            },
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: NameId) -> QName<'_> {
-        let name = self.names.get(id.0 as usize);
-        let Name { prefix, local, uri } =
-            name.copied().unwrap_or(Name { prefix: 0, local: 0, uri: 0 });
-        QName {
-            prefix: self.strings.get(prefix),
-            local: self.strings.get(local),
-            namespace: Namespace { id: uri, uri: self.uris.get(uri) },
-        }
+        let Some(name) = self.names.get(id.0 as usize) else {
+            let namespace = Namespace { id: NO_NAMESPACE, uri: "" };
+            return QName { prefix: "", local: "", namespace };
+        };
+        let (prefix, local) = name.parts();
+        QName { prefix, local, namespace: Namespace { id: name.uri, uri: self.uris.get(name.uri) } }
     }
 
-    /// The number of a name. None: there are too many.
-    pub(crate) fn number(&mut self, prefix: &str, local: &str, uri: &str) -> Option<NameId> {
-        let name = Name {
-            prefix: self.strings.number(prefix)?,
-            local: self.strings.number(local)?,
-            uri: self.uri_number(uri)?,
-        };
-        let mut place = self.place(name);
+    /// The number of a name whose namespace has one. None: there are too many, or too long ones.
+    #[inline]
+    pub(crate) fn number(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
+        let mut place = self.place(prefix.as_bytes(), local.as_bytes(), uri);
         loop {
-            match self.table.get(place).copied().unwrap_or(NONE) {
-                NONE => break,
-                number if self.names.get(number as usize) == Some(&name) => {
+            let number = self.table.get(place).copied().unwrap_or(NONE);
+            let Some(known) = self.names.get(number as usize) else { break };
+            if known.uri == uri {
+                let (known_prefix, known_local) = known.parts();
+                if same(known_local.as_bytes(), local.as_bytes())
+                    && same(known_prefix.as_bytes(), prefix.as_bytes())
+                {
                     return Some(NameId(number));
                 }
-                _ => place = (place + 1) & (self.table.len() - 1),
             }
+            place = (place + 1) & (self.table.len() - 1);
         }
-        let number = u32::try_from(self.names.len()).ok()?;
-        self.names.push(name);
+        self.add(prefix, local, uri)
+    }
+
+    #[cold]
+    fn add(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
+        let number = u32::try_from(self.names.len()).ok().filter(|number| *number != NONE)?;
+        let prefix_len = u32::try_from(prefix.len()).ok()?;
+        let text: Box<str> = match prefix {
+            "" => local.into(),
+            prefix => format!("{prefix}{local}").into(),
+        };
+        self.bytes += text.len();
+        self.names.push(Name { text, prefix_len, uri });
         match self.names.len() * 2 > self.table.len() {
             true => self.grow(),
-            false => self.enter(number, name),
+            false => self.enter(number),
         }
         Some(NameId(number))
     }
@@ -103,13 +187,15 @@ impl Names {
         let len = self.table.len() * 2;
         self.table.clear();
         self.table.resize(len, NONE);
-        for (number, name) in self.names.clone().into_iter().enumerate() {
-            self.enter(u32::try_from(number).unwrap_or(NONE), name);
+        for number in 0..u32::try_from(self.names.len()).unwrap_or(0) {
+            self.enter(number);
         }
     }
 
-    fn enter(&mut self, number: u32, name: Name) {
-        let mut place = self.place(name);
+    fn enter(&mut self, number: u32) {
+        let Some(name) = self.names.get(number as usize) else { return };
+        let (prefix, local) = name.parts();
+        let mut place = self.place(prefix.as_bytes(), local.as_bytes(), name.uri);
         while self.table.get(place).is_some_and(|taken| *taken != NONE) {
             place = (place + 1) & (self.table.len() - 1);
         }
@@ -118,12 +204,12 @@ impl Names {
         }
     }
 
-    /// Numbers are given out in the order of the document, so they cannot be chosen to collide as texts could.
-    fn place(&self, name: Name) -> usize {
-        let mixed = (u64::from(name.local) << 32 | u64::from(name.prefix))
-            ^ (u64::from(name.uri) << 17)
-            ^ self.seed;
-        let hashed = fold(mixed);
-        usize::try_from(hashed & (self.table.len() as u64 - 1)).unwrap_or(0)
+    #[inline]
+    fn place(&self, prefix: &[u8], local: &[u8], uri: u32) -> usize {
+        let mut hashed = hash(local, self.seed ^ u64::from(uri) << 32);
+        if !prefix.is_empty() {
+            hashed = hash(prefix, hashed);
+        }
+        usize::try_from(hashed & (self.table.len() as u64).wrapping_sub(1)).unwrap_or(0)
     }
 }

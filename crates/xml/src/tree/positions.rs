@@ -1,43 +1,91 @@
 //! Where nodes of a parsed document are.
 
+use std::sync::OnceLock;
+
 use crate::Position;
+use crate::decode::{Encoding, Sniffed, sniff};
 use crate::tree::NodeId;
 
 #[derive(Debug)]
 pub(crate) enum Positions {
-    /// The tree was built.
-    None,
-    /// The source is ASCII with line feeds: where its lines begin is enough.
-    Lines(Vec<u32>),
+    /// The tree was built. The memory is for what is read.
+    None(Vec<u8>),
+    /// The source is UTF-8: its lines are counted when somebody asks.
+    Source(Source),
     /// Line and column of each node.
     Nodes(Vec<(u32, u32)>),
 }
 
+/// A copy of what was read: making it costs less than to count lines that mostly nobody asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    bytes: Vec<u8>,
+    /// Where its lines begin.
+    lines: OnceLock<Vec<u32>>,
+}
+
+/// What may stand before the first character of UTF-8, and is none.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
 impl Positions {
-    /// By the lines of the source, if that is enough.
-    pub(crate) fn of(source: &[u8]) -> Option<Positions> {
-        let fits = u32::try_from(source.len()).is_ok();
-        if !fits || !source.is_ascii() || memchr::memchr2(b'\r', 0, source).is_some() {
-            return None;
+    /// Takes down where the source's characters are. False: that is not enough.
+    pub(crate) fn take_down(&mut self, source: &[u8]) -> bool {
+        if u32::try_from(source.len()).is_err() || !is_utf8(source) {
+            return false;
         }
-        let starts =
-            memchr::memchr_iter(b'\n', source).map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX));
-        Some(Positions::Lines(std::iter::once(0).chain(starts).collect()))
+        let mut bytes = self.take_memory();
+        bytes.extend_from_slice(source);
+        *self = Positions::Source(Source { bytes, lines: OnceLock::new() });
+        true
+    }
+
+    /// The memory for a source.
+    pub(crate) fn take_memory(&mut self) -> Vec<u8> {
+        match self {
+            Positions::None(bytes) => std::mem::take(bytes),
+            Positions::Source(source) => std::mem::take(&mut source.bytes),
+            Positions::Nodes(_) => Vec::new(),
+        }
     }
 
     pub(crate) fn get(&self, node: NodeId, offset: u32) -> Position {
-        match self {
-            Positions::None => Position::default(),
-            Positions::Lines(starts) => {
-                let line = starts.partition_point(|start| *start <= offset);
-                let start = line.checked_sub(1).and_then(|at| starts.get(at)).copied().unwrap_or(0);
-                let line = u32::try_from(line).unwrap_or(u32::MAX);
-                Position { line, column: offset - start + 1, offset: u64::from(offset) }
-            }
-            Positions::Nodes(nodes) => {
-                let (line, column) = nodes.get(node.0 as usize).copied().unwrap_or_default();
-                Position { line, column, offset: u64::from(offset) }
-            }
-        }
+        let (line, column) = match self {
+            Positions::None(_) => return Position::default(),
+            Positions::Source(source) => source.place(offset),
+            Positions::Nodes(nodes) => nodes.get(node.0 as usize).copied().unwrap_or_default(),
+        };
+        Position { line, column, offset: u64::from(offset) }
+    }
+}
+
+/// Whether its bytes are characters of UTF-8. ASCII is, but for that of UTF-16, which has a zero or a mark in front.
+fn is_utf8(source: &[u8]) -> bool {
+    let zero = source.iter().take(4).any(|byte| *byte == 0);
+    match source.is_ascii() && !zero {
+        true => true,
+        false => matches!(sniff(source, true), Sniffed::Found(Encoding::Utf8, _)),
+    }
+}
+
+impl Source {
+    fn place(&self, offset: u32) -> (u32, u32) {
+        let lines = self.lines.get_or_init(|| self.count());
+        let line = lines.partition_point(|start| *start <= offset).max(1);
+        let start = lines.get(line - 1).copied().unwrap_or(0);
+        let before = self.bytes.get(start as usize..offset as usize).unwrap_or_default();
+        let characters = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        (number(line), number(characters + 1))
+    }
+
+    /// A line ends with a line feed, a carriage return, or both.
+    fn count(&self) -> Vec<u32> {
+        let first = if self.bytes.starts_with(MARK) { MARK.len() } else { 0 };
+        let ends = memchr::memchr2_iter(b'\n', b'\r', &self.bytes);
+        let alone = ends.filter(|at| {
+            self.bytes.get(*at) == Some(&b'\n') || self.bytes.get(at + 1) != Some(&b'\n')
+        });
+        let starts = std::iter::once(first).chain(alone.map(|at| at + 1));
+        starts.map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect()
     }
 }

@@ -48,8 +48,8 @@ impl Document {
             ids: named.collect(),
             unparsed: self.unparsed.clone(),
             positions: match &self.positions {
-                Positions::None => Positions::None,
-                Positions::Lines(lines) => Positions::Lines(lines.clone()),
+                Positions::None(_) => Positions::None(Vec::new()),
+                Positions::Source(source) => Positions::Source(source.clone()),
                 Positions::Nodes(all) => {
                     let kept = (0..).zip(all).filter(|(id, _)| !is_dropped(*id));
                     Positions::Nodes(kept.map(|(_, place)| *place).collect())

@@ -91,6 +91,49 @@ fn positions_count_characters_and_all_line_ends() {
 }
 
 #[test]
+fn a_mark_is_no_character() {
+    let document = parse("\u{feff}<a ü='1'>\n\n  é<b/></a>");
+    let at = |local| document.position(element(&document, local));
+    assert_eq!((at("a").line, at("a").column, at("a").offset), (1, 1, 3));
+    assert_eq!((at("b").line, at("b").column), (3, 4));
+}
+
+/// A thread's next document goes on with the names of the one before, unless they are many: it must not show.
+#[test]
+fn names_of_other_documents_do_not_show() {
+    let many: String = (0..2000).map(|n| format!("<n{n} xmlns:p{n}='urn:{n}'/>")).collect();
+    let many = format!("<a>{many}</a>");
+    let (mut ids, mut numbers) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let small = parse("<p:a xmlns:p='urn:1' b='2'><p:c xmlns='urn:3'/></p:a>");
+        let a = small.root_element().unwrap();
+        let c = small.first_child(a).unwrap();
+        assert_eq!((small.name(a).prefix, small.name(a).namespace.uri), ("p", "urn:1"));
+        assert_eq!(small.attribute(a, "", "b"), Some("2"));
+        assert_eq!(small.namespaces(c)[..2], [("", "urn:3"), ("p", "urn:1")]);
+        ids.push(small.names_id());
+        numbers.push(small.name_id(c));
+        drop(small);
+        let other = parse("<q:a xmlns:q='urn:1'><c xmlns='urn:1'/><p:c xmlns:p='urn:2'/></q:a>");
+        let a = other.root_element().unwrap();
+        let uris = other.children(a).map(|child| other.name(child).namespace.uri);
+        assert_eq!(uris.collect::<Vec<_>>(), ["urn:1", "urn:2"]);
+        assert_eq!(other.name(a).prefix, "q");
+        ids.push(other.names_id());
+    }
+    ids.dedup();
+    numbers.dedup();
+    assert_eq!((ids.len(), numbers.len()), (1, 1), "of one id, one number");
+    let large = parse(&many);
+    assert!(large.names_len() > 2000);
+    let kept = large.names_id();
+    drop(large);
+    let after = parse("<a/>");
+    assert_ne!(after.names_id(), kept);
+    assert!(after.names_len() < 2000);
+}
+
+#[test]
 fn ids_and_unparsed_entities() {
     let document = parse(
         "<!DOCTYPE a [<!ATTLIST b i ID #IMPLIED><!ENTITY u SYSTEM 'v' NDATA n>]><a><b i='x'/><b i='y'/></a>",

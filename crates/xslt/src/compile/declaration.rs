@@ -1,6 +1,6 @@
 //! Top-level elements (XSLT 1.0, 2.2).
 
-use xpath::{Name, NameTest};
+use xpath::{Alternative, Name, NameTest, Shape};
 
 use super::element::Element;
 use super::load::Declaration;
@@ -58,7 +58,8 @@ impl<'m> Compiler<'m> {
         self.literal(e, &mut locals)?;
         self.emit(Op::Return, e);
         let template = u32::try_from(self.program.templates.len()).unwrap_or(u32::MAX);
-        self.program.templates.push(Template { entry: Entry { pc, slots: locals.slots } });
+        let entry = Entry { pc, slots: locals.slots };
+        self.program.templates.push(Template::new(entry, &self.program.code));
         self.rules(d, e, template, "/")
     }
 
@@ -89,12 +90,12 @@ impl<'m> Compiler<'m> {
         let number = match named {
             Some(number) => {
                 if let Some(template) = self.program.templates.get_mut(number as usize) {
-                    template.entry = entry;
+                    *template = Template::new(entry, &self.program.code);
                 }
                 number
             }
             None => {
-                self.program.templates.push(Template { entry });
+                self.program.templates.push(Template::new(entry, &self.program.code));
                 u32::try_from(self.program.templates.len() - 1).unwrap_or(u32::MAX)
             }
         };
@@ -125,6 +126,7 @@ impl<'m> Compiler<'m> {
             let priority = priority.unwrap_or(alternative.priority);
             let rule = Rule {
                 template,
+                certain: is_certain(&alternative),
                 alternative,
                 precedence: d.precedence,
                 imports_from: d.imports_from,
@@ -244,4 +246,20 @@ impl<'m> Compiler<'m> {
         output.media_type = text("media-type").or(output.media_type.take());
         Ok(())
     }
+}
+
+/// Whether being of a shape's kind and name is all that an alternative asks.
+fn is_certain(alternative: &Alternative) -> bool {
+    let unchecked = match &alternative.shape {
+        Shape::Element(NameTest::Namespace(_)) | Shape::Attribute(NameTest::Namespace(_)) => true,
+        Shape::Instruction(target) => target.is_some(),
+        Shape::Element(_)
+        | Shape::Attribute(_)
+        | Shape::Root
+        | Shape::Text
+        | Shape::Comment
+        | Shape::Child
+        | Shape::Any => false,
+    };
+    alternative.settled && !unchecked
 }

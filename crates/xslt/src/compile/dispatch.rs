@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use xpath::{NameTest, Shape};
 
 use super::Compiler;
-use crate::program::{ByName, Mode, Rule};
+use crate::program::{ByName, Mode, NamedRules, Rule, by_name};
 
 impl Compiler<'_> {
     /// Adds a rule to modes, none meaning all. The lists are made when all rules are there.
@@ -55,30 +55,26 @@ fn lists(all: &[u32], rules: &[Rule]) -> Mode {
                 Some(NameTest::Any | NameTest::Namespace(_)) | None => None,
             })
             .collect();
-        let mut lists = ByName::new();
-        for (local, uri) in named {
-            let list = chosen(&|shape| match (of(shape), shape) {
+        let named = named.into_iter().map(|(local, uri)| {
+            let rules = chosen(&|shape| match (of(shape), shape) {
                 (Some(test), _) => accepts(test, local, uri),
                 (None, Shape::Any) => true,
                 (None, _) => false,
             });
-            lists.entry(local.into()).or_default().push((uri.into(), list));
-        }
-        lists
+            NamedRules { local: local.into(), uri: uri.into(), rules }
+        });
+        let mut named: Vec<NamedRules> = named.collect();
+        named.sort_by(|a, b| by_name((&a.local, &a.uri), (&b.local, &b.uri)));
+        let others = chosen(&|shape| match of(shape) {
+            Some(NameTest::Name(_)) => false,
+            Some(NameTest::Any | NameTest::Namespace(_)) => true,
+            None => *shape == Shape::Any,
+        });
+        ByName { named: named.into(), others }
     };
     Mode {
         elements: names(&element_test),
         attributes: names(&attribute_test),
-        any_element: chosen(&|shape| match element_test(shape) {
-            Some(NameTest::Name(_)) => false,
-            Some(NameTest::Any | NameTest::Namespace(_)) => true,
-            None => *shape == Shape::Any,
-        }),
-        any_attribute: chosen(&|shape| match attribute_test(shape) {
-            Some(NameTest::Name(_)) => false,
-            Some(NameTest::Any | NameTest::Namespace(_)) => true,
-            None => *shape == Shape::Any,
-        }),
         text: chosen(&|shape| matches!(shape, Shape::Text | Shape::Child | Shape::Any)),
         comment: chosen(&|shape| matches!(shape, Shape::Comment | Shape::Child | Shape::Any)),
         instruction: chosen(&|shape| {

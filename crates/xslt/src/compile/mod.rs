@@ -16,6 +16,7 @@ mod scope;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use xpath::Name;
 
@@ -92,6 +93,11 @@ pub(super) struct Locals {
     function: bool,
 }
 
+fn fresh_id() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 impl<'m> Compiler<'m> {
     fn new(modules: &'m [Loaded]) -> Compiler<'m> {
         let mut compiler = Compiler {
@@ -111,6 +117,7 @@ impl<'m> Compiler<'m> {
             output: Declared::default(),
             notes: RefCell::default(),
         };
+        compiler.program.id = fresh_id();
         compiler.program.code.push(Op::NextNode);
         compiler.program.places.push(Place::default());
         compiler

@@ -215,7 +215,7 @@ impl<'m> Compiler<'m> {
             }
             None => {
                 let number = u32::try_from(self.program.templates.len()).unwrap_or(u32::MAX);
-                self.program.templates.push(Template { entry: Default::default() });
+                self.program.templates.push(Template::default());
                 self.templates.insert(name, (number, precedence));
                 Ok(())
             }

@@ -1,10 +1,13 @@
 //! Puts a result together: holds a start tag back until its attributes have come, and makes its namespaces right.
 
+use std::cell::RefCell;
+
 use xml::{BuildError, Builder, Document, XML_NAMESPACE};
 use xpath::Node;
 
 use super::Serializer;
-use super::tag::{Piece, Pieces, Tag};
+use super::scope::Scope;
+use super::tag::Tag;
 
 /// Where a result goes.
 #[derive(Debug)]
@@ -19,46 +22,165 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct Composer {
     target: Target,
-    tag: Tag,
+    desk: Box<Desk>,
+    /// The tag is not written yet: attributes and namespaces may come.
     pending: bool,
-    /// Namespaces in scope of the open elements, inner ones last.
-    scope: Vec<Piece>,
-    open: Vec<Open>,
-    /// Names of open elements and of the scope.
-    pieces: Pieces,
     nodes: u64,
     bytes: u64,
     /// A tree took no more.
     full: bool,
-    /// The node the pending element is a copy of.
-    origin: Option<Node>,
+}
+
+/// What a result is put together on.
+#[derive(Debug, Default)]
+struct Desk {
+    tag: Tag,
+    scope: Scope,
+    open: Vec<Open>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
+    /// The node it is a copy of.
     origin: Option<Node>,
-    name: Piece,
-    scope: u32,
-    pieces: u32,
+    /// Declarations in scope before its own.
+    scope: usize,
 }
 
-/// Room for the elements that are open at a time, and what they declare.
-const ROOM_OPEN: usize = 16;
+/// More memory than this is given back between results.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// Results are seldom more than this deep inside one another.
+const KEPT_MAX: usize = 4;
+
+thread_local! {
+    #[allow(clippy::vec_box, reason = "a desk moves between here and its composer: a pointer, not all of it")]
+    static SPARE: RefCell<Vec<Box<Desk>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Desk {
+    /// An empty one, used before where there is such.
+    fn take() -> Box<Desk> {
+        SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps it for the next result.
+    fn give(mut self: Box<Desk>) {
+        let bytes =
+            self.tag.capacity() + self.scope.capacity() + self.open.capacity() * size_of::<Open>();
+        if bytes > KEPT_BYTES_MAX {
+            return;
+        }
+        self.scope.truncate(0);
+        self.open.clear();
+        // The thread may be ending; then the memory is simply freed.
+        let _gone = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT_MAX {
+                spare.push(self);
+            }
+        });
+    }
+
+    /// Where the declarations of the innermost element begin.
+    fn own(&self) -> usize {
+        self.open.last().map_or(0, |open| open.scope)
+    }
+
+    /// Declares the prefix and namespace of the element's name unless they are in scope.
+    fn bind(&mut self) {
+        let pieces = &self.tag.pieces;
+        let (prefix, uri) = (pieces.prefix(self.tag.name), pieces.uri(self.tag.name));
+        if prefix == "xml" || uri == XML_NAMESPACE {
+            return;
+        }
+        match self.scope.find(prefix) {
+            Some(found) if found == uri => {}
+            None if uri.is_empty() && prefix.is_empty() => {}
+            Some(_) | None => self.scope.declare(prefix, uri),
+        }
+    }
+
+    /// Declares a namespace that is asked for, unless it is in scope or in the way of the element's name.
+    fn ask(&mut self, prefix: &str, uri: &str) {
+        let pieces = &self.tag.pieces;
+        let name = self.tag.name;
+        if prefix == pieces.prefix(name) || (prefix.is_empty() && pieces.uri(name).is_empty()) {
+            return;
+        }
+        match self.scope.find(prefix) {
+            Some(found) if found == uri => return,
+            Some(_) if self.scope.declares(self.own(), prefix) => return,
+            None if uri.is_empty() => return,
+            Some(_) | None => {}
+        }
+        self.scope.declare(prefix, uri);
+    }
+
+    /// Gives an attribute a prefix that means its namespace.
+    fn fix_attribute(&mut self, at: usize) {
+        let Some(piece) = self.tag.attributes.get(at).copied() else { return };
+        let pieces = &self.tag.pieces;
+        let (prefix, uri) = (pieces.prefix(piece), pieces.uri(piece));
+        if prefix.is_empty() && uri.is_empty() || uri == XML_NAMESPACE {
+            return;
+        }
+        if uri.is_empty() {
+            return self.rename(at, "");
+        }
+        if !prefix.is_empty() {
+            match self.scope.find(prefix) {
+                Some(found) if found == uri => return,
+                _ if prefix != "xmlns"
+                    && prefix != "xml"
+                    && !self.scope.declares(self.own(), prefix)
+                    && !self.used(prefix, at) =>
+                {
+                    return self.scope.declare(prefix, uri);
+                }
+                _ => {}
+            }
+        }
+        // Another prefix that means it and is not shadowed, or a new one.
+        let mut others = self.scope.since(0).rev();
+        let fitting = others.find(|(p, u)| !p.is_empty() && *u == uri && self.scope.means(p, uri));
+        if let Some((found, _)) = fitting {
+            let found = found.to_owned();
+            drop(others);
+            return self.rename(at, &found);
+        }
+        drop(others);
+        let fresh = (0u32..)
+            .map(|n| format!("ns{n}"))
+            .find(|p| self.scope.find(p).is_none() && !self.used(p, at));
+        let fresh = fresh.unwrap_or_default();
+        self.scope.declare(&fresh, self.tag.pieces.uri(piece));
+        self.rename(at, &fresh);
+    }
+
+    /// Whether the element's name or an attribute before `at` relies on a prefix.
+    fn used(&self, prefix: &str, at: usize) -> bool {
+        let before = self.tag.attributes.get(..at).unwrap_or_default();
+        self.tag.pieces.prefix(self.tag.name) == prefix
+            || before.iter().any(|p| self.tag.pieces.prefix(*p) == prefix)
+    }
+
+    fn rename(&mut self, at: usize, prefix: &str) {
+        let Some(piece) = self.tag.attributes.get(at).copied() else { return };
+        let pieces = &mut self.tag.pieces;
+        let (local, uri) = (pieces.local(piece).to_owned(), pieces.uri(piece).to_owned());
+        let value = pieces.value(piece).to_owned();
+        let renamed = pieces.push(prefix, &local, &uri, &value);
+        if let Some(place) = self.tag.attributes.get_mut(at) {
+            *place = renamed;
+        }
+    }
+}
 
 impl Composer {
     pub(crate) fn new(target: Target) -> Composer {
-        Composer {
-            target,
-            tag: Tag::default(),
-            pending: false,
-            scope: Vec::with_capacity(ROOM_OPEN),
-            open: Vec::with_capacity(ROOM_OPEN),
-            pieces: Pieces::default(),
-            nodes: 0,
-            bytes: 0,
-            full: false,
-            origin: None,
-        }
+        let desk = Desk::take();
+        Composer { target, desk, pending: false, nodes: 0, bytes: 0, full: false }
     }
 
     /// Nodes written so far.
@@ -71,22 +193,24 @@ impl Composer {
         self.bytes
     }
 
-    /// A tree that would not take all of it.
-    pub(crate) fn is_full(&self) -> bool {
-        self.full
+    /// It has more nodes or bytes than that, or a tree that would not take all of it.
+    #[inline]
+    pub(crate) fn is_over(&self, (nodes, bytes): (u64, u64)) -> bool {
+        self.nodes > nodes || self.bytes > bytes || self.full
     }
 
     /// The node the innermost open element is a copy of.
+    #[inline]
     pub(crate) fn origin(&self) -> Option<Node> {
-        match self.pending {
-            true => self.origin,
-            false => self.open.last().and_then(|open| open.origin),
-        }
+        self.desk.open.last().and_then(|open| open.origin)
     }
 
     /// Says which node the element just started is a copy of.
+    #[inline]
     pub(crate) fn copied_from(&mut self, node: Node) {
-        self.origin = Some(node);
+        if let Some(open) = self.desk.open.last_mut().filter(|_| self.pending) {
+            open.origin = Some(node);
+        }
     }
 
     pub(crate) fn start(&mut self, prefix: &str, local: &str, uri: &str) {
@@ -97,15 +221,18 @@ impl Composer {
         if let Target::Text(_) = self.target {
             return;
         }
-        self.tag.begin(prefix, local, uri);
-        self.origin = None;
+        self.desk.tag.begin(prefix, local, uri);
+        let scope = self.desk.scope.len();
+        self.desk.open.push(Open { origin: None, scope });
+        self.desk.bind();
         self.pending = true;
     }
 
     /// A namespace node of the element just started.
+    #[inline]
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) {
         if self.pending && prefix != "xml" {
-            self.tag.namespace(prefix, uri);
+            self.desk.ask(prefix, uri);
         }
     }
 
@@ -114,8 +241,8 @@ impl Composer {
         if !self.pending || prefix == "xml" || prefix == "xmlns" {
             return;
         }
-        let pieces = &self.tag.pieces;
-        let name = self.tag.name;
+        let desk = &mut *self.desk;
+        let (pieces, name) = (&mut desk.tag.pieces, desk.tag.name);
         if pieces.prefix(name) == prefix && pieces.uri(name) != uri {
             let (local, own) = (pieces.local(name).to_owned(), pieces.uri(name).to_owned());
             let fresh = match (prefix, own.is_empty()) {
@@ -124,9 +251,19 @@ impl Composer {
                 ("", false) => "ns0".to_owned(),
                 (prefix, false) => format!("{prefix}_0"),
             };
-            self.tag.name = self.tag.pieces.push(&fresh, &local, &own, "");
+            desk.tag.name = pieces.push(&fresh, &local, &own, "");
+            // All that it declares is declared again, but for what its old prefix meant.
+            let from = desk.own();
+            let others = desk.scope.since(from).filter(|(known, _)| *known != prefix);
+            let others: Vec<(String, String)> =
+                others.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
+            desk.scope.truncate(from);
+            desk.bind();
+            for (prefix, uri) in others {
+                desk.ask(&prefix, &uri);
+            }
         }
-        self.tag.namespace(prefix, uri);
+        desk.ask(prefix, uri);
     }
 
     /// An attribute of the element just started. One that comes too late is dropped (XSLT 1.0, 7.1.3).
@@ -134,7 +271,7 @@ impl Composer {
         if self.pending {
             self.nodes += 1;
             self.bytes += (local.len() + value.len()) as u64;
-            self.tag.attribute(prefix, local, uri, value);
+            self.desk.tag.attribute(prefix, local, uri, value);
         }
     }
 
@@ -181,194 +318,80 @@ impl Composer {
 
     pub(crate) fn end(&mut self) {
         self.flush();
-        let Some(open) = self.open.pop() else { return };
+        let Some(open) = self.desk.open.pop() else { return };
         match &mut self.target {
-            Target::Bytes(serializer) => {
-                serializer.end(self.pieces.prefix(open.name), self.pieces.local(open.name));
-            }
+            Target::Bytes(serializer) => serializer.end(),
             Target::Tree(builder) => self.full |= builder.end().is_err(),
             Target::Text(_) => {}
         }
-        self.scope.truncate(open.scope as usize);
-        self.pieces.truncate(open.pieces);
+        self.desk.scope.truncate(open.scope);
     }
 
     /// The kept text; empty for other targets.
     pub(crate) fn into_text(self) -> String {
-        match self.target {
+        match self.into_target() {
             Target::Text(text) => text,
             Target::Bytes(_) | Target::Tree(_) => String::new(),
         }
     }
 
     /// The tree; an empty one for other targets.
-    pub(crate) fn into_tree(mut self) -> Document {
-        self.flush();
-        match self.target {
+    pub(crate) fn into_tree(self) -> Document {
+        match self.into_target() {
             Target::Tree(builder) => builder.finish(),
             Target::Bytes(_) | Target::Text(_) => Builder::new().finish(),
         }
     }
 
     /// The serializer, all written; none for other targets.
-    pub(crate) fn into_serializer(mut self) -> Option<Serializer> {
-        self.flush();
-        match self.target {
+    pub(crate) fn into_serializer(self) -> Option<Serializer> {
+        match self.into_target() {
             Target::Bytes(serializer) => Some(*serializer),
             Target::Tree(_) | Target::Text(_) => None,
         }
     }
 
+    fn into_target(mut self) -> Target {
+        self.flush();
+        self.desk.give();
+        self.target
+    }
+
+    #[inline]
     fn flush(&mut self) {
-        if !self.pending {
-            return;
+        if self.pending {
+            self.write_tag();
         }
+    }
+
+    fn write_tag(&mut self) {
         self.pending = false;
-        let pieces = self.pieces.end();
-        let scope = u32::try_from(self.scope.len()).unwrap_or(u32::MAX);
-        self.fix_namespaces();
-        let t = &self.tag;
-        let (prefix, local) = (t.pieces.prefix(t.name), t.pieces.local(t.name));
-        let name = self.pieces.push(prefix, local, "", "");
-        self.open.push(Open { origin: self.origin, name, scope, pieces });
+        let desk = &mut *self.desk;
+        if desk.tag.qualified {
+            for at in 0..desk.tag.attributes.len() {
+                desk.fix_attribute(at);
+            }
+        }
+        let own = desk.own();
         match &mut self.target {
-            Target::Bytes(serializer) => serializer.start(&self.tag),
-            Target::Tree(builder) => self.full |= build(builder, &self.tag).is_err(),
+            Target::Bytes(serializer) => serializer.start(&desk.tag, desk.scope.since(own)),
+            Target::Tree(builder) => {
+                self.full |= build(builder, &desk.tag, desk.scope.since(own)).is_err();
+            }
             Target::Text(_) => {}
         }
     }
-
-    /// Leaves in the tag exactly the namespaces that have to be declared there, and gives each attribute a prefix that
-    /// means its namespace. The scope gets the declarations.
-    fn fix_namespaces(&mut self) {
-        let asked = std::mem::take(&mut self.tag.namespaces);
-        let local = self.scope.len();
-        let name = self.tag.name;
-        self.bind(name, local);
-        for piece in asked.iter().copied() {
-            let pieces = &self.tag.pieces;
-            let (prefix, uri) = (pieces.prefix(piece), pieces.uri(piece));
-            if find(&self.scope, &self.pieces, prefix) == Some(uri)
-                || (prefix.is_empty() && self.tag.pieces.uri(name).is_empty())
-                || (prefix == self.tag.pieces.prefix(name))
-                || declared(&self.scope, local, &self.pieces, prefix)
-                || (uri.is_empty() && find(&self.scope, &self.pieces, prefix).is_none())
-            {
-                continue;
-            }
-            self.declare(piece);
-        }
-        for at in 0..self.tag.attributes.len() {
-            self.fix_attribute(at, local);
-        }
-        let mut list = asked;
-        list.clear();
-        // What the scope gained is what is declared here.
-        for piece in self.scope.get(local..).unwrap_or_default().iter().copied() {
-            let (prefix, uri) = (self.pieces.prefix(piece), self.pieces.uri(piece));
-            list.push(self.tag.pieces.push(prefix, "", uri, ""));
-        }
-        self.tag.namespaces = list;
-    }
-
-    /// Declares the prefix and namespace of a name unless they are in scope.
-    fn bind(&mut self, piece: Piece, local: usize) {
-        let (prefix, uri) = (self.tag.pieces.prefix(piece), self.tag.pieces.uri(piece));
-        if prefix == "xml" || uri == XML_NAMESPACE {
-            return;
-        }
-        match find(&self.scope, &self.pieces, prefix) {
-            Some(found) if found == uri => {}
-            None if uri.is_empty() && prefix.is_empty() => {}
-            _ if declared(&self.scope, local, &self.pieces, prefix) => {}
-            _ => self.declare(piece),
-        }
-    }
-
-    fn declare(&mut self, piece: Piece) {
-        let (prefix, uri) = (self.tag.pieces.prefix(piece), self.tag.pieces.uri(piece));
-        let kept = self.pieces.push(prefix, "", uri, "");
-        self.scope.push(kept);
-    }
-
-    fn fix_attribute(&mut self, at: usize, local: usize) {
-        let Some(piece) = self.tag.attributes.get(at).copied() else { return };
-        let pieces = &self.tag.pieces;
-        let (prefix, uri) = (pieces.prefix(piece), pieces.uri(piece));
-        if prefix.is_empty() && uri.is_empty() || uri == XML_NAMESPACE {
-            return;
-        }
-        if uri.is_empty() {
-            return self.rename(at, "");
-        }
-        if !prefix.is_empty() {
-            match find(&self.scope, &self.pieces, prefix) {
-                Some(found) if found == uri => return,
-                _ if prefix != "xmlns"
-                    && prefix != "xml"
-                    && !declared(&self.scope, local, &self.pieces, prefix)
-                    && !self.used(prefix, at) =>
-                {
-                    return self.bind(piece, local);
-                }
-                _ => {}
-            }
-        }
-        // Another prefix that means it and is not shadowed, or a new one.
-        let other = self.scope.iter().rev().map(|p| (self.pieces.prefix(*p), self.pieces.uri(*p)));
-        let mut fitting = other.filter(|(p, u)| {
-            !p.is_empty() && *u == uri && find(&self.scope, &self.pieces, p) == Some(uri)
-        });
-        if let Some((found, _)) = fitting.next() {
-            let found = found.to_owned();
-            return self.rename(at, &found);
-        }
-        let fresh = (0u32..)
-            .map(|n| format!("ns{n}"))
-            .find(|p| find(&self.scope, &self.pieces, p).is_none() && !self.used(p, at));
-        let fresh = fresh.unwrap_or_default();
-        let uri = uri.to_owned();
-        let kept = self.pieces.push(&fresh, "", &uri, "");
-        self.scope.push(kept);
-        self.rename(at, &fresh);
-    }
-
-    /// Whether the element's name or an attribute before `at` relies on a prefix.
-    fn used(&self, prefix: &str, at: usize) -> bool {
-        let before = self.tag.attributes.get(..at).unwrap_or_default();
-        self.tag.pieces.prefix(self.tag.name) == prefix
-            || before.iter().any(|p| self.tag.pieces.prefix(*p) == prefix)
-    }
-
-    fn rename(&mut self, at: usize, prefix: &str) {
-        let Some(piece) = self.tag.attributes.get(at).copied() else { return };
-        let pieces = &mut self.tag.pieces;
-        let (local, uri) = (pieces.local(piece).to_owned(), pieces.uri(piece).to_owned());
-        let value = pieces.value(piece).to_owned();
-        let renamed = pieces.push(prefix, &local, &uri, &value);
-        if let Some(place) = self.tag.attributes.get_mut(at) {
-            *place = renamed;
-        }
-    }
 }
 
-/// What a prefix means; none where it is not declared.
-fn find<'a>(scope: &[Piece], pieces: &'a Pieces, prefix: &str) -> Option<&'a str> {
-    let found = scope.iter().rev().find(|piece| pieces.prefix(**piece) == prefix);
-    found.map(|piece| pieces.uri(*piece))
-}
-
-/// Whether a prefix is declared on the element whose declarations begin at `local`.
-fn declared(scope: &[Piece], local: usize, pieces: &Pieces, prefix: &str) -> bool {
-    let own = scope.get(local..).unwrap_or_default();
-    own.iter().any(|piece| pieces.prefix(*piece) == prefix)
-}
-
-fn build(builder: &mut Builder, tag: &Tag) -> Result<(), BuildError> {
+fn build<'a>(
+    builder: &mut Builder,
+    tag: &Tag,
+    declared: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), BuildError> {
     let pieces = &tag.pieces;
     builder.start(pieces.prefix(tag.name), pieces.local(tag.name), pieces.uri(tag.name))?;
-    for piece in &tag.namespaces {
-        builder.declare(pieces.prefix(*piece), pieces.uri(*piece))?;
+    for (prefix, uri) in declared {
+        builder.declare(prefix, uri)?;
     }
     for piece in &tag.attributes {
         let (prefix, local) = (pieces.prefix(*piece), pieces.local(*piece));

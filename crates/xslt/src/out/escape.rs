@@ -2,101 +2,137 @@
 
 use std::io::Write as _;
 
-/// What a byte of UTF-8 needs in a place.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Nothing,
-    Reference(&'static str),
-    /// It begins a character that the encoding may lack.
-    Wide,
-}
-
 /// Where text stands, which says what must be escaped.
 pub(crate) struct Place {
-    needs: [Need; 256],
+    references: &'static [(u8, &'static str)],
+    /// The bytes of UTF-8 that have one.
+    marked: [bool; 256],
+    /// The same, and bytes that begin a character which an encoding may lack.
+    marked_or_wide: [bool; 256],
+    /// It is within quotes.
+    quoted: bool,
 }
 
 /// Content of an element.
 pub(crate) static TEXT: Place =
-    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#13;")]);
+    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#13;")], false);
 
 /// A value between double quotes.
-pub(crate) static ATTRIBUTE: Place = Place::new(&[
-    (b'<', "&lt;"),
-    (b'>', "&gt;"),
-    (b'&', "&amp;"),
-    (b'"', "&quot;"),
-    (b'\t', "&#9;"),
-    (b'\n', "&#10;"),
-    (b'\r', "&#13;"),
-]);
+pub(crate) static ATTRIBUTE: Place = Place::new(
+    &[
+        (b'<', "&lt;"),
+        (b'>', "&gt;"),
+        (b'&', "&amp;"),
+        (b'"', "&quot;"),
+        (b'\t', "&#9;"),
+        (b'\n', "&#10;"),
+        (b'\r', "&#13;"),
+    ],
+    true,
+);
 
 /// Content of an HTML element.
-pub(crate) static HTML_TEXT: Place = Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;")]);
+pub(crate) static HTML_TEXT: Place =
+    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;")], false);
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 16;
 
 impl Place {
-    const fn new(references: &[(u8, &'static str)]) -> Place {
-        let mut needs = [Need::Nothing; 256];
-        let mut at = 0;
+    const fn new(references: &'static [(u8, &'static str)], quoted: bool) -> Place {
+        let (mut marked, mut marked_or_wide) = ([false; 256], [false; 256]);
+        let mut at = 0xc0;
         while at < 256 {
             #[allow(clippy::indexing_slicing, reason = "const, and at is below the length")]
-            if at >= 0xc0 {
-                needs[at] = Need::Wide;
+            {
+                marked_or_wide[at] = true;
             }
             at += 1;
         }
         at = 0;
         while at < references.len() {
             #[allow(clippy::indexing_slicing, reason = "const, and at is below the length")]
-            let (byte, reference) = references[at];
+            let (byte, _) = references[at];
             #[allow(clippy::indexing_slicing, reason = "const, and a byte is below 256")]
             {
-                needs[byte as usize] = Need::Reference(reference);
+                marked[byte as usize] = true;
+                marked_or_wide[byte as usize] = true;
             }
             at += 1;
         }
-        Place { needs }
-    }
-
-    fn need(&self, byte: u8) -> Need {
-        self.needs.get(usize::from(byte)).copied().unwrap_or(Need::Nothing)
+        Place { references, marked, marked_or_wide, quoted }
     }
 
     /// Writes `text`; characters after `last` become references.
+    #[inline]
     pub(crate) fn write(&self, text: &str, last: char, out: &mut Vec<u8>) {
+        // What stands in messages is mostly blanks, words and numbers: looked at by the block, and copied as it is.
         let bytes = text.as_bytes();
-        let (mut done, mut at) = (0, 0);
-        while let Some(byte) = bytes.get(at) {
-            let (reference, width) = match self.need(*byte) {
-                Need::Nothing => {
-                    at += 1;
-                    continue;
-                }
-                Need::Wide if last == char::MAX => {
-                    at += 1;
-                    continue;
-                }
-                Need::Reference(reference) => (Some(reference), 1),
-                Need::Wide => match text.get(at..).and_then(|rest| rest.chars().next()) {
-                    Some(c) if c > last => (None, c.len_utf8()),
-                    _ => {
-                        at += 1;
-                        continue;
-                    }
-                },
+        let plain = last == char::MAX
+            && match (bytes.last_chunk::<BLOCK>(), self.quoted) {
+                (Some(end), true) => !any_block(bytes, end, is_suspect_value),
+                (Some(end), false) => !any_block(bytes, end, is_suspect_text),
+                (None, _) => !bytes.iter().any(|byte| is_marked(&self.marked, *byte)),
             };
-            out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
-            match reference {
-                Some(reference) => out.extend_from_slice(reference.as_bytes()),
-                None => {
-                    character(text.get(at..).and_then(|rest| rest.chars().next()), out);
-                }
-            }
-            at += width;
-            done = at;
+        match plain {
+            true => out.extend_from_slice(text.as_bytes()),
+            false => self.write_escaped(text, last, out),
         }
-        out.extend_from_slice(bytes.get(done..).unwrap_or_default());
     }
+
+    fn write_escaped(&self, text: &str, last: char, out: &mut Vec<u8>) {
+        let marked = match last {
+            char::MAX => &self.marked,
+            _ => &self.marked_or_wide,
+        };
+        let mut rest = text;
+        while let Some(at) = rest.bytes().position(|byte| is_marked(marked, byte)) {
+            let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
+            out.extend_from_slice(before.as_bytes());
+            let mut chars = from.chars();
+            let Some(c) = chars.next() else { break };
+            let is = |known: &&(u8, &str)| char::from(known.0) == c;
+            match self.references.iter().find(is) {
+                Some((_, reference)) => out.extend_from_slice(reference.as_bytes()),
+                None if c > last => character(Some(c), out),
+                None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+            rest = chars.as_str();
+        }
+        out.extend_from_slice(rest.as_bytes());
+    }
+}
+
+#[inline]
+fn is_marked(marked: &[bool; 256], byte: u8) -> bool {
+    marked.get(usize::from(byte)).copied().unwrap_or(true)
+}
+
+/// Whether any block of a text is like that; the last one may be looked at twice in part.
+#[inline]
+fn any_block(bytes: &[u8], end: &[u8; BLOCK], is: impl Fn(&[u8; BLOCK]) -> bool) -> bool {
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    blocks.iter().any(&is) || is(end)
+}
+
+/// Whether a block holds anything that has a reference, or perhaps has one.
+#[inline]
+fn is_suspect_text(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, byte| {
+        found | (*byte == b'<') | (*byte == b'>') | (*byte == b'&') | (*byte == b'\r')
+    })
+}
+
+#[inline]
+fn is_suspect_value(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, byte| {
+        found
+            | (*byte == b'<')
+            | (*byte == b'>')
+            | (*byte == b'&')
+            | (*byte == b'"')
+            | (*byte < 0x20)
+    })
 }
 
 /// Writes a character as a decimal reference.

@@ -74,7 +74,11 @@ pub(super) fn text(text: &str, last: char, out: &mut Vec<u8>) {
 }
 
 impl Serializer {
-    pub(super) fn start_html(&mut self, tag: &Tag) {
+    pub(super) fn start_html<'a>(
+        &mut self,
+        tag: &Tag,
+        declared: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
         let pieces = &tag.pieces;
         let local = pieces.local(tag.name);
         self.close_tag();
@@ -91,10 +95,10 @@ impl Serializer {
         };
         // Where white space counts nothing is indented, and the element is as good as mixed.
         let mixed = listed(PRESERVED, local);
-        self.open.push(Open { html: nature, mixed, ..Open::default() });
         self.out.push(b'<');
-        self.name("", local);
-        self.declarations(tag);
+        let name = self.name("", local);
+        self.open.push(Open { html: nature, mixed, name, ..Open::default() });
+        self.declarations(declared);
         for piece in &tag.attributes {
             let (name, value) = (pieces.local(*piece), pieces.value(*piece));
             self.out.push(b' ');
@@ -112,7 +116,7 @@ impl Serializer {
         }
     }
 
-    pub(super) fn end_html(&mut self, local: &str, open: Open) {
+    pub(super) fn end_html(&mut self, open: Open) {
         match open.html {
             Nature::Void | Nature::Dropped => return,
             Nature::Foreign | Nature::Ordinary | Nature::Raw => {}
@@ -120,9 +124,7 @@ impl Serializer {
         if self.indent && open.children && !open.mixed {
             self.line(self.open.len());
         }
-        self.out.extend_from_slice(b"</");
-        self.name("", local);
-        self.out.push(b'>');
+        self.end_tag(open);
     }
 
     fn meta(&mut self) {

@@ -3,6 +3,9 @@
 use super::tag::Tag;
 use super::{Encoding, Method, Settings, encode, escape, html};
 
+/// Room for the elements that are open at a time.
+const ROOM_OPEN: usize = 16;
+
 /// Writes one result.
 #[derive(Debug)]
 pub(crate) struct Serializer {
@@ -30,6 +33,8 @@ pub(super) struct Open {
     pub(super) children: bool,
     pub(super) cdata: bool,
     pub(super) html: html::Nature,
+    /// Its name in what is written, for its end tag.
+    pub(super) name: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -46,7 +51,7 @@ impl Serializer {
             out: Vec::with_capacity(capacity),
             method: None,
             early: Vec::new(),
-            open: Vec::new(),
+            open: Vec::with_capacity(ROOM_OPEN),
             tag_open: false,
             section: String::new(),
             indent: false,
@@ -71,7 +76,12 @@ impl Serializer {
         (encode::encode(self.out, encoding), method)
     }
 
-    pub(crate) fn start(&mut self, tag: &Tag) {
+    /// A start tag with the prefixes and namespaces it declares.
+    pub(crate) fn start<'a>(
+        &mut self,
+        tag: &Tag,
+        declared: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
         let pieces = &tag.pieces;
         let (prefix, local) = (pieces.prefix(tag.name), pieces.local(tag.name));
         let uri = pieces.uri(tag.name);
@@ -81,7 +91,7 @@ impl Serializer {
         }
         match self.method {
             Some(Method::Text) => return,
-            Some(Method::Html) if uri.is_empty() => return self.start_html(tag),
+            Some(Method::Html) if uri.is_empty() => return self.start_html(tag, declared),
             Some(Method::Html | Method::Xml) | None => {}
         }
         self.close_tag();
@@ -89,10 +99,10 @@ impl Serializer {
         self.break_line(false);
         let cdata = !self.settings.cdata_sections.is_empty()
             && self.settings.cdata_sections.iter().any(|(u, l)| **u == *uri && **l == *local);
-        self.open.push(Open { cdata, ..Open::default() });
         self.out.push(b'<');
-        self.name(prefix, local);
-        self.declarations(tag);
+        let name = self.name(prefix, local);
+        self.open.push(Open { cdata, name, ..Open::default() });
+        self.declarations(declared);
         for piece in &tag.attributes {
             self.out.push(b' ');
             self.name(pieces.prefix(*piece), pieces.local(*piece));
@@ -103,14 +113,14 @@ impl Serializer {
         self.tag_open = true;
     }
 
-    pub(crate) fn end(&mut self, prefix: &str, local: &str) {
+    pub(crate) fn end(&mut self) {
         if self.method == Some(Method::Text) {
             return;
         }
         self.end_section();
         let open = self.open.pop().unwrap_or_default();
         if open.html != html::Nature::Foreign {
-            return self.end_html(local, open);
+            return self.end_html(open);
         }
         if self.tag_open {
             self.tag_open = false;
@@ -120,8 +130,16 @@ impl Serializer {
         if self.indent && open.children && !open.mixed {
             self.line(self.open.len());
         }
+        self.end_tag(open);
+    }
+
+    /// `</name>`, as the start tag has it.
+    pub(super) fn end_tag(&mut self, open: Open) {
         self.out.extend_from_slice(b"</");
-        self.name(prefix, local);
+        let (from, to) = open.name;
+        if from <= to && to <= self.out.len() {
+            self.out.extend_from_within(from..to);
+        }
         self.out.push(b'>');
     }
 
@@ -228,11 +246,15 @@ impl Serializer {
     }
 
     /// Before the first element.
+    #[inline]
     pub(super) fn doctype(&mut self, prefix: &str, local: &str) {
-        if self.doctype_written {
-            return;
+        if !self.doctype_written {
+            self.doctype_written = true;
+            self.write_doctype(prefix, local);
         }
-        self.doctype_written = true;
+    }
+
+    fn write_doctype(&mut self, prefix: &str, local: &str) {
         let settings = self.settings.clone();
         let (public, system) = (&settings.doctype_public, &settings.doctype_system);
         let html = self.method == Some(Method::Html);
@@ -262,28 +284,31 @@ impl Serializer {
         self.out.push(quote);
     }
 
-    pub(super) fn declarations(&mut self, tag: &Tag) {
-        for piece in &tag.namespaces {
+    pub(super) fn declarations<'a>(&mut self, declared: impl Iterator<Item = (&'a str, &'a str)>) {
+        for (prefix, uri) in declared {
             self.out.extend_from_slice(b" xmlns");
-            let prefix = tag.pieces.prefix(*piece);
             if !prefix.is_empty() {
                 self.out.push(b':');
                 self.out.extend_from_slice(prefix.as_bytes());
             }
             self.out.extend_from_slice(b"=\"");
-            escape::ATTRIBUTE.write(tag.pieces.uri(*piece), self.last, &mut self.out);
+            escape::ATTRIBUTE.write(uri, self.last, &mut self.out);
             self.out.push(b'"');
         }
     }
 
-    pub(super) fn name(&mut self, prefix: &str, local: &str) {
+    /// Writes a name, and gives where it stands.
+    pub(super) fn name(&mut self, prefix: &str, local: &str) -> (usize, usize) {
+        let from = self.out.len();
         if !prefix.is_empty() {
             self.out.extend_from_slice(prefix.as_bytes());
             self.out.push(b':');
         }
         self.out.extend_from_slice(local.as_bytes());
+        (from, self.out.len())
     }
 
+    #[inline]
     pub(super) fn close_tag(&mut self) {
         if self.tag_open {
             self.tag_open = false;
@@ -291,14 +316,20 @@ impl Serializer {
         }
     }
 
+    #[inline]
     fn end_section(&mut self) {
         if !self.section.is_empty() {
-            let section = std::mem::take(&mut self.section);
-            escape::cdata(&section, self.last, &mut self.out);
+            self.write_section();
         }
     }
 
+    fn write_section(&mut self) {
+        escape::cdata(&self.section, self.last, &mut self.out);
+        self.section.clear();
+    }
+
     /// Begins a line for a child of the open element, where lines are asked for and no text stands there.
+    #[inline]
     pub(super) fn break_line(&mut self, inline: bool) {
         self.end_section();
         let depth = self.open.len();

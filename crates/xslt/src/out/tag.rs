@@ -1,4 +1,4 @@
-//! A start tag while it is being put together: attributes and namespaces may still come.
+//! A start tag while it is being put together: attributes may still come.
 
 /// A name, and for attributes a value, as pieces of one text that lie one behind the other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -11,24 +11,13 @@ pub(crate) struct Piece {
 }
 
 /// Names and values in one string, so that a tag costs no allocation of its own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pieces {
     text: String,
 }
 
-/// Room for the names of a few tags.
-const ROOM_BYTES: usize = 512;
-
-/// Room for the attributes and namespaces of a tag.
-const ROOM_PIECES: usize = 8;
-
-impl Default for Pieces {
-    fn default() -> Pieces {
-        Pieces { text: String::with_capacity(ROOM_BYTES) }
-    }
-}
-
 impl Pieces {
+    #[inline]
     pub(crate) fn push(&mut self, prefix: &str, local: &str, uri: &str, value: &str) -> Piece {
         let start = self.end();
         self.text.push_str(prefix);
@@ -41,75 +30,55 @@ impl Pieces {
         Piece { start, prefix_end, local_end, uri_end, value_end: self.end() }
     }
 
-    /// Its length, to cut it back to.
-    pub(crate) fn end(&self) -> u32 {
+    fn end(&self) -> u32 {
         // A tag's text is bounded by the run's output budget, far below 4 GiB.
         u32::try_from(self.text.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn truncate(&mut self, end: u32) {
-        self.text.truncate(end as usize);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.text.clear();
-    }
-
+    #[inline]
     pub(crate) fn prefix(&self, piece: Piece) -> &str {
         self.slice(piece.start, piece.prefix_end)
     }
 
+    #[inline]
     pub(crate) fn local(&self, piece: Piece) -> &str {
         self.slice(piece.prefix_end, piece.local_end)
     }
 
+    #[inline]
     pub(crate) fn uri(&self, piece: Piece) -> &str {
         self.slice(piece.local_end, piece.uri_end)
     }
 
+    #[inline]
     pub(crate) fn value(&self, piece: Piece) -> &str {
         self.slice(piece.uri_end, piece.value_end)
     }
 
+    #[inline]
     fn slice(&self, start: u32, end: u32) -> &str {
         self.text.get(start as usize..end as usize).unwrap_or_default()
     }
 }
 
 /// A start tag.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) pieces: Pieces,
     pub(crate) name: Piece,
     /// In the order they came; a later one of the same name took the place of the earlier.
     pub(crate) attributes: Vec<Piece>,
-    /// Namespace nodes: prefix and URI. After fixup: exactly what has to be declared.
-    pub(crate) namespaces: Vec<Piece>,
-}
-
-impl Default for Tag {
-    fn default() -> Tag {
-        Tag {
-            pieces: Pieces::default(),
-            name: Piece::default(),
-            attributes: Vec::with_capacity(ROOM_PIECES),
-            namespaces: Vec::with_capacity(ROOM_PIECES),
-        }
-    }
+    /// Some attribute has a prefix or a namespace.
+    pub(crate) qualified: bool,
 }
 
 impl Tag {
     /// Begins a new one.
     pub(crate) fn begin(&mut self, prefix: &str, local: &str, uri: &str) {
-        self.pieces.clear();
+        self.pieces.text.clear();
         self.attributes.clear();
-        self.namespaces.clear();
+        self.qualified = false;
         self.name = self.pieces.push(prefix, local, uri, "");
-    }
-
-    pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) {
-        let piece = self.pieces.push(prefix, "", uri, "");
-        self.namespaces.push(piece);
     }
 
     /// Adds an attribute; it takes the place of one of the same name.
@@ -117,9 +86,15 @@ impl Tag {
         let same = |p: &Piece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
         let at = self.attributes.iter().position(same);
         let piece = self.pieces.push(prefix, local, uri, value);
+        self.qualified |= !prefix.is_empty() || !uri.is_empty();
         match at.and_then(|at| self.attributes.get_mut(at)) {
             Some(earlier) => *earlier = piece,
             None => self.attributes.push(piece),
         }
+    }
+
+    /// How much memory it holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.pieces.text.capacity() + self.attributes.capacity() * size_of::<Piece>()
     }
 }

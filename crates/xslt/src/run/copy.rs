@@ -1,6 +1,6 @@
 //! `xsl:copy` and `xsl:copy-of` (XSLT 1.0, 7.5 and 11.3).
 
-use xml::{Kind, NodeId};
+use xml::{Document, Kind, NodeId};
 use xpath::{Node, NodeKind, Value};
 
 use super::{Machine, Reach};
@@ -10,24 +10,61 @@ use crate::program::Pc;
 
 impl Machine<'_> {
     /// Copies the focus without what is in it; `behind` is where a node without content goes on.
+    #[inline]
     pub(super) fn copy(&mut self, behind: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
         let node = self.now.focus.node;
-        let world = reach.world.get();
-        match world.kind(node) {
+        let kind = reach.world.get().kind(node);
+        match kind {
             NodeKind::Root => Ok(()),
-            NodeKind::Element => {
-                start(self.top()?, node, reach);
-                Ok(())
-            }
+            NodeKind::Element => self.copy_start(node, reach),
             NodeKind::Attribute
             | NodeKind::Text
             | NodeKind::Comment
             | NodeKind::Instruction
             | NodeKind::Namespace => {
                 self.now.pc = behind;
-                self.copy_node(node, reach)
+                self.copy_leaf(node, kind, reach)
             }
         }
+    }
+
+    /// Starts a copy of an element.
+    #[inline]
+    pub(super) fn copy_start(&mut self, element: Node, reach: &Reach<'_>) -> Result<(), Error> {
+        start(self.top()?, element, reach);
+        Ok(())
+    }
+
+    /// Copies a node that has no content; others not at all.
+    #[inline]
+    pub(super) fn copy_leaf(
+        &mut self,
+        node: Node,
+        kind: NodeKind,
+        reach: &Reach<'_>,
+    ) -> Result<(), Error> {
+        let world = reach.world.get();
+        let document = world.of(node);
+        let out = self.top()?;
+        match kind {
+            NodeKind::Text => out.text(document.value(node.id), false),
+            NodeKind::Attribute => {
+                let name = document.name(node.id);
+                let value = document.value(node.id);
+                out.attribute(name.prefix, name.local, name.namespace.uri, value);
+            }
+            NodeKind::Comment => out.comment(document.value(node.id)),
+            NodeKind::Instruction => {
+                out.instruction(document.name(node.id).local, document.value(node.id));
+            }
+            NodeKind::Namespace => {
+                if let Some((prefix, uri)) = world.namespace(node) {
+                    out.namespace(prefix, uri);
+                }
+            }
+            NodeKind::Root | NodeKind::Element => {}
+        }
+        Ok(())
     }
 
     pub(super) fn copy_of(&mut self, value: &Value, reach: &mut Reach<'_>) -> Result<(), Error> {
@@ -50,34 +87,23 @@ impl Machine<'_> {
     /// Copies a node with all that is in it.
     pub(super) fn copy_node(&mut self, node: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
         let world = reach.world.get();
-        let document = world.of(node);
-        let charged = match world.kind(node) {
-            NodeKind::Root | NodeKind::Element => {
-                u64::from(document.end(node.id).0.saturating_sub(node.id.0))
-            }
-            NodeKind::Attribute
-            | NodeKind::Text
-            | NodeKind::Comment
-            | NodeKind::Instruction
-            | NodeKind::Namespace => 0,
-        };
-        if let Err(kind) = reach.budget.charge(charged) {
-            return Err(self.fault_kind(kind));
+        let kind = world.kind(node);
+        if !matches!(kind, NodeKind::Root | NodeKind::Element) {
+            return self.copy_leaf(node, kind, reach);
         }
-        let out = self.top()?;
-        if let Some((prefix, uri)) = world.namespace(node) {
-            out.namespace(prefix, uri);
-            return Ok(());
+        let document = world.of(node);
+        let end = document.end(node.id);
+        if let Err(kind) = reach.budget.charge(u64::from(end.0.saturating_sub(node.id.0))) {
+            return Err(self.fault_kind(kind));
         }
         // Elements that are open, by where they end.
         let mut open: Vec<NodeId> = Vec::new();
-        let end = document.end(node.id).max(NodeId(node.id.0 + 1));
         for id in (node.id.0..end.0).map(NodeId) {
+            let out = self.top()?;
             while open.last().is_some_and(|end| *end <= id) {
                 out.end();
                 open.pop();
             }
-            let name = document.name(id);
             match document.kind(id) {
                 Kind::Document => {}
                 Kind::Element if open.is_empty() => {
@@ -85,6 +111,7 @@ impl Machine<'_> {
                     open.push(document.end(id));
                 }
                 Kind::Element => {
+                    let name = document.name(id);
                     out.start(name.prefix, name.local, name.namespace.uri);
                     out.copied_from(node.with(id));
                     for (prefix, uri) in document.declared(id) {
@@ -92,14 +119,13 @@ impl Machine<'_> {
                     }
                     open.push(document.end(id));
                 }
-                Kind::Attribute => {
-                    out.attribute(name.prefix, name.local, name.namespace.uri, document.value(id));
-                }
-                Kind::Text => out.text(document.value(id), false),
-                Kind::Comment => out.comment(document.value(id)),
-                Kind::Instruction => out.instruction(name.local, document.value(id)),
+                Kind::Attribute => self.copy_leaf(node.with(id), NodeKind::Attribute, reach)?,
+                Kind::Text => self.copy_leaf(node.with(id), NodeKind::Text, reach)?,
+                Kind::Comment => self.copy_leaf(node.with(id), NodeKind::Comment, reach)?,
+                Kind::Instruction => self.copy_leaf(node.with(id), NodeKind::Instruction, reach)?,
             }
         }
+        let out = self.top()?;
         for _ in open {
             out.end();
         }
@@ -112,9 +138,10 @@ fn start(out: &mut Composer, node: Node, reach: &Reach<'_>) {
     let world = reach.world.get();
     let document = world.of(node);
     let name = document.name(node.id);
-    // Inside a copy of its parent only what it declares itself is new.
-    let parent = document.parent(node.id).map(|id| node.with(id));
-    let known = parent.is_some() && out.origin() == parent;
+    // Inside a copy of its parent only what it declares itself is new, and there is nothing above the outermost element.
+    let parent = document.parent(node.id);
+    let known = parent == Some(Document::ROOT)
+        || parent.is_some_and(|parent| out.origin() == Some(node.with(parent)));
     out.start(name.prefix, name.local, name.namespace.uri);
     out.copied_from(node);
     if known {

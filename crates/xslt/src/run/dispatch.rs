@@ -1,35 +1,62 @@
 //! Which template a node goes to: the rules of a mode, then the built-in ones (XSLT 1.0, 5).
 
-use xpath::{DocId, NameTest, Node, NodeKind, Shape};
+use xml::Document;
+use xpath::{DocId, Node, NodeKind};
 
+use super::frames::Turn;
 use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::Error;
-use crate::program::{ByName, Op, Pc, Program, Rule};
+use crate::program::{ByName, Pass, Program, Template};
 
-/// The rules for each name of the first document, found once for a name and mode.
-#[derive(Debug)]
-pub(super) struct Lists<'s> {
-    program: &'s Program,
+/// The place of the rules for each name of the first document, found once for a name and mode: a thread's messages mostly have
+/// the names of those before.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    /// The program and the names they are of.
+    of: (u64, u64),
     /// By mode, elements before attributes, then by name.
-    known: Vec<Vec<Option<&'s [u32]>>>,
+    known: Vec<Vec<Known>>,
 }
 
-impl<'s> Lists<'s> {
-    pub(super) fn new(program: &'s Program) -> Lists<'s> {
-        Lists { program, known: Vec::new() }
+/// Which rules a name has.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    Not,
+    Others,
+    Named(u32),
+}
+
+impl Lists {
+    /// Goes on with a program and the names of a document; forgets what it knows of others.
+    pub(super) fn begin(&mut self, program: &Program, document: &Document) {
+        let of = (program.id, document.names_id());
+        if self.of != of {
+            self.of = of;
+            self.known.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    /// How much memory it holds.
+    pub(super) fn capacity(&self) -> usize {
+        let names: usize = self.known.iter().map(Vec::capacity).sum();
+        names * size_of::<Known>() + self.known.capacity() * size_of::<Vec<Known>>()
     }
 
     /// The rules that may match a node, best first.
-    fn of(&mut self, node: Node, kind: NodeKind, mode: u32, reach: &Reach<'_>) -> &'s [u32] {
-        let Some(rules) = self.program.modes.get(mode as usize) else { return &[] };
+    #[inline]
+    fn of<'s>(
+        &mut self,
+        program: &'s Program,
+        node: Node,
+        kind: NodeKind,
+        mode: u32,
+        reach: &Reach<'_>,
+    ) -> &'s [u32] {
+        let Some(rules) = program.modes.get(mode as usize) else { return &[] };
         let place = 2 * mode as usize;
         match kind {
-            NodeKind::Element => {
-                self.named(node, (&rules.elements, &rules.any_element), place, reach)
-            }
-            NodeKind::Attribute => {
-                self.named(node, (&rules.attributes, &rules.any_attribute), place + 1, reach)
-            }
+            NodeKind::Element => self.named(node, &rules.elements, place, reach),
+            NodeKind::Attribute => self.named(node, &rules.attributes, place + 1, reach),
             NodeKind::Text => &rules.text,
             NodeKind::Comment => &rules.comment,
             NodeKind::Instruction => &rules.instruction,
@@ -38,56 +65,46 @@ impl<'s> Lists<'s> {
         }
     }
 
-    fn named(
+    fn named<'s>(
         &mut self,
         node: Node,
-        rules: (&'s ByName, &'s [u32]),
+        rules: &'s ByName,
         place: usize,
         reach: &Reach<'_>,
     ) -> &'s [u32] {
+        if rules.named.is_empty() {
+            return &rules.others;
+        }
         let document = reach.world.get().of(node);
-        let find = || {
-            let name = document.name(node.id);
-            named(rules.0, name.local, name.namespace.uri, rules.1)
-        };
-        if node.doc != DocId(0) {
-            return find();
+        let id = document.name_id(node.id);
+        let mut known = None;
+        if node.doc == DocId(0) {
+            if self.known.len() <= place {
+                self.known.resize_with(place + 1, Vec::new);
+            }
+            if let Some(names) = self.known.get_mut(place) {
+                if names.len() < document.names_len() {
+                    names.resize(document.names_len(), Known::Not);
+                }
+                known = names.get_mut(id.0 as usize);
+            }
         }
-        if self.known.len() <= place {
-            self.known.resize_with(place + 1, Vec::new);
+        match known.as_deref() {
+            Some(Known::Others) => return &rules.others,
+            Some(Known::Named(at)) => return rules.rules(Some(*at as usize)),
+            Some(Known::Not) | None => {}
         }
-        let Some(names) = self.known.get_mut(place) else { return find() };
-        if names.is_empty() {
-            names.resize(document.names_len(), None);
+        let name = document.name_of(id);
+        let found = rules.find(name.local, name.namespace.uri);
+        if let Some(known) = known {
+            let named = found.and_then(|at| u32::try_from(at).ok()).map(Known::Named);
+            *known = named.unwrap_or(Known::Others);
         }
-        match names.get_mut(document.name_id(node.id).0 as usize) {
-            Some(place) => place.get_or_insert_with(find),
-            None => find(),
-        }
+        rules.rules(found)
     }
 }
 
-fn named<'s>(lists: &'s ByName, local: &str, uri: &str, otherwise: &'s [u32]) -> &'s [u32] {
-    let lists = lists.get(local).map(Vec::as_slice).unwrap_or_default();
-    lists.iter().find(|(known, _)| **known == *uri).map_or(otherwise, |(_, list)| list)
-}
-
-/// Whether being in a list of the node's kind and name is all a rule asks.
-fn is_certain(rule: &Rule) -> bool {
-    let unchecked = match &rule.alternative.shape {
-        Shape::Element(NameTest::Namespace(_)) | Shape::Attribute(NameTest::Namespace(_)) => true,
-        Shape::Instruction(target) => target.is_some(),
-        Shape::Element(_)
-        | Shape::Attribute(_)
-        | Shape::Root
-        | Shape::Text
-        | Shape::Comment
-        | Shape::Child
-        | Shape::Any => false,
-    };
-    rule.alternative.settled && !unchecked
-}
-
+#[inline]
 fn is_leaf(kind: NodeKind) -> bool {
     match kind {
         NodeKind::Root | NodeKind::Element => false,
@@ -102,66 +119,101 @@ fn is_leaf(kind: NodeKind) -> bool {
 impl<'s> Machine<'s> {
     /// Goes on with the nodes of the topmost apply frame.
     pub(super) fn apply_next(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
-        while let Some(params) = self.next_node()? {
-            if self.start_rule(None, params, reach)? {
-                return Ok(());
+        loop {
+            let Some(Turn { focus, params }) = self.next_node() else {
+                self.leave_nodes()?;
+                match self.now.pc {
+                    NEXT_NODE => continue,
+                    _ => return Ok(()),
+                }
+            };
+            let node = focus.node;
+            let kind = reach.world.get().kind(node);
+            let rules = self.rules(node, kind, reach);
+            let sure = rules.first().copied().filter(|rule| self.is_certain(*rule));
+            let template = self.template(sure);
+            let leaf = is_leaf(kind);
+            match template.and_then(|template| template.passes) {
+                _ if leaf && template.is_some_and(|template| template.copies) => {
+                    self.copy_leaf(node, kind, reach)?;
+                    self.check_spent()?;
+                }
+                Some(pass) if !leaf => self.pass(node, kind, pass, reach)?,
+                Some(_) | None => {
+                    self.now.focus = focus;
+                    let rule = match sure {
+                        Some(rule) => Some(rule),
+                        None => self.find_rule(rules, None, reach)?,
+                    };
+                    if self.start_rule(rule, kind, params, reach)? {
+                        return Ok(());
+                    }
+                }
             }
             if let Err(kind) = reach.budget.charge(1) {
                 return Err(self.fault_kind(kind));
             }
         }
-        Ok(())
+    }
+
+    /// Begins to apply templates to what is in a node, which may be copied; goes on with the nodes around it then.
+    fn pass(
+        &mut self,
+        node: Node,
+        kind: NodeKind,
+        pass: Pass,
+        reach: &mut Reach<'_>,
+    ) -> Result<(), Error> {
+        let copied = pass.copy && kind == NodeKind::Element;
+        if copied {
+            self.copy_start(node, reach)?;
+            self.check_spent()?;
+        }
+        let start = self.content(node, pass.attributes, reach);
+        self.push_apply(start, pass.mode, NEXT_NODE, self.params_end(), copied)
     }
 
     /// `xsl:apply-imports` (XSLT 1.0, 5.6).
     pub(super) fn apply_imports(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let Some(rule) = self.now.rule else {
+        let Some(importer) = self.now.rule else {
             return Err(dynamic("xsl:apply-imports where no template rule is running"));
         };
         // A frame of its own, so that the built-in rules have somewhere to return to.
-        let mut nodes = self.spare_nodes();
-        nodes.push(self.now.focus.node);
-        let focus = self.now.focus;
+        let node = self.now.focus.node;
+        let start = self.memory.nodes.len();
+        self.memory.nodes.push(node);
         let params = self.params_end();
-        self.push_apply(nodes, self.now.mode, self.now.pc, params)?;
+        self.push_apply(start, self.now.mode, self.now.pc, params, false)?;
         self.now.pc = NEXT_NODE;
-        let _params = self.next_node()?;
-        self.now.focus = focus;
-        self.start_rule(Some(rule), (params, params), reach).map(drop)
+        let _turn = self.next_node();
+        let kind = reach.world.get().kind(node);
+        let rules = self.rules(node, kind, reach);
+        let rule = self.find_rule(rules, Some(importer), reach)?;
+        self.start_rule(rule, kind, (params, params), reach).map(drop)
     }
 
     /// Starts the rule for the focus. False: a built-in rule did all there was to do.
     fn start_rule(
         &mut self,
-        importer: Option<u32>,
+        rule: Option<u32>,
+        kind: NodeKind,
         params: (u32, u32),
         reach: &mut Reach<'_>,
     ) -> Result<bool, Error> {
         let node = self.now.focus.node;
-        let kind = reach.world.get().kind(node);
-        if let Some(number) = self.find_rule(node, kind, importer, reach)? {
-            let program = self.given.program;
-            let template = program.rules.get(number as usize).map(|rule| rule.template);
-            let template = template.and_then(|number| program.templates.get(number as usize));
-            let Some(template) = template else { return Ok(false) };
+        if rule.is_some() {
+            let Some(template) = self.template(rule) else { return Ok(false) };
             self.now.pc = NEXT_NODE;
-            // The commonest template of all copies its node: for one without content there is nothing else to it.
-            if is_leaf(kind) && self.only_copies(template.entry.pc) {
-                self.copy_node(node, reach)?;
-                self.check_spent()?;
-                return Ok(false);
-            }
             let documents = reach.world.get().len();
             self.enter(template.entry, params, Some(documents))?;
-            self.now.rule = Some(number);
+            self.now.rule = rule;
             return Ok(true);
         }
         match kind {
             NodeKind::Root | NodeKind::Element => {
-                let children = self.content(node, false, reach);
-                let params = self.params_end();
-                self.push_apply(children, self.now.mode, NEXT_NODE, params)?;
+                let pass = Pass { copy: false, attributes: false, mode: self.now.mode };
                 self.now.pc = NEXT_NODE;
+                self.pass(node, kind, pass, reach)?;
                 Ok(false)
             }
             NodeKind::Text | NodeKind::Attribute => {
@@ -174,28 +226,35 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Whether the instructions there do no more than copy a node that has no content.
-    fn only_copies(&self, pc: Pc) -> bool {
-        let code = &self.given.program.code;
-        match code.get(pc as usize) {
-            Some(Op::Copy(behind)) => matches!(code.get(*behind as usize), Some(Op::Return)),
-            _ => false,
-        }
+    /// The rules of the mode that may match a node, best first.
+    #[inline]
+    fn rules(&mut self, node: Node, kind: NodeKind, reach: &Reach<'_>) -> &'s [u32] {
+        self.memory.lists.of(self.given.program, node, kind, self.now.mode, reach)
     }
 
-    /// The best rule for a node; with an importer, among those its stylesheet imports.
+    #[inline]
+    fn is_certain(&self, rule: u32) -> bool {
+        self.given.program.rules.get(rule as usize).is_some_and(|rule| rule.certain)
+    }
+
+    #[inline]
+    fn template(&self, rule: Option<u32>) -> Option<&'s Template> {
+        let program = self.given.program;
+        let rule = program.rules.get(rule? as usize)?;
+        program.templates.get(rule.template as usize)
+    }
+
+    /// The best rule for the focus; with an importer, among those its stylesheet imports.
     fn find_rule(
         &mut self,
-        node: Node,
-        kind: NodeKind,
+        rules: &[u32],
         importer: Option<u32>,
         reach: &mut Reach<'_>,
     ) -> Result<Option<u32>, Error> {
-        let list = self.lists.of(node, kind, self.now.mode, reach);
         let program = self.given.program;
         let rule = |number: u32| program.rules.get(number as usize);
         let importer = importer.and_then(rule);
-        for number in list {
+        for number in rules {
             let Some(rule) = rule(*number) else { continue };
             if let Some(importer) = importer {
                 let imported = importer.imports_from..importer.precedence;
@@ -203,7 +262,7 @@ impl<'s> Machine<'s> {
                     continue;
                 }
             }
-            if is_certain(rule) {
+            if rule.certain {
                 return Ok(Some(*number));
             }
             let matched = rule.alternative.matches(&mut self.evaluation(reach));

@@ -4,6 +4,7 @@ use xpath::{Focus, Node, Value};
 
 use super::{Held, Machine, Reach, dynamic};
 use crate::error::{At, Error};
+use crate::out::Composer;
 use crate::program::{Entry, Pc};
 
 /// What goes on when something ends.
@@ -19,18 +20,46 @@ pub(super) enum Frame {
         documents: u32,
     },
     /// An `xsl:for-each`.
-    Loop { nodes: Vec<Node>, next: u32, body: Pc, end: Pc, focus: Focus, rule: Option<u32> },
+    Loop { nodes: Span, body: Pc, end: Pc, focus: Focus, rule: Option<u32> },
     /// Nodes that templates are applied to.
-    Apply { nodes: Vec<Node>, next: u32, pc: Pc, focus: Focus, mode: u32, params: (u32, u32) },
+    Apply {
+        nodes: Span,
+        pc: Pc,
+        focus: Focus,
+        mode: u32,
+        params: (u32, u32),
+        /// They are in an element that was copied, which ends behind them.
+        copied: bool,
+    },
+}
+
+/// The nodes of a loop on the stack of all nodes: what was pushed last ends first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    start: usize,
+    next: usize,
+    end: usize,
+}
+
+impl Span {
+    /// The next node.
+    #[inline]
+    fn next(&mut self, nodes: &[Node]) -> Option<Focus> {
+        let node = nodes.get(self.next..self.end)?.first().copied()?;
+        self.next += 1;
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (position, size) = (number(self.next - self.start), number(self.end - self.start));
+        Some(Focus { node, position, size, current: node })
+    }
 }
 
 impl Machine<'_> {
     fn push(&mut self, frame: Frame) -> Result<(), Error> {
         let max = self.given.budgets.depth_max;
-        if self.frames.len() >= max as usize {
+        if self.memory.frames.len() >= max as usize {
             return Err(Error::limit("depth_max", max.into(), At::default()));
         }
-        self.frames.push(frame);
+        self.memory.frames.push(frame);
         Ok(())
     }
 
@@ -41,7 +70,7 @@ impl Machine<'_> {
         params: (u32, u32),
         documents: Option<u32>,
     ) -> Result<(), Error> {
-        let base = u32::try_from(self.locals.len()).unwrap_or(u32::MAX);
+        let base = u32::try_from(self.memory.locals.len()).unwrap_or(u32::MAX);
         self.push(Frame::Call {
             pc: self.now.pc,
             base: self.now.base,
@@ -50,8 +79,8 @@ impl Machine<'_> {
             documents: documents.unwrap_or(u32::MAX),
         })?;
         if entry.slots > 0 {
-            let len = self.locals.len() + entry.slots as usize;
-            self.locals.resize(len, Value::Boolean(false));
+            let len = self.memory.locals.len() + entry.slots as usize;
+            self.memory.locals.resize(len, Value::Boolean(false));
         }
         self.now.base = base;
         self.now.params = params;
@@ -62,10 +91,10 @@ impl Machine<'_> {
     /// Ends the running entry.
     pub(super) fn leave(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
         // A function's result may stand inside loops.
-        while let Some(frame) = self.frames.pop() {
+        while let Some(frame) = self.memory.frames.pop() {
             match frame {
                 Frame::Call { pc, base, params, rule, documents } => {
-                    self.locals.truncate(self.now.base as usize);
+                    self.memory.locals.truncate(self.now.base as usize);
                     self.now.pc = pc;
                     self.now.base = base;
                     self.now.params = params;
@@ -73,7 +102,9 @@ impl Machine<'_> {
                     self.cut(documents, reach);
                     return Ok(());
                 }
-                Frame::Loop { nodes, .. } | Frame::Apply { nodes, .. } => self.give_back(nodes),
+                Frame::Loop { nodes, .. } | Frame::Apply { nodes, .. } => {
+                    self.memory.nodes.truncate(nodes.start);
+                }
             }
         }
         Err(dynamic("nothing to return from"))
@@ -90,78 +121,95 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn push_loop(&mut self, nodes: Vec<Node>, body: Pc, end: Pc) -> Result<(), Error> {
-        let (focus, rule) = (self.now.focus, self.now.rule);
+    /// The nodes pushed from `start` on.
+    fn span(&self, start: usize) -> Span {
+        Span { start, next: start, end: self.memory.nodes.len() }
+    }
+
+    /// Begins a loop over the nodes pushed from `start` on.
+    pub(super) fn push_loop(&mut self, start: usize, body: Pc, end: Pc) -> Result<(), Error> {
+        let (nodes, focus, rule) = (self.span(start), self.now.focus, self.now.rule);
         self.now.rule = None;
-        self.push(Frame::Loop { nodes, next: 0, body, end, focus, rule })
+        self.push(Frame::Loop { nodes, body, end, focus, rule })
     }
 
     /// Goes on with a loop's next node, or behind the loop.
     pub(super) fn next_turn(&mut self) -> Result<(), Error> {
-        let Some(Frame::Loop { nodes, next, body, end, focus, rule }) = self.frames.last_mut()
-        else {
+        let memory = &mut self.memory;
+        let Some(Frame::Loop { nodes, body, end, focus, rule }) = memory.frames.last_mut() else {
             return Err(dynamic("no loop to go on with"));
         };
-        if let Some(node) = nodes.get(*next as usize).copied() {
-            *next += 1;
-            self.now.focus = turn(node, *next, nodes.len());
+        if let Some(next) = nodes.next(&memory.nodes) {
+            self.now.focus = next;
             self.now.pc = *body;
             return Ok(());
         }
         self.now.pc = *end;
         self.now.focus = *focus;
         self.now.rule = *rule;
-        if let Some(Frame::Loop { nodes, .. }) = self.frames.pop() {
-            self.give_back(nodes);
-        }
+        memory.nodes.truncate(nodes.start);
+        memory.frames.pop();
         Ok(())
     }
 
-    /// Begins to apply templates; the parameters from `params` on the stack are for all of them.
+    /// Begins to apply templates to the nodes pushed from `start` on; the parameters from `params` on the stack are for all of
+    /// them. They may be in an element that was copied.
+    #[inline]
     pub(super) fn push_apply(
         &mut self,
-        nodes: Vec<Node>,
+        start: usize,
         mode: u32,
         pc: Pc,
         params: u32,
+        copied: bool,
     ) -> Result<(), Error> {
-        let frame = Frame::Apply {
-            nodes,
-            next: 0,
+        self.push(Frame::Apply {
+            nodes: self.span(start),
             pc,
             focus: self.now.focus,
             mode: self.now.mode,
             params: (params, self.params_end()),
-        };
-        self.push(frame)?;
+            copied,
+        })?;
         self.now.mode = mode;
         Ok(())
     }
 
-    /// The next node templates are applied to becomes the focus; gives the parameters for it. None: they are through,
-    /// and the machine is where it was.
-    pub(super) fn next_node(&mut self) -> Result<Option<(u32, u32)>, Error> {
-        let Some(Frame::Apply { nodes, next, pc, focus, mode, params }) = self.frames.last_mut()
+    /// The next node that templates are applied to. None: they are through.
+    #[inline]
+    pub(super) fn next_node(&mut self) -> Option<Turn> {
+        let memory = &mut self.memory;
+        let Some(Frame::Apply { nodes, params, .. }) = memory.frames.last_mut() else {
+            return None;
+        };
+        let params = *params;
+        nodes.next(&memory.nodes).map(|focus| Turn { focus, params })
+    }
+
+    /// Templates were applied to all nodes: the machine is where it was.
+    #[inline]
+    pub(super) fn leave_nodes(&mut self) -> Result<(), Error> {
+        let memory = &mut self.memory;
+        let Some(Frame::Apply { nodes, pc, focus, mode, params, copied }) = memory.frames.last()
         else {
             return Err(dynamic("no nodes to go on with"));
         };
-        if let Some(node) = nodes.get(*next as usize).copied() {
-            *next += 1;
-            self.now.focus = turn(node, *next, nodes.len());
-            return Ok(Some(*params));
-        }
         self.now.pc = *pc;
         self.now.focus = *focus;
         self.now.mode = *mode;
-        let start = params.0;
-        if let Some(Frame::Apply { nodes, .. }) = self.frames.pop() {
-            self.give_back(nodes);
+        memory.nodes.truncate(nodes.start);
+        memory.params.truncate(params.0 as usize);
+        let copied = *copied;
+        memory.frames.pop();
+        match copied {
+            true => self.top().map(Composer::end),
+            false => Ok(()),
         }
-        self.params.truncate(start as usize);
-        Ok(None)
     }
 }
 
-fn turn(node: Node, position: u32, len: usize) -> Focus {
-    Focus { node, position, size: u32::try_from(len).unwrap_or(u32::MAX), current: node }
+/// A node's turn: what it is for expressions, and the parameters for its template.
+pub(super) struct Turn {
+    pub(super) focus: Focus,
+    pub(super) params: (u32, u32),
 }

@@ -11,11 +11,11 @@ use crate::program::GLOBAL;
 impl Host for Machine<'_> {
     fn variable(&mut self, number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind> {
         if number & GLOBAL == 0 {
-            let place = self.locals.get((self.now.base + number) as usize);
+            let place = self.memory.locals.get((self.now.base + number) as usize);
             return place.cloned().ok_or_else(|| ErrorKind::Host("an unknown variable".into()));
         }
         let number = number & !GLOBAL;
-        if let Some(State::Done(value)) = self.globals.get(number as usize) {
+        if let Some(State::Done(value)) = self.memory.globals.get(number as usize) {
             return Ok(value.clone());
         }
         let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
@@ -65,7 +65,8 @@ impl Machine<'_> {
             *next += 1;
             match need {
                 Some(need) => {
-                    let fresh = matches!(self.globals.get(need as usize), Some(State::Fresh));
+                    let fresh =
+                        matches!(self.memory.globals.get(need as usize), Some(State::Fresh));
                     if fresh && !path.iter().any(|(on, _)| *on == need) {
                         path.push((need, 0));
                     }
@@ -77,7 +78,7 @@ impl Machine<'_> {
                 }
             }
         }
-        match self.globals.get(number as usize) {
+        match self.memory.globals.get(number as usize) {
             Some(State::Done(value)) => Ok(value.clone()),
             Some(State::Fresh | State::Busy) | None => {
                 Err(dynamic("a global variable without a value"))
@@ -89,7 +90,7 @@ impl Machine<'_> {
         let Some(global) = self.given.program.globals.get(number as usize) else {
             return Ok(());
         };
-        let state = self.globals.get_mut(number as usize);
+        let state = self.memory.globals.get_mut(number as usize);
         match state {
             Some(State::Done(_)) | None => return Ok(()),
             Some(State::Busy) => {
@@ -101,7 +102,7 @@ impl Machine<'_> {
         }
         let focus = xpath::Focus::of(reach.world.get().root());
         let made = self.run_entry(global.entry, focus, Vec::new(), reach);
-        if let Some(state) = self.globals.get_mut(number as usize) {
+        if let Some(state) = self.memory.globals.get_mut(number as usize) {
             *state = match &made {
                 Ok(value) => State::Done(value.clone()),
                 Err(_) => State::Fresh,

@@ -3,12 +3,14 @@
 use super::{Machine, Reach, dynamic};
 use crate::compile::{is_ncname, split_qname};
 use crate::error::Error;
-use crate::program::{Avt, Made, Named};
+use crate::program::{Avt, Made};
 
-impl Machine<'_> {
+impl<'s> Machine<'s> {
     pub(super) fn start_made(&mut self, made: &Made, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let name = self.made_name(made, true, reach)?;
-        self.top()?.start(&name.prefix, &name.local, &name.uri);
+        let mut text = std::mem::take(&mut self.memory.text);
+        let name = self.made_name(made, true, reach, &mut text)?;
+        self.top()?.start(name.prefix, name.local, name.uri);
+        self.memory.text = text;
         Ok(())
     }
 
@@ -18,8 +20,10 @@ impl Machine<'_> {
         reach: &mut Reach<'_>,
     ) -> Result<(), Error> {
         let value = self.kept_text()?;
-        let name = self.made_name(made, false, reach)?;
-        self.top()?.attribute(&name.prefix, &name.local, &name.uri, &value);
+        let mut text = std::mem::take(&mut self.memory.text);
+        let name = self.made_name(made, false, reach, &mut text)?;
+        self.top()?.attribute(name.prefix, name.local, name.uri, &value);
+        self.memory.text = text;
         Ok(())
     }
 
@@ -38,40 +42,52 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn made_name(
+    /// The name, which lies in `text` and in the program.
+    fn made_name<'t>(
         &mut self,
         made: &Made,
         element: bool,
         reach: &mut Reach<'_>,
-    ) -> Result<Named, Error> {
-        let name = self.avt(&made.name, reach)?;
+        text: &'t mut String,
+    ) -> Result<MadeName<'t>, Error>
+    where
+        's: 't,
+    {
+        text.clear();
+        self.write_avt(&made.name, reach, text)?;
+        let end = text.len();
+        if let Some(namespace) = &made.namespace {
+            self.write_avt(namespace, reach, text)?;
+        }
+        let (name, uri) = text.split_at_checked(end).unwrap_or((text, ""));
         let name = name.trim();
         let Some((prefix, local)) = split_qname(name) else {
             return Err(dynamic(format!("`{name}` is not a name")));
         };
-        let named = |prefix: &str, uri: &str| Named {
-            prefix: prefix.into(),
-            local: local.into(),
-            uri: uri.into(),
-        };
-        if let Some(namespace) = &made.namespace {
-            let uri = self.avt(namespace, reach)?;
+        if made.namespace.is_some() {
             let prefix = if uri.is_empty() || prefix == "xmlns" { "" } else { prefix };
-            return Ok(named(prefix, &uri));
+            return Ok(MadeName { prefix, local, uri });
         }
         if !element && name == "xmlns" {
             return Err(dynamic("an attribute cannot be named xmlns"));
         }
         if prefix == "xml" {
-            return Ok(named("xml", xml::XML_NAMESPACE));
+            return Ok(MadeName { prefix, local, uri: xml::XML_NAMESPACE });
         }
         let scope = self.given.program.scopes.get(made.scope as usize);
         let found = scope.and_then(|scope| scope.iter().find(|(known, _)| **known == *prefix));
         match (found, prefix) {
-            (_, "") if !element => Ok(named("", "")),
-            (Some((_, uri)), _) => Ok(named(prefix, uri)),
-            (None, "") => Ok(named("", "")),
+            (_, "") if !element => Ok(MadeName { prefix, local, uri: "" }),
+            (Some((_, uri)), _) => Ok(MadeName { prefix, local, uri }),
+            (None, "") => Ok(MadeName { prefix, local, uri: "" }),
             (None, _) => Err(dynamic(format!("the prefix `{prefix}` is not declared"))),
         }
     }
+}
+
+/// A name that was made.
+struct MadeName<'t> {
+    prefix: &'t str,
+    local: &'t str,
+    uri: &'t str,
 }

@@ -11,6 +11,7 @@ mod functions;
 mod host;
 mod keys;
 mod made;
+mod memory;
 mod number;
 mod sort;
 pub(crate) mod spaces;
@@ -24,13 +25,10 @@ use xpath::{Budget, DocId, Evaluation, Expr, Focus, Node, Value, World};
 use crate::error::{At, Error, ErrorKind};
 use crate::exslt::Surroundings;
 use crate::limits::Budgets;
-use crate::out::Composer;
+use crate::out::{Composer, Target};
 use crate::program::{Avt, Entry, Part, Pc, Place, Program};
 use crate::resolver::Resolver;
-use frames::Frame;
-
-/// Room for the children of an ordinary element.
-const ROOM_NODES: usize = 8;
+use memory::Memory;
 
 /// Where an entry that was started from outside returns to.
 const HALT: Pc = Pc::MAX;
@@ -100,18 +98,14 @@ struct Registers {
 pub(crate) struct Machine<'s> {
     given: Given<'s>,
     now: Registers,
-    locals: Vec<Value>,
-    params: Vec<(u32, Value)>,
-    frames: Vec<Frame>,
+    memory: Box<Memory>,
     /// The result, and inside it the fragments and texts being made.
     out: Vec<Composer>,
-    globals: Vec<State>,
     /// What an entry gave.
     result: Value,
     keys: HashMap<(u32, DocId), keys::Index>,
     documents: documents::Documents,
-    lists: dispatch::Lists<'s>,
-    pub(crate) messages: Vec<String>,
+    messages: Vec<String>,
     /// What went wrong while an expression asked the machine for something.
     failed: Option<Error>,
     nested: u32,
@@ -119,13 +113,16 @@ pub(crate) struct Machine<'s> {
     pinned: u32,
     /// Nodes and bytes of fragments that are done.
     spent: (u64, u64),
-    text: String,
-    spare: Vec<Vec<Node>>,
+    /// Nodes and bytes that the innermost of `out` may write.
+    allowed: (u64, u64),
 }
 
 impl<'s> Machine<'s> {
     pub(crate) fn new(given: Given<'s>, root: Node, out: Composer) -> Machine<'s> {
-        let globals = vec![State::Fresh; given.program.globals.len()];
+        let mut memory = Memory::take();
+        let mut outs = std::mem::take(&mut memory.out);
+        outs.push(out);
+        memory.globals.resize(given.program.globals.len(), State::Fresh);
         Machine {
             now: Registers {
                 pc: HALT,
@@ -135,22 +132,17 @@ impl<'s> Machine<'s> {
                 rule: None,
                 mode: 0,
             },
-            locals: Vec::new(),
-            params: Vec::new(),
-            frames: Vec::new(),
-            out: vec![out],
-            globals,
+            memory,
+            out: outs,
             result: Value::Boolean(false),
             keys: HashMap::new(),
             documents: documents::Documents::default(),
-            lists: dispatch::Lists::new(given.program),
             messages: Vec::new(),
             failed: None,
             nested: 0,
             pinned: 1,
             spent: (0, 0),
-            text: String::new(),
-            spare: Vec::new(),
+            allowed: (given.budgets.nodes_max, given.budgets.output_bytes_max),
             given,
         }
     }
@@ -159,25 +151,31 @@ impl<'s> Machine<'s> {
     pub(crate) fn set_parameter(&mut self, name: &xpath::Name, value: Value) {
         let globals = &self.given.program.globals;
         let at = globals.iter().position(|global| global.is_param && global.name == *name);
-        if let Some(state) = at.and_then(|at| self.globals.get_mut(at)) {
+        if let Some(state) = at.and_then(|at| self.memory.globals.get_mut(at)) {
             *state = State::Done(value);
         }
     }
 
     /// Transforms the document at `root`: the whole run.
     pub(crate) fn transform(&mut self, root: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let mut nodes = self.spare_nodes();
-        nodes.push(root);
-        self.pinned = reach.world.get().len();
-        self.push_apply(nodes, 0, HALT, self.params_end())?;
+        let world = reach.world.get();
+        self.memory.lists.begin(self.given.program, world.of(root));
+        self.pinned = world.len();
+        let start = self.memory.nodes.len();
+        self.memory.nodes.push(root);
+        self.push_apply(start, 0, HALT, self.params_end(), false)?;
         self.now.pc = NEXT_NODE;
         self.run(reach)
     }
 
-    /// The composer with the result.
-    pub(crate) fn into_result(mut self) -> Option<Composer> {
-        self.out.truncate(1);
-        self.out.pop()
+    /// The composer with the result, and what messages said.
+    pub(crate) fn finish(self) -> (Option<Composer>, Vec<String>) {
+        let Machine { mut memory, mut out, messages, .. } = self;
+        out.truncate(1);
+        let result = out.pop();
+        memory.out = out;
+        memory.give();
+        (result, messages)
     }
 
     /// Runs instructions until an entry returns to [`HALT`].
@@ -216,16 +214,17 @@ impl<'s> Machine<'s> {
         self.result = Value::Boolean(false);
         let open = self.out.len();
         let start = self.params_end();
-        self.params.extend(arguments);
+        self.memory.params.extend(arguments);
         self.now.pc = HALT;
         self.now.rule = None;
         let done = self.enter(entry, (start, self.params_end()), None).and_then(|()| {
             self.now.focus = focus;
             self.run(reach)
         });
-        self.params.truncate(start as usize);
+        self.memory.params.truncate(start as usize);
         // A function's result may stand inside a fragment that it leaves unfinished.
         self.out.truncate(open);
+        self.allow();
         self.now = before;
         // What was made in there may live on in its result.
         self.pinned = pinned.max(reach.world.get().len());
@@ -317,7 +316,7 @@ impl<'s> Machine<'s> {
     }
 
     fn params_end(&self) -> u32 {
-        u32::try_from(self.params.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.memory.params.len()).unwrap_or(u32::MAX)
     }
 
     /// The composer that is written to.
@@ -326,35 +325,48 @@ impl<'s> Machine<'s> {
         self.out.last_mut().ok_or_else(|| dynamic("nothing is being written"))
     }
 
-    /// Checks what was written against the budgets.
-    fn check_spent(&self) -> Result<(), Error> {
+    /// Begins another result inside the one that is written to.
+    fn begin(&mut self, target: Target) {
+        self.out.push(Composer::new(target));
+        self.allow();
+    }
+
+    /// Ends the result begun last.
+    fn end(&mut self) -> Option<Composer> {
+        let composer = self.out.pop();
+        self.allow();
+        composer
+    }
+
+    /// Works out anew what the budgets leave for the innermost result.
+    fn allow(&mut self) {
         let budgets = self.given.budgets;
         let (mut nodes, mut bytes) = self.spent;
-        let mut full = false;
-        for composer in &self.out {
+        for composer in self.out.iter().rev().skip(1) {
             nodes += composer.nodes();
             bytes += composer.bytes();
-            full |= composer.is_full();
         }
-        if nodes > budgets.nodes_max {
-            return Err(Error::limit("nodes_max", budgets.nodes_max, At::default()));
-        }
-        if bytes > budgets.output_bytes_max || full {
-            return Err(Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()));
-        }
-        Ok(())
+        self.allowed = (
+            budgets.nodes_max.saturating_sub(nodes),
+            budgets.output_bytes_max.saturating_sub(bytes),
+        );
     }
 
-    fn spare_nodes(&mut self) -> Vec<Node> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_NODES))
+    /// Checks what was written against the budgets.
+    #[inline]
+    fn check_spent(&self) -> Result<(), Error> {
+        match self.out.last() {
+            Some(out) if out.is_over(self.allowed) => Err(self.over(out)),
+            Some(_) | None => Ok(()),
+        }
     }
 
-    /// Keeps a list's memory for the next one.
-    fn give_back(&mut self, mut nodes: Vec<Node>) {
-        const SPARE_MAX: usize = 32;
-        if self.spare.len() < SPARE_MAX && nodes.capacity() < 1024 {
-            nodes.clear();
-            self.spare.push(nodes);
+    #[cold]
+    fn over(&self, out: &Composer) -> Error {
+        let budgets = self.given.budgets;
+        match out.nodes() > self.allowed.0 {
+            true => Error::limit("nodes_max", budgets.nodes_max, At::default()),
+            false => Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()),
         }
     }
 }

@@ -7,8 +7,8 @@ use xpath::{Node, NodeKind, Value};
 
 use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::{At, Error, ErrorKind};
-use crate::out::{Composer, Target};
-use crate::program::{Apply, Dest, ForEach, Op, Pc, Select};
+use crate::out::Target;
+use crate::program::{Apply, Dest, ForEach, Op, Pc, Select, SortKey};
 
 impl<'s> Machine<'s> {
     pub(super) fn step(&mut self, op: &'s Op, reach: &mut Reach<'_>) -> Result<(), Error> {
@@ -45,7 +45,7 @@ impl<'s> Machine<'s> {
             }
             Op::SetEmpty(dest) => self.store(*dest, Value::text("")),
             Op::BeginTree => {
-                self.out.push(Composer::new(Target::Tree(Box::new(Builder::new()))));
+                self.begin(Target::Tree(Box::new(Builder::new())));
                 Ok(())
             }
             Op::EndTree(dest) => self.end_tree(*dest, reach),
@@ -96,13 +96,13 @@ impl<'s> Machine<'s> {
             Op::End => self.top()?.end(),
             Op::Attribute(attribute) => {
                 let (name, value) = &**attribute;
-                let mut text = std::mem::take(&mut self.text);
+                let mut text = std::mem::take(&mut self.memory.text);
                 text.clear();
                 self.write_avt(value, reach, &mut text)?;
                 self.top()?.attribute(&name.prefix, &name.local, &name.uri, &text);
-                self.text = text;
+                self.memory.text = text;
             }
-            Op::BeginText => self.out.push(Composer::new(Target::Text(String::new()))),
+            Op::BeginText => self.begin(Target::Text(String::new())),
             Op::EndAttribute(made) => return self.end_attribute(made, reach),
             Op::EndComment => {
                 let text = self.kept_text()?;
@@ -154,44 +154,65 @@ impl<'s> Machine<'s> {
         raw: bool,
         reach: &mut Reach<'_>,
     ) -> Result<(), Error> {
-        let mut text = std::mem::take(&mut self.text);
+        let mut text = std::mem::take(&mut self.memory.text);
         text.clear();
         let done = self.write(expr, reach, &mut text);
         if done.is_ok() {
             self.top()?.text(&text, raw);
         }
-        self.text = text;
+        self.memory.text = text;
         done
     }
 
     fn for_each(&mut self, for_each: &'s ForEach, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let mut nodes = self.nodes(&for_each.select, reach)?;
-        self.sort(&mut nodes, &for_each.sorts, reach)?;
+        let nodes = self.nodes(&for_each.select, reach)?;
+        let start = self.sorted(nodes, &for_each.sorts, reach)?;
         let body = self.now.pc;
-        self.push_loop(nodes, body, for_each.end)?;
+        self.push_loop(start, body, for_each.end)?;
         self.next_turn()
     }
 
     fn apply(&mut self, apply: &'s Apply, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let mut nodes = match &apply.select {
-            Select::Expr(select) => self.nodes(select, reach)?,
-            Select::Content { attributes } => self.content(self.now.focus.node, *attributes, reach),
+        let start = match &apply.select {
+            Select::Content { attributes } => {
+                let start = self.content(self.now.focus.node, *attributes, reach);
+                match apply.sorts.is_empty() {
+                    true => start,
+                    false => {
+                        let nodes = self.memory.nodes.split_off(start);
+                        self.sorted(nodes, &apply.sorts, reach)?
+                    }
+                }
+            }
+            Select::Expr(select) => {
+                let nodes = self.nodes(select, reach)?;
+                self.sorted(nodes, &apply.sorts, reach)?
+            }
         };
-        self.sort(&mut nodes, &apply.sorts, reach)?;
         let params = self.params_end().saturating_sub(apply.params);
-        self.push_apply(nodes, apply.mode, self.now.pc, params)?;
+        self.push_apply(start, apply.mode, self.now.pc, params, false)?;
         self.now.pc = NEXT_NODE;
         Ok(())
     }
 
-    /// The attributes, if they are wanted, and children of a node, in a list that is given back later.
-    pub(super) fn content(
+    /// Pushes nodes in the order that keys ask for; gives the place of the first.
+    fn sorted(
         &mut self,
-        node: Node,
-        attributes: bool,
+        mut nodes: Vec<Node>,
+        keys: &[SortKey],
         reach: &mut Reach<'_>,
-    ) -> Vec<Node> {
-        let mut nodes = self.spare_nodes();
+    ) -> Result<usize, Error> {
+        self.sort(&mut nodes, keys, reach)?;
+        let start = self.memory.nodes.len();
+        self.memory.nodes.append(&mut nodes);
+        Ok(start)
+    }
+
+    /// Pushes the attributes, if they are wanted, and children of a node; gives the place of the first.
+    #[inline]
+    pub(super) fn content(&mut self, node: Node, attributes: bool, reach: &mut Reach<'_>) -> usize {
+        let nodes = &mut self.memory.nodes;
+        let start = nodes.len();
         if !node.is_namespace() {
             let document = reach.world.get().of(node);
             if attributes {
@@ -199,7 +220,7 @@ impl<'s> Machine<'s> {
             }
             nodes.extend(document.children(node.id).map(|id| node.with(id)));
         }
-        nodes
+        start
     }
 
     fn call(&mut self, template: u32, params: u32, reach: &mut Reach<'_>) -> Result<(), Error> {
@@ -213,7 +234,7 @@ impl<'s> Machine<'s> {
 
     fn param(&mut self, slot: u32, name: u32, otherwise: Pc) -> Result<(), Error> {
         let (start, end) = self.now.params;
-        let given = self.params.get(start as usize..end as usize).unwrap_or_default();
+        let given = self.memory.params.get(start as usize..end as usize).unwrap_or_default();
         if let Some((_, value)) = given.iter().find(|(number, _)| *number == name) {
             let value = value.clone();
             self.now.pc = otherwise;
@@ -224,7 +245,7 @@ impl<'s> Machine<'s> {
 
     /// A parameter that the caller gave has its value already and is never made; this one goes on to its default.
     fn global_param(&mut self, number: u32, otherwise: Pc) -> Result<(), Error> {
-        if let Some(super::State::Done(value)) = self.globals.get(number as usize) {
+        if let Some(super::State::Done(value)) = self.memory.globals.get(number as usize) {
             self.result = value.clone();
             self.now.pc = otherwise;
         }
@@ -235,12 +256,12 @@ impl<'s> Machine<'s> {
         match dest {
             Dest::Local(slot) => {
                 let at = (self.now.base + slot) as usize;
-                match self.locals.get_mut(at) {
+                match self.memory.locals.get_mut(at) {
                     Some(place) => *place = value,
                     None => return Err(dynamic("a variable without a place")),
                 }
             }
-            Dest::Param(name) => self.params.push((name, value)),
+            Dest::Param(name) => self.memory.params.push((name, value)),
             Dest::Result => self.result = value,
         }
         Ok(())
@@ -250,6 +271,11 @@ impl<'s> Machine<'s> {
         let composer = self.out.pop().ok_or_else(|| dynamic("no fragment is being made"))?;
         self.spent.0 += composer.nodes();
         self.spent.1 += composer.bytes();
+        let full = composer.is_over((u64::MAX, u64::MAX));
+        self.allow();
+        if full {
+            return Err(self.over(&composer));
+        }
         self.check_spent()?;
         let tree = Arc::new(composer.into_tree());
         let added = reach.world.get().add(tree);
@@ -259,7 +285,7 @@ impl<'s> Machine<'s> {
 
     /// The text that was kept since the last [`Op::BeginText`].
     pub(super) fn kept_text(&mut self) -> Result<String, Error> {
-        let composer = self.out.pop().ok_or_else(|| dynamic("no text is being kept"))?;
+        let composer = self.end().ok_or_else(|| dynamic("no text is being kept"))?;
         Ok(composer.into_text())
     }
 

@@ -1,4 +1,4 @@
-//! A schema or description with everything it names, read from files.
+//! A schema, description or stylesheet with everything it names, read from files.
 //!
 //! All files are read before anything is compiled, so that what the plan before has compiled of the same bytes is taken
 //! over. What is named by URL is noted, and is somebody else's to fetch.
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use config::{FilePath, Map, Report, Spanned};
+use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
 use wsdl::{WSDL11, WSDL20};
 use xml::{Document, NodeId};
 use xsd::{Resolver, Unresolved};
@@ -21,6 +21,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const FILES_MAX: usize = 2000;
 
 pub(super) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
+pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
 /// What is followed of what a definition names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    /// What a stylesheet follows: its modules.
+    pub(crate) const NOTHING_ELSE: Following = Following { namespaces: false, descriptions: false };
+
     /// What a policy's keys say.
     pub(crate) fn of(keys: &config::Soap) -> Following {
         Following { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
@@ -41,10 +45,10 @@ impl Following {
 /// Documents in memory.
 #[derive(Clone)]
 pub(crate) struct Documents {
-    pub(super) location: String,
-    pub(super) all: HashMap<String, Vec<u8>>,
+    pub(crate) location: String,
+    pub(crate) all: HashMap<String, Vec<u8>>,
     /// URLs that are named and for which there is no file.
-    pub(super) remote: Vec<String>,
+    pub(crate) remote: Vec<String>,
     /// Files that the configuration gives, by the location as it is written.
     mapped: HashMap<String, (PathBuf, Vec<u8>)>,
     /// Namespaces that schemas are there for without looking at an import's namespace.
@@ -55,7 +59,7 @@ pub(crate) struct Documents {
 /// How a document names another.
 #[derive(Debug, PartialEq, Eq)]
 enum Reference {
-    /// A schema, by its location.
+    /// A schema, or a stylesheet's module, by its location.
     Schema(String),
     /// A description of a namespace, by its location.
     Description { location: String, namespace: String },
@@ -98,7 +102,7 @@ impl Documents {
     }
 
     /// What a definition made of these is known by: their names and contents.
-    pub(super) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let mut all: Vec<(&String, &Vec<u8>)> = self.all.iter().collect();
         all.sort_unstable();
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&all);
@@ -159,7 +163,7 @@ impl Documents {
     }
 
     /// URLs that are still to be fetched. What a fetched document names and a file is given for is put among the fetched.
-    pub(super) fn missing(&self, fetched: &mut HashMap<String, Vec<u8>>) -> Vec<String> {
+    pub(crate) fn missing(&self, fetched: &mut HashMap<String, Vec<u8>>) -> Vec<String> {
         let mut missing: Vec<String> = self.remote.clone();
         let mut waiting: Vec<String> = fetched.keys().cloned().collect();
         while let Some(base) = waiting.pop() {
@@ -187,9 +191,18 @@ impl Documents {
 }
 
 /// Documents from files and those that were fetched.
-pub(super) struct Found<'d> {
-    pub(super) documents: &'d Documents,
-    pub(super) fetched: &'d HashMap<String, Vec<u8>>,
+pub(crate) struct Found<'d> {
+    pub(crate) documents: &'d Documents,
+    pub(crate) fetched: &'d HashMap<String, Vec<u8>>,
+}
+
+impl Found<'_> {
+    /// The document that names the others.
+    pub(crate) fn first(&self) -> &[u8] {
+        let location = &self.documents.location;
+        let fetched = || self.fetched.get(location).map(Vec::as_slice).unwrap_or_default();
+        self.documents.all.get(location).map_or_else(fetched, Vec::as_slice)
+    }
 }
 
 impl Resolver for Found<'_> {
@@ -212,29 +225,40 @@ fn is_url(location: &str) -> bool {
     matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
-/// Reads a file and all it names. A file that the configuration names and that is not there is complained about.
+/// Reads a file and all it names; what is at a URL is left to be fetched. A file that the configuration names and that is not
+/// there is complained about.
 pub(crate) fn load(
-    file: &Spanned<FilePath>,
+    first: &Spanned<DefinitionAt>,
     imports: &Map<Spanned<FilePath>>,
     following: Following,
     report: &mut Report,
 ) -> Option<Documents> {
-    let first = read_or_complain(file, report)?;
     let mut mapped = HashMap::new();
     for (location, import) in imports.iter() {
         let bytes = read_or_complain(import, report)?;
         mapped.insert(location.value.clone(), (import.value.as_path().to_owned(), bytes));
     }
-    let path = file.value.as_path().to_owned();
-    let location = xsd::join("", &path.to_string_lossy());
     let mut documents = Documents {
-        all: HashMap::from([(location.clone(), first)]),
-        location: location.clone(),
+        location: String::new(),
+        all: HashMap::new(),
         remote: Vec::new(),
         mapped,
         declared: HashSet::new(),
         following,
     };
+    let file = match &first.value {
+        DefinitionAt::File(file) => file,
+        DefinitionAt::Url(url) => {
+            documents.location.clone_from(url);
+            documents.remote.push(url.clone());
+            return Some(documents);
+        }
+    };
+    let path = file.as_path().to_owned();
+    let location = xsd::join("", &path.to_string_lossy());
+    let bytes = read_at_or_complain(&path, first.at, report)?;
+    documents.all.insert(location.clone(), bytes);
+    documents.location.clone_from(&location);
     let mut waiting = vec![(location, path)];
     while let Some((base, path)) = waiting.pop() {
         waiting.extend(documents.follow(&base, &path, report));
@@ -254,13 +278,18 @@ fn beside(path: &Path, reference: &str, report: &mut Report) -> Option<(PathBuf,
     Some((file, bytes))
 }
 
-/// What a schema or a description names, and the namespaces of the schemas within it.
+/// What a schema, a description or a stylesheet names, and the namespaces of the schemas within it.
 fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     let (mut found, mut declared) = (Vec::new(), Vec::new());
-    let Ok(document) = Document::parse(bytes, &xml::Options::default()) else {
+    // Stylesheets have document types for names of characters.
+    let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+    let Ok(document) = Document::parse(bytes, &options) else {
         return (found, declared);
     };
     let Some(root) = document.root_element() else { return (found, declared) };
+    if document.name(root).namespace.uri == XSLT {
+        return (modules(&document, root), declared);
+    }
     let elements =
         document.descendants(root).filter(|node| document.kind(*node) == xml::Kind::Element);
     for node in elements {
@@ -283,6 +312,17 @@ fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     (found, declared)
 }
 
+/// What a stylesheet imports and includes. What else stands in it is what it makes.
+fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
+    let names_another = |node: &NodeId| {
+        let name = document.name(*node);
+        name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
+    };
+    let modules = document.children(root).filter(names_another);
+    let hrefs = modules.filter_map(|node| document.attribute(node, "", "href"));
+    hrefs.map(|href| Reference::Schema(href.trim().to_owned())).collect()
+}
+
 fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Reference> {
     let location = document.attribute(node, "", "location")?.trim().to_owned();
     let own = || document.attribute(root, "", "targetNamespace");
@@ -303,12 +343,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The bytes of a file that the configuration names.
-pub(crate) fn read_or_complain(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
-    let path = file.value.as_path();
+fn read_or_complain(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+    read_at_or_complain(file.value.as_path(), file.at, report)
+}
+
+fn read_at_or_complain(path: &Path, at: At, report: &mut Report) -> Option<Vec<u8>> {
     let told = |why: String| {
         let help =
             "name a file that the gateway may read; a relative path starts at this file's folder";
-        report.error(file.at, format!("cannot read `{}`: {why}", path.display()), help);
+        report.error(at, format!("cannot read `{}`: {why}", path.display()), help);
     };
     read(path).map_err(told).ok()
 }

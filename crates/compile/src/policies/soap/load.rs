@@ -2,23 +2,19 @@
 //!
 //! What does not compile is remembered as well, so that the same bytes are not tried again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::soap::{Api, Compiled, Failed, Fetched, Pace, Recipe, Supply, Wanted};
-use config::{Decode as _, FilePath, Report, SoapFetch, Spanned, WebUrl};
-use plan::upstreams::Timeouts;
+use ::policies::soap::{Compiled, Failed};
+use ::policies::supply::{Fetched, Recipe, Supply, Wanted};
+use config::{At, DefinitionFetch, Report};
 use wsdl::{WSDL11, WSDL20};
 use xml::Document;
 
 use super::actions;
-use super::documents::{Documents, Found, XSD};
-pub(crate) use super::documents::{Following, load, read, read_or_complain};
+use super::documents::XSD;
+pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, read};
+use crate::policies::supply::{self, Supplied};
 use crate::policy::Place;
-use crate::upstreams;
-
-/// How long connections to where schemas are kept. It is asked seldom.
-const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Why there is no definition.
 pub(crate) struct Wrong {
@@ -51,54 +47,30 @@ pub(crate) fn compiled(documents: &Documents, place: &mut Place<'_, '_>) -> Made
     })
 }
 
-/// What holds the bodies of messages to these documents from now on, where some of it is fetched or it is made anew from
-/// time to time. What can be compiled at once is `first`.
+/// What holds messages to these documents from now on, where some of it is fetched or it is made anew from time to time.
+/// `first` is what can be compiled at once.
 pub(crate) fn supplied(
     documents: Documents,
-    fetch: &SoapFetch,
-    schema: &Spanned<FilePath>,
+    first: Option<Arc<Compiled>>,
+    fetch: &DefinitionFetch,
+    at: At,
     place: &mut Place<'_, '_>,
     report: &mut Report,
-) -> Option<Api> {
-    let first = match documents.remote.is_empty() {
-        true => match &*compiled(&documents, place) {
-            Ok(compiled) => Some(compiled.clone()),
-            // The same bytes do not compile later either.
-            Err(wrong) => return Some(Api::Fixed(Err(wrong.failed()))),
-        },
-        false => None,
+) -> Option<Arc<Supply<Compiled>>> {
+    let documents = Arc::new(documents);
+    let supplied = Supplied {
+        location: &documents.location,
+        key: documents.key(),
+        remote: &documents.remote,
+        recipe: documents.clone(),
+        first,
     };
-    let mut outlets = HashMap::new();
-    let mut known = Vec::new();
-    for location in &documents.remote {
-        let url = WebUrl::parse(location)
-            .map_err(|why| {
-                report.error(schema.at, why, "correct the import, or map it in `imports`")
-            })
-            .ok()?;
-        let timeout = Timeouts { connect: fetch.timeout.0, response: fetch.timeout.0, idle: IDLE };
-        let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
-        known.push(format!("{settings:?}"));
-        outlets.insert(url.target.to_string(), place.making.own_outlet(settings));
-    }
-    let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
-    let metrics = place.making.telemetry.definition(&documents.location);
-    let key = format!("supply of {} {} {known:?}", documents.key(), fetch.encode());
-    let supply = place.making.kept_or(&key, || {
-        let name = documents.location.clone();
-        Arc::new(Supply::new(&name, Box::new(documents), outlets, pace, metrics, first))
-    });
-    place.making.work(supply.clone());
-    Some(Api::Supplied(supply))
+    supplied.by(fetch, at, place, report)
 }
 
-impl Recipe for Documents {
+impl Recipe<Compiled> for Documents {
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
-        let wanted = |location: String| {
-            let url = WebUrl::parse(&location)?;
-            Ok(Wanted { location, origin: url.target.to_string(), path: url.path })
-        };
-        self.missing(fetched).into_iter().map(wanted).collect()
+        supply::wanted(self.missing(fetched))
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed> {
@@ -109,11 +81,12 @@ impl Recipe for Documents {
 fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> {
     let location = documents.location.as_str();
     let wrong = |complaints: Vec<String>| Wrong { complaints, no_schema: false };
-    let document = Document::parse(documents.first(), &xml::Options::default())
+    let found = Found { documents, fetched };
+    let first = found.first();
+    let document = Document::parse(first, &xml::Options::default())
         .map_err(|error| wrong(vec![format!("{location}:{error}")]))?;
     let root = document.root_element().map(|root| document.name(root));
     let root = root.map(|name| (name.namespace.uri, name.local));
-    let found = Found { documents, fetched };
     let told = |complaints: Vec<xsd::Complaint>| {
         wrong(complaints.iter().map(ToString::to_string).collect())
     };
@@ -133,7 +106,7 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
         }
         Some((XSD, "schema")) => {
             let mut set = xsd::SchemaSet::new(&found, xsd::Limits::default());
-            set.add_bytes(documents.first(), location);
+            set.add_bytes(first, location);
             let schema = set.compile().map_err(told)?;
             Ok(Compiled { schema: Arc::new(schema), actions: None })
         }

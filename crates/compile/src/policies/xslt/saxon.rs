@@ -1,16 +1,14 @@
 //! Stylesheets for Saxon: the machine that compiles them, started when the first is met, and the modules it is given.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::policies::xslt::Sheet;
 use ::saxon::{Complaint, Engine, Settings, Unavailable};
-use config::{At, Report, Saxon};
+use config::{At, DefinitionAt, Report, Saxon, Spanned};
 use plan::telemetry::EngineReading;
 use xml::{Doctype, Document};
 
-use super::XSLT;
+use super::{BySaxon, Found, XSLT};
 use crate::listeners::{bytes, count};
 use crate::policies::soap::load;
 use crate::policy::Place;
@@ -23,7 +21,7 @@ const MODULES_MAX: usize = 1000;
 const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
 
 /// A stylesheet or what it imports.
-struct Module {
+pub(super) struct Module {
     uri: String,
     path: PathBuf,
     bytes: Vec<u8>,
@@ -92,27 +90,23 @@ fn reading(engine: &Engine) -> EngineReading {
     }
 }
 
-/// Compiles a stylesheet, unless it is known of the same bytes and parameters. The error has a line for each mistake.
-pub(super) fn compiled(
-    stylesheet: &[u8],
-    path: &Path,
-    parameters: &[(String, String)],
-    engine: &Engine,
-    place: &mut Place<'_, '_>,
-    report: &mut Report,
-) -> Arc<Result<Sheet, String>> {
-    let modules = modules(stylesheet, path, report);
-    let texts: Vec<(String, Vec<u8>)> =
-        modules.iter().map(|module| (module.uri.clone(), module.bytes.clone())).collect();
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((&texts, parameters));
-    let name = path.to_string_lossy();
-    let key = format!("stylesheet for saxon {name} {hash:x}");
-    let metrics = place.making.telemetry.definition(&name);
-    place.making.kept_or(&key, || {
-        let made = engine.compile(&texts, parameters);
-        metrics.compiled(made.is_ok());
-        Arc::new(made.map(Sheet::Saxon).map_err(|complaints| told(&complaints, &modules, &name)))
-    })
+/// Compiles a stylesheet. The error has a line for each mistake.
+pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::Stylesheet, String> {
+    let location = &found.documents.location;
+    let texts: Vec<(String, Vec<u8>)> = match recipe.modules.is_empty() {
+        false => {
+            let modules = recipe.modules.iter();
+            modules.map(|module| (module.uri.clone(), module.bytes.clone())).collect()
+        }
+        // The stylesheet comes first; what it names it names by URL.
+        true => {
+            let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
+            let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
+            [(location.clone(), found.first().to_vec())].into_iter().chain(others).collect()
+        }
+    };
+    let made = recipe.engine.compile(&texts, &recipe.parameters);
+    made.map_err(|complaints| told(&complaints, &recipe.modules, location))
 }
 
 fn told(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
@@ -126,11 +120,18 @@ fn told(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
     lines.join("\n")
 }
 
-/// The stylesheet with all it imports and includes. What cannot be read is left for the compiler to miss, at its place.
-fn modules(stylesheet: &[u8], path: &Path, report: &mut Report) -> Vec<Module> {
+/// A stylesheet that is a file with all it imports and includes. What cannot be read is left for the compiler to miss, at its
+/// place.
+pub(super) fn modules(
+    stylesheet: &Spanned<DefinitionAt>,
+    bytes: &[u8],
+    report: &mut Report,
+) -> Vec<Module> {
+    let DefinitionAt::File(file) = &stylesheet.value else { return Vec::new() };
+    let path = file.as_path();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let uri = format!("{ROOT}{}", escaped(&name));
-    let mut modules = vec![Module { uri, path: path.to_owned(), bytes: stylesheet.to_vec() }];
+    let mut modules = vec![Module { uri, path: path.to_owned(), bytes: bytes.to_vec() }];
     let mut at = 0;
     while let Some(module) = modules.get(at) {
         at += 1;

@@ -8,8 +8,10 @@ use super::WINDOWS_MAX;
 /// Slots a key may have, one behind the other. With the table half full that is enough but once in many thousands.
 const PROBES: usize = 16;
 
-/// Numbers before the windows' own: whose the slot is, and the rest in one.
-const NUMBERS: usize = 2;
+/// Numbers before the windows' own: whose the slot is; where other nodes are told, what only they need, in one more. So a slot
+/// of a local limit with one window is a quarter of a cache line, and never in two.
+const NUMBERS: usize = 1;
+const NUMBERS_TOLD: usize = 2;
 
 /// What a slot says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +28,10 @@ pub(crate) struct Entry {
 
 /// The slots of a shard.
 pub(super) struct Slots {
-    /// `NUMBERS` and one for each window; a power of two times.
+    /// Those before the windows' own and one for each window; a power of two times.
     numbers: Vec<u64>,
     windows: usize,
+    told: bool,
     slots_max: usize,
 }
 
@@ -44,10 +47,10 @@ impl Entry {
 }
 
 impl Slots {
-    /// None yet; so many or a little more at the most.
-    pub(super) fn new(slots_max: usize, windows: usize) -> Slots {
+    /// None yet; so many or a little more at the most. Without `told`, what other nodes are told is not kept.
+    pub(super) fn new(slots_max: usize, windows: usize, told: bool) -> Slots {
         let slots_max = slots_max.next_power_of_two().max(PROBES);
-        Slots { numbers: Vec::new(), windows: windows.clamp(1, WINDOWS_MAX), slots_max }
+        Slots { numbers: Vec::new(), windows: windows.clamp(1, WINDOWS_MAX), told, slots_max }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -55,7 +58,7 @@ impl Slots {
     }
 
     fn stride(&self) -> usize {
-        NUMBERS + self.windows
+        (if self.told { NUMBERS_TOLD } else { NUMBERS }) + self.windows
     }
 
     /// The slots that a key may have.
@@ -76,7 +79,7 @@ impl Slots {
         let from = at * self.stride();
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
         let key = numbers.next().unwrap_or_default();
-        let rest = numbers.next().unwrap_or_default();
+        let rest = if self.told { numbers.next().unwrap_or_default() } else { 0 };
         let mut paid_at = [0; WINDOWS_MAX];
         paid_at.iter_mut().zip(numbers).for_each(|(paid_at, number)| *paid_at = number);
         let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
@@ -94,9 +97,12 @@ impl Slots {
         let (from, stride) = (at * self.stride(), self.stride());
         let rest =
             u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
-        let numbers = [entry.key, rest].into_iter().chain(entry.paid_at);
-        let slot = self.numbers.iter_mut().skip(from).take(stride);
-        slot.zip(numbers).for_each(|(slot, number)| *slot = number);
+        let mut slot = self.numbers.iter_mut().skip(from).take(stride);
+        let before = [Some(entry.key), self.told.then_some(rest)];
+        for number in before.into_iter().flatten().chain(entry.paid_at) {
+            let Some(place) = slot.next() else { return };
+            *place = number;
+        }
     }
 
     /// Takes in a key that is not there.
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut slots = Slots::new(100, 3);
+        let mut slots = Slots::new(100, 3, true);
         let paid_at = [5, u64::MAX, 7, 0];
         let entry = Entry { key: u64::MAX, paid_at, tier: 70_000, untold: u32::MAX, refused: true };
         slots.insert(&entry, 0);
@@ -152,11 +158,16 @@ mod tests {
             assert_eq!(slots.read(at), entry);
         }
         assert_eq!(slots.find(3), None);
+
+        let mut local = Slots::new(100, 4, false);
+        local.insert(&entry, 0);
+        let at = local.find(entry.key).unwrap();
+        assert_eq!(local.read(at), Entry { paid_at, ..Entry::new(entry.key, 0) });
     }
 
     #[test]
     fn keys_of_one_place_make_room_and_then_replace_the_least() {
-        let mut slots = Slots::new(64, 1);
+        let mut slots = Slots::new(64, 1, false);
         let entry = |number: u64, until| Entry {
             paid_at: [until, 0, 0, 0],
             // All of one place, whatever the number of slots.

@@ -9,7 +9,7 @@ use super::{Open, Writer};
 use crate::typed::misfit::{Done, Misfit};
 use crate::typed::model::{Attribute, Element, Given, Scalar, ScalarKind};
 use crate::typed::scalar::{decimal, expected, push_text};
-use crate::typed::tape::Kind;
+use ::json::Kind;
 
 impl<'a> Writer<'a> {
     /// The text of an element, its start tag still open.

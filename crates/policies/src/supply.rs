@@ -1,14 +1,15 @@
 //! Definitions that name others by URL, or that are to be made anew from time to time: fetched and compiled beside the requests.
 //!
-//! Owns when that happens and what serves meanwhile. What is read of a definition and how it is compiled is a [`Recipe`]'s
+//! Of schemas, descriptions, envelopes and stylesheets alike. Owns when that happens and what serves meanwhile. What is read of a definition and how it is compiled is a [`Recipe`]'s
 //! business; no request fetches anything, and none waits longer than once for the first time.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::{ArcSwapOption, Guard};
 use fault::Kind;
 use kit::LocalBoxFuture;
 use kit::clock;
@@ -18,7 +19,7 @@ use telemetry::DefinitionMetrics;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::{Compiled, Failed};
+use crate::soap::Failed;
 
 /// Documents that one definition may name by URL, directly or by others; large standards come in some hundreds.
 const FETCHED_MAX: usize = 500;
@@ -53,13 +54,13 @@ pub struct Wanted {
 /// Documents that were fetched, by location.
 pub type Fetched = HashMap<String, Vec<u8>>;
 
-/// How a definition is made of what was fetched.
-pub trait Recipe: Send + Sync {
+/// How a definition `M` is made of what was fetched.
+pub trait Recipe<M>: Send + Sync {
     /// What is named and not there. The recipe may add what it has itself.
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String>;
 
     /// The definition, once nothing is wanted.
-    fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed>;
+    fn compile(&self, fetched: &Fetched) -> Result<M, Failed>;
 }
 
 /// How it is fetched.
@@ -73,18 +74,18 @@ pub struct Pace {
     pub eager: bool,
 }
 
-/// A definition that changes.
-pub struct Supply {
+/// A definition `M` that changes.
+pub struct Supply<M> {
     /// For the log.
     name: String,
-    recipe: Box<dyn Recipe>,
+    recipe: Arc<dyn Recipe<M>>,
     /// Ways out, by origin.
     outlets: HashMap<String, Arc<dyn Fetch>>,
     pace: Pace,
     metrics: Arc<DefinitionMetrics>,
+    /// The last good one.
+    serving: ArcSwapOption<M>,
     state: watch::Sender<State>,
-    /// Grows with each definition that serves.
-    generation: AtomicU64,
     /// A message asked for it, which is what one that is not eager waits for.
     asked: AtomicBool,
     wanted: Notify,
@@ -92,83 +93,74 @@ pub struct Supply {
 
 #[derive(Clone, Default)]
 struct State {
-    /// The last good one.
-    compiled: Option<Arc<Compiled>>,
+    /// There is one that serves.
+    ready: bool,
     /// Why the last try came to nothing.
     failed: Option<Failed>,
     failures: u32,
     due: Option<clock::Instant>,
 }
 
-/// One thread's look at a supply, so that the state is not asked by each message.
-#[derive(Default)]
-pub(super) struct Seen {
-    generation: u64,
-    compiled: Option<Arc<Compiled>>,
-}
-
-impl Supply {
+impl<M: Send + Sync + 'static> Supply<M> {
     /// `first` is what serves at once, where nothing has to be fetched for it.
     pub fn new(
         name: &str,
-        recipe: Box<dyn Recipe>,
+        recipe: Arc<dyn Recipe<M>>,
         outlets: HashMap<String, Arc<dyn Fetch>>,
         pace: Pace,
         metrics: Arc<DefinitionMetrics>,
-        first: Option<Arc<Compiled>>,
-    ) -> Supply {
-        let generation = AtomicU64::new(u64::from(first.is_some()));
+        first: Option<Arc<M>>,
+    ) -> Supply<M> {
         let due = first.as_ref().and_then(|_| clock::now().checked_add(pace.ttl));
-        let state = State { compiled: first, due, ..State::default() };
+        let state = State { ready: first.is_some(), due, ..State::default() };
         Supply {
             name: name.to_owned(),
             recipe,
             outlets,
             pace,
             metrics,
+            serving: ArcSwapOption::new(first),
             state: watch::Sender::new(state),
-            generation,
             asked: AtomicBool::new(false),
             wanted: Notify::new(),
         }
     }
 
-    /// What serves now, if there is something.
-    pub(super) fn current<'s>(&self, seen: &'s mut Seen) -> Option<&'s Arc<Compiled>> {
+    /// What serves now, or why nothing does.
+    pub(crate) fn current(&self) -> Result<Guard<Option<Arc<M>>>, Failed> {
         if !self.pace.eager {
             self.ask();
         }
-        let generation = self.generation.load(Ordering::Acquire);
-        if seen.generation != generation {
-            seen.generation = generation;
-            seen.compiled.clone_from(&self.state.borrow().compiled);
+        let serving = self.serving.load();
+        match serving.is_some() {
+            true => Ok(serving),
+            false => Err(self.state.borrow().failed.clone().unwrap_or_else(|| self.late())),
         }
-        seen.compiled.as_ref()
     }
 
     /// There is something to hold messages to.
-    pub(super) fn is_ready(&self) -> bool {
-        self.generation.load(Ordering::Acquire) > 0
+    pub(crate) fn is_ready(&self) -> bool {
+        self.serving.load().is_some()
     }
 
-    /// Waits for the first definition, or for why there is none. At once where it has failed already.
-    pub(super) async fn ready(&self) -> Result<(), Failed> {
+    /// How long a message waits for the first definition.
+    pub(crate) fn patience(&self) -> Duration {
+        self.pace.timeout + PATIENCE
+    }
+
+    /// Waits for the first definition, or for a failure to make one. At once where it has failed already.
+    pub(crate) async fn settled(&self) {
         self.ask();
         let mut seen = self.state.subscribe();
-        let settled = |state: &State| state.compiled.is_some() || state.failed.is_some();
-        let state = timeout(self.pace.timeout + PATIENCE, seen.wait_for(settled)).await;
-        match state.ok().and_then(Result::ok) {
-            Some(state) if state.compiled.is_some() => Ok(()),
-            Some(state) => Err(state.failed.clone().unwrap_or_else(|| self.late())),
-            None => Err(self.late()),
-        }
+        // Its sender is ours.
+        let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
     }
 
-    pub(super) fn late(&self) -> Failed {
-        Failed::server(format!("What '{}' imports has not been fetched yet", self.name))
+    fn late(&self) -> Failed {
+        Failed::server(format!("What '{}' is made of has not been fetched yet", self.name))
     }
 
-    fn ask(&self) {
+    pub(crate) fn ask(&self) {
         if !self.asked.swap(true, Ordering::AcqRel) {
             self.wanted.notify_one();
         }
@@ -178,7 +170,11 @@ impl Supply {
         self.asked.store(false, Ordering::Release);
         let made = match self.fetch(caller).await {
             Ok(fetched) => {
-                let compiled = self.recipe.compile(&fetched);
+                let recipe = self.recipe.clone();
+                // Beside this thread, which keeps up all upstreams; one at a time for each definition.
+                let compiled = kit::task::beside(move || recipe.compile(&fetched)).await;
+                let compiled =
+                    compiled.unwrap_or_else(|| Err(Failed::server("it cannot be compiled")));
                 self.metrics.compiled(compiled.is_ok());
                 compiled
             }
@@ -235,15 +231,13 @@ impl Supply {
         timeout(self.pace.timeout, asked).await.unwrap_or_else(|_| late())
     }
 
-    fn serve(&self, compiled: Compiled) {
+    fn serve(&self, compiled: M) {
         if self.state.borrow().failures > 0 || !self.is_ready() {
             tracing::info!(definition = self.name, "the definition was fetched and compiled");
         }
         let due = clock::now().checked_add(self.pace.ttl);
-        self.state.send_modify(|state| {
-            *state = State { compiled: Some(Arc::new(compiled)), due, ..State::default() };
-            self.generation.fetch_add(1, Ordering::AcqRel);
-        });
+        self.serving.store(Some(Arc::new(compiled)));
+        self.state.send_replace(State { ready: true, due, ..State::default() });
     }
 
     fn fail(&self, failed: Failed) {
@@ -269,7 +263,7 @@ impl Supply {
     }
 }
 
-impl Background for Supply {
+impl<M: Send + Sync + 'static> Background for Supply<M> {
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let due = self.state.borrow().due;
@@ -289,7 +283,7 @@ impl Background for Supply {
     }
 }
 
-impl std::fmt::Debug for Supply {
+impl<M> std::fmt::Debug for Supply<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Supply").field("name", &self.name).finish_non_exhaustive()
     }

@@ -1,0 +1,86 @@
+//! Definitions that are fetched, or made anew from time to time: what a policy's `fetch` says, as a supply.
+//!
+//! Owns the ways out to where the documents are. How a definition is made is its recipe's business.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ::policies::supply::{Pace, Recipe, Supply, Wanted};
+use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
+use plan::upstreams::Timeouts;
+
+use crate::policy::Place;
+use crate::upstreams;
+
+/// How long connections to where schemas are kept. It is asked seldom.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What is supplied.
+pub(crate) struct Supplied<'d, M> {
+    /// The document it begins with, for log and metrics.
+    pub(crate) location: &'d str,
+    /// Says everything it is made of, as far as it is known.
+    pub(crate) key: String,
+    /// URLs that are known to be fetched.
+    pub(crate) remote: &'d [String],
+    pub(crate) recipe: Arc<dyn Recipe<M>>,
+    /// What serves at once, where nothing has to be fetched for it.
+    pub(crate) first: Option<Arc<M>>,
+}
+
+impl<M: Send + Sync + 'static> Supplied<'_, M> {
+    /// The supply; taken over from the plan before where that has it.
+    pub(crate) fn by(
+        self,
+        fetch: &DefinitionFetch,
+        at: At,
+        place: &mut Place<'_, '_>,
+        report: &mut Report,
+    ) -> Option<Arc<Supply<M>>> {
+        let mut outlets = HashMap::new();
+        let mut known = Vec::new();
+        for location in self.remote {
+            let url = WebUrl::parse(location)
+                .map_err(|why| report.error(at, why, "correct the import, or map it in `imports`"))
+                .ok()?;
+            let timeout =
+                Timeouts { connect: fetch.timeout.0, response: fetch.timeout.0, idle: IDLE };
+            let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
+            known.push(format!("{settings:?}"));
+            outlets.insert(url.target.to_string(), place.making.own_outlet(settings));
+        }
+        let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
+        let metrics = place.making.telemetry.definition(self.location);
+        let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
+        let supply = place.making.kept_or(&key, || {
+            Arc::new(Supply::new(self.location, self.recipe, outlets, pace, metrics, self.first))
+        });
+        place.making.work(supply.clone());
+        Some(supply)
+    }
+}
+
+/// URLs as a supply asks for them.
+pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<Wanted>, String> {
+    let wanted = |location: String| {
+        let url = WebUrl::parse(&location)?;
+        Ok(Wanted { location, origin: url.target.to_string(), path: url.path })
+    };
+    locations.into_iter().map(wanted).collect()
+}
+
+/// What is at a URL needs somebody who fetches it.
+pub(crate) fn may_be_fetched(
+    at: &Spanned<DefinitionAt>,
+    fetch: Option<&DefinitionFetch>,
+    report: &mut Report,
+) -> bool {
+    match (&at.value, fetch) {
+        (DefinitionAt::File(_), _) | (DefinitionAt::Url(_), Some(_)) => true,
+        (DefinitionAt::Url(url), None) => {
+            let what = format!("`{url}` is a URL, and nothing is fetched");
+            report.error(at.at, what, "add `fetch: { ttl: 1h }` to the policy, or name a file");
+            false
+        }
+    }
+}

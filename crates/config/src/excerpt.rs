@@ -1,0 +1,338 @@
+//! A line of a file as a complaint shows it: without the secrets that stand in it.
+//!
+//! Owns which keys have a secret for their value. It looks at the text alone, since a file that cannot be read has lines to
+//! show, too; where it cannot tell, it hides. References (`${NAME}`) are no secrets and stay.
+
+use crate::report::{At, Sources};
+
+/// How the names of keys end that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
+/// `keys_max` is none.
+const SECRET_ENDS: &[&str] =
+    &["password", "passwd", "secret", "token", "key", "authorization", "cookie"];
+
+/// What is taken for one of these when somebody mistypes it: as many slips are forgiven.
+const MISTYPED: &[&str] = &["password", "secret", "client_secret"];
+const SLIPS_MAX: usize = 2;
+
+/// Keys with a secret for each name below them.
+const HOLDERS: &[&str] = &["keys", "users"];
+
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
+/// How far up the keys that a line belongs to are looked for. A line with more above it belongs to a long list, as secrets do.
+const ABOVE_MAX: usize = 1000;
+
+/// A line that may be shown, and the column in it that stands for that of the file.
+pub(crate) struct Excerpt {
+    pub(crate) line: String,
+    pub(crate) column: usize,
+}
+
+/// The line of a place.
+pub(crate) fn excerpt(sources: &Sources, at: At) -> Option<Excerpt> {
+    let index = usize::try_from(at.line.checked_sub(1)?).ok()?;
+    let text = &sources.of(at)?.text;
+    let mut lines = text.split_inclusive('\n');
+    let before: usize = lines.by_ref().take(index).map(str::len).sum();
+    let line = lines.next()?.trim_end_matches(['\r', '\n']);
+    let above = text.get(..before).unwrap_or_default();
+    let hidden = if is_below_secret(above, line) { after_name(line) } else { spans(line) };
+    let column = usize::try_from(at.column).unwrap_or(1).max(1);
+    Some(without(line, &hidden, column))
+}
+
+/// Whether the value of a key of this name is a secret.
+pub(crate) fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    SECRET_ENDS.iter().any(|end| key.ends_with(end))
+        || MISTYPED.iter().any(|word| strsim::damerau_levenshtein(&key, word) <= SLIPS_MAX)
+}
+
+/// Whether the members of a key of this name are secrets.
+pub(crate) fn holds_secrets(key: &str) -> bool {
+    HOLDERS.iter().any(|holder| key.eq_ignore_ascii_case(holder))
+}
+
+/// A range of bytes.
+type Span = std::ops::Range<usize>;
+
+/// Whether a line stands below a key that has or holds secrets: it begins further right than the key's line.
+fn is_below_secret(above: &str, line: &str) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let (mut least, named) = (indent(line), !keys(line).is_empty());
+    for (far, line) in above.lines().rev().enumerate() {
+        if least == 0 {
+            return false;
+        }
+        let content = line.trim_start();
+        if content.is_empty() || content.starts_with('#') || indent(line) >= least {
+            if far >= ABOVE_MAX {
+                return true;
+            }
+            continue;
+        }
+        least = indent(line);
+        let reaches = |(key, end): (&str, usize)| {
+            // A map has keys of its own: those of a policy such as `api_key`.
+            let value = line.get(end..).unwrap_or_default().trim_start();
+            let map = value.is_empty() || value.starts_with(['{', '[', '#']);
+            holds_secrets(key) || is_secret(key) && !(map && named)
+        };
+        if keys(line).into_iter().any(reaches) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The value of the line's first key, or all of it.
+fn after_name(line: &str) -> Vec<Span> {
+    let begin = keys(line).first().map_or(line.len() - line.trim_start().len(), |(_, end)| *end);
+    value(line, begin, false).into_iter().collect()
+}
+
+/// The values of keys that have or hold secrets.
+fn spans(line: &str) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for (key, end) in keys(line) {
+        let covered = spans.last().is_some_and(|last| last.end > end);
+        if covered || !(is_secret(key) || holds_secrets(key)) {
+            continue;
+        }
+        let before = line.get(..end).unwrap_or_default();
+        let flow = before.contains(['{', '[']);
+        let span = value(line, end, flow);
+        let first = span.as_ref().and_then(|span| line.get(span.clone())).unwrap_or_default();
+        // What is in the map of a policy such as `api_key` has keys of its own.
+        if !first.starts_with('{') || holds_secrets(key) {
+            spans.extend(span);
+        }
+    }
+    // A password in a URL.
+    for (at, _) in line.match_indices("://") {
+        let rest = line.get(at + 3..).unwrap_or_default();
+        let end = rest.find(|c: char| c.is_whitespace() || "/\"',}]".contains(c));
+        let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        if let Some(user) = authority.rfind('@') {
+            spans.push(at + 3..at + 3 + user);
+        }
+    }
+    spans.sort_by_key(|span| span.start);
+    spans
+}
+
+/// The keys of a line, each with where its value may begin.
+fn keys(line: &str) -> Vec<(&str, usize)> {
+    let colons = line.match_indices(':').map(|(at, _)| at);
+    let key = |at: usize| {
+        let after = line.get(at + 1..)?;
+        let before = line.get(..at)?.trim_end();
+        let quote = before.ends_with(['"', '\'']);
+        // Without a blank it is a colon of a text, but behind a quoted key.
+        if !(quote || after.is_empty() || after.starts_with([' ', '\t', '{', '['])) {
+            return None;
+        }
+        let before = before.trim_end_matches(['"', '\'']);
+        let begin = before.rfind(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
+        let begin = begin.map_or(0, |begin| begin + 1);
+        Some((before.get(begin..)?.trim_start_matches('-'), at + 1))
+    };
+    colons.filter_map(key).filter(|(key, _)| !key.is_empty()).collect()
+}
+
+/// The value that begins there; nothing where there is none, or a reference.
+fn value(line: &str, begin: usize, flow: bool) -> Option<Span> {
+    let rest = line.get(begin..)?;
+    let begin = begin + rest.len() - rest.trim_start_matches([' ', '\t', '-']).len();
+    let rest = line.get(begin..)?.trim_end();
+    let first = rest.chars().next().filter(|first| *first != '#')?;
+    let end = match first {
+        '"' | '\'' => closing(rest, first),
+        '{' | '[' => balanced(rest),
+        _ if flow && !rest.starts_with("${") => rest.find([',', '}', ']']),
+        _ => rest.find(" #"),
+    };
+    let end = end.unwrap_or(rest.len());
+    let value = rest.get(..end)?.trim_end_matches([' ', '\t']);
+    let bare = value.trim_matches(['"', '\'']);
+    let reference = bare.strip_prefix("${").and_then(|name| name.strip_suffix('}'));
+    let known = reference.is_some_and(|name| !name.contains(['$', '{', '}', ' ']));
+    (!known).then_some(begin..begin + value.len())
+}
+
+/// Where a quoted text ends, its quote included.
+fn closing(text: &str, quote: char) -> Option<usize> {
+    let mut rest = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = rest.next() {
+        let doubled = quote == '\'' && rest.peek().is_some_and(|(_, next)| *next == quote);
+        match c {
+            _ if c == quote && !doubled => return Some(at + 1),
+            '\'' if c == quote => drop(rest.next()),
+            '\\' if quote == '"' => drop(rest.next()),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where a map or list ends. Brackets in texts may end it late, or at the end of the line: too much is hidden, not too little.
+fn balanced(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut ends =
+        text.char_indices().filter(|(_, c)| "{}[]".contains(*c)).filter_map(|(at, c)| {
+            depth = if "{[".contains(c) { depth + 1 } else { depth.saturating_sub(1) };
+            (depth == 0).then_some(at + 1)
+        });
+    // A closing bracket in a text would end it early.
+    let end = ends.next()?;
+    (!text.get(..end)?.contains(['"', '\''])).then_some(end)
+}
+
+/// The line without these spans, and where the column is in it.
+fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
+    let place = line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
+    let beyond = column.saturating_sub(line.chars().count() + 1);
+    let (mut shown, mut from, mut column) = (String::new(), 0, None);
+    for span in hidden {
+        let Some(between) = line.get(from..span.start) else { continue };
+        if column.is_none() && place < span.end {
+            let before = line.get(from..place.min(span.start)).unwrap_or_default();
+            column = Some(shown.chars().count() + before.chars().count() + 1);
+        }
+        shown.push_str(between);
+        shown.push_str(HIDDEN);
+        from = span.end;
+    }
+    let rest = line.get(from..).unwrap_or_default();
+    let before = line.get(from..place).unwrap_or_default();
+    let column = column.unwrap_or(shown.chars().count() + before.chars().count() + 1 + beyond);
+    shown.push_str(rest);
+    Excerpt { line: shown, column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Source;
+    use serde_json::Value as Json;
+
+    fn shown(text: &str, line: u32, column: u32) -> (String, usize) {
+        let source = Source { name: "a".to_owned(), folder: "".into(), text: text.to_owned() };
+        let excerpt = excerpt(&Sources::new(vec![source]), At { file: 0, line, column }).unwrap();
+        (excerpt.line, excerpt.column)
+    }
+
+    #[test]
+    fn values_of_secret_keys_are_hidden_and_all_else_is_shown() {
+        for (line, said) in [
+            ("  password: hunter2", "  password: ***"),
+            ("password: 'hunter2' # note", "password: *** # note"),
+            ("password: 'hun''ter2'", "password: ***"),
+            ("password: 'hun\\' # note", "password: *** # note"),
+            ("password: \"hunter2", "password: ***"),
+            ("Password: \"hun\\\"ter2\", tls: 1", "Password: ***, tls: 1"),
+            (
+                "store: { url: \"redis://a\", password: hunter2, db: 1 }",
+                "store: { url: \"redis://a\", password: ***, db: 1 }",
+            ),
+            ("{\"client_secret\":\"hunter2\",\"a\":1}", "{\"client_secret\":***,\"a\":1}"),
+            ("pasword: hunter2", "pasword: ***"),
+            ("x-api-key: hunter2", "x-api-key: ***"),
+            (
+                "set: { authorization: Bearer hunter2, x-a: b }",
+                "set: { authorization: ***, x-a: b }",
+            ),
+            (
+                "- api_key: { header: x-key, keys: { alice: hunter2 }, hedaer: 1 }",
+                "- api_key: { header: x-key, keys: ***, hedaer: 1 }",
+            ),
+            ("keys: { alice: \"hun}ter2\" }, a: 1", "keys: ***"),
+            ("password: ${PASSWORD}", "password: ${PASSWORD}"),
+            ("{ password: \"${PASSWORD}\", a: 1 }", "{ password: \"${PASSWORD}\", a: 1 }"),
+            ("password: hunter2${A}", "password: ***"),
+            ("password: ${A}hunter2${B}", "password: ***"),
+            ("password: hunter2, not: shown", "password: ***"),
+            (
+                "targets: [\"http://alice:hunter2@a:80\", \"http://b\"]",
+                "targets: [\"http://***@a:80\", \"http://b\"]",
+            ),
+            (
+                "rate_limit: { requests: 1, keys_max: 10x }",
+                "rate_limit: { requests: 1, keys_max: 10x }",
+            ),
+            ("password:", "password:"),
+            ("path: \"/a:b/**\"", "path: \"/a:b/**\""),
+        ] {
+            assert_eq!(shown(line, 1, 1).0, said, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_stands_below_a_secret_key_is_hidden() {
+        let text = "policies:\n  - api_key:\n      header: x-a\n      keys:\n        # whose\n        alice: hunter2\n\n        bob:\n          key: hunter2\n          tier: Gold\n      qurey: a\ntoken: |\n  hunter2\n  hunter3\nlast: 1\npassword:\n  hunter2\n";
+        for (line, said) in [
+            (3, "      header: x-a"),
+            (6, "        alice: ***"),
+            (9, "          key: ***"),
+            (10, "          tier: ***"),
+            (11, "      qurey: a"),
+            (13, "  ***"),
+            (14, "  ***"),
+            (15, "last: 1"),
+            (17, "  ***"),
+        ] {
+            assert_eq!(shown(text, line, 1).0, said, "{line}");
+        }
+        let long = format!("top:\n{}  last: hunter2\n", "  a: 1\n".repeat(ABOVE_MAX + 1));
+        assert_eq!(shown(&long, u32::try_from(ABOVE_MAX).unwrap() + 3, 1).0, "  last: ***");
+    }
+
+    #[test]
+    fn the_column_is_where_it_was_in_what_is_left() {
+        let line = "{ password: höhle-hunter2, tls: 1 }";
+        let column = |of: &str| line.split_once(of).unwrap().0.chars().count();
+        for (of, shown_at) in [
+            ("password", "password"),
+            ("höhle", "***"),
+            ("hunter", "***"),
+            ("tls", "tls"),
+            ("1 }", "1 }"),
+        ] {
+            let at = u32::try_from(column(of) + 1).unwrap();
+            let (shown, column) = shown(line, 1, at);
+            assert_eq!(column, shown.find(shown_at).unwrap() + 1, "{of}");
+        }
+        assert_eq!(shown("a: 1", 1, 9).1, 9);
+    }
+
+    #[test]
+    fn every_secret_of_the_schema_is_one_here() {
+        fn is_marked(schema: &Json) -> bool {
+            let any = schema.get("anyOf").and_then(Json::as_array);
+            schema.get("writeOnly").is_some() || any.into_iter().flatten().any(is_marked)
+        }
+        fn walk(schema: &Json, found: &mut Vec<String>) {
+            let members = schema.as_object().into_iter().flatten();
+            for (name, below) in members
+                .chain(schema.get("properties").and_then(Json::as_object).into_iter().flatten())
+            {
+                if is_marked(below) {
+                    assert!(name == "additionalProperties" || is_secret(name), "{name}");
+                    found.push(name.clone());
+                }
+                if below.get("additionalProperties").is_some_and(is_marked) {
+                    assert!(holds_secrets(name), "{name}");
+                    found.push(name.clone());
+                }
+                walk(below, found);
+            }
+            schema.as_array().into_iter().flatten().for_each(|item| walk(item, found));
+        }
+        let mut found = Vec::new();
+        walk(&crate::json_schema(), &mut found);
+        for name in ["password", "client_secret", "keys", "users"] {
+            assert!(found.iter().any(|known| known == name), "{name} in {found:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! JSON read once, into a list of where its values are: the tape.
+//!
+//! Owns the grammar of RFC 8259 to the letter and the bounds of a text. It makes no tree: a value is its place in the text
+//! and how many values are in it, so that members can be taken in whatever order a schema wants. What comes in is text,
+//! what goes out are its [`Entry`]s; it knows no schema, compares no names and reads no number.
+#![forbid(unsafe_code)]
+
+mod reader;
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    False,
+    True,
+    Number,
+    /// Without escapes: the text between the quotes is the value.
+    Plain,
+    /// With escapes.
+    Escaped,
+    Object,
+    Array,
+}
+
+/// One value, or the key of a member before its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    pub kind: Kind,
+    /// Of the text, quotes left out.
+    pub from: u32,
+    pub to: u32,
+    /// The entry behind this value.
+    pub next: u32,
+    /// Members of an object, items of an array.
+    pub count: u32,
+}
+
+/// What a text may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Objects and arrays inside one another; whoever walks the tape recurses this deep.
+    pub depth_max: usize,
+    /// Values and keys of one text, 20 bytes each.
+    pub entries_max: usize,
+}
+
+/// Why a text is no JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// In bytes.
+    pub at: usize,
+    /// What was expected there.
+    pub what: &'static str,
+}
+
+/// Reads a text onto a tape, which is cleared first.
+pub fn read(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
+    tape.clear();
+    if u32::try_from(text.len()).is_err() {
+        return Err(Malformed { at: 0, what: "a shorter text" });
+    }
+    reader::read(text.as_bytes(), limits, tape)
+}
+
+/// A string without its escapes. It was read before, so that every escape is whole.
+pub fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut chars = escape.chars();
+        let taken = match chars.next() {
+            Some('u') => {
+                let code = reader::hex(escape.as_bytes(), 1).unwrap_or(0xFFFD);
+                match char::from_u32(code) {
+                    Some(c) => {
+                        out.push(c);
+                        5
+                    }
+                    None => {
+                        let low = reader::hex(escape.as_bytes(), 7).unwrap_or(0xDC00);
+                        let code = 0x10000 + ((code & 0x3FF) << 10) + (low & 0x3FF);
+                        out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                        11
+                    }
+                }
+            }
+            Some(c) => {
+                out.push(match c {
+                    'b' => '\u{8}',
+                    'f' => '\u{C}',
+                    'n' => '\n',
+                    'r' => '\r',
+                    't' => '\t',
+                    other => other,
+                });
+                1
+            }
+            None => 0,
+        };
+        rest = escape.get(taken..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { depth_max: 100, entries_max: 1000 };
+
+    fn kinds(text: &str) -> Result<Vec<(Kind, u32, u32)>, Malformed> {
+        let mut tape = Vec::new();
+        read(text, &LIMITS, &mut tape)?;
+        Ok(tape.iter().map(|entry| (entry.kind, entry.next, entry.count)).collect())
+    }
+
+    #[test]
+    fn values_say_where_the_next_one_is() {
+        use Kind::*;
+        assert_eq!(
+            kinds(r#" {"a": [1, -0.5e+3], "b\n": null, "c": {}} "#).unwrap(),
+            [
+                (Object, 9, 3),
+                (Plain, 2, 0),
+                (Array, 5, 2),
+                (Number, 4, 0),
+                (Number, 5, 0),
+                (Escaped, 6, 0),
+                (Null, 7, 0),
+                (Plain, 8, 0),
+                (Object, 9, 0),
+            ]
+        );
+        assert_eq!(kinds("true").unwrap(), [(True, 1, 0)]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for text in [
+            "",
+            " ",
+            "{",
+            "[",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,1]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "-",
+            "1e",
+            "tru",
+            "nul",
+            "NaN",
+            "'a'",
+            "\"a",
+            "\"\t\"",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "\"\\u+123\"",
+            "\"\\ud800\"",
+            "\"\\ud800\\u0041\"",
+            "\"\\udc00\"",
+            "1 2",
+            "[1]]",
+            "{\"a\":1 \"b\":2}",
+            "[1 2]",
+            "{\"a\" 1}",
+        ] {
+            assert!(kinds(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused() {
+        let deep = "[".repeat(LIMITS.depth_max + 1) + &"]".repeat(LIMITS.depth_max + 1);
+        assert!(kinds(&deep).is_err());
+        assert!(kinds(deep.get(1..deep.len() - 1).unwrap()).is_ok());
+        let list = |items: usize| format!("[{}0]", "0,".repeat(items - 1));
+        assert!(kinds(&list(LIMITS.entries_max)).is_err());
+        assert!(kinds(&list(LIMITS.entries_max - 1)).is_ok());
+    }
+
+    /// Strings are looked through in pieces; what ends one may stand anywhere in a piece.
+    #[test]
+    fn strings_end_where_they_end() {
+        for len in 0..100 {
+            let plain = "x".repeat(len);
+            let cases = [
+                (format!("\"{plain}\""), Some(Kind::Plain)),
+                (format!("\"{plain}\u{e9}{plain}\""), Some(Kind::Plain)),
+                (format!("\"{plain}\\n{plain}\""), Some(Kind::Escaped)),
+                (format!("\"{plain}\u{1f}{plain}\""), None),
+                (format!("\"{plain}\u{7f}{plain}\""), Some(Kind::Plain)),
+                (format!("\"{plain}"), None),
+            ];
+            for (text, kind) in cases {
+                let read = kinds(&text).ok().and_then(|tape| Some(tape.first()?.0));
+                assert_eq!(read, kind, "{text:?}");
+                let known = serde_json::from_str::<String>(&text);
+                assert_eq!(known.is_ok(), kind.is_some(), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_are_taken_back() {
+        let cases = [
+            (r#"a\"b\\c\/d"#, "a\"b\\c/d"),
+            (r"\b\f\n\r\t", "\u{8}\u{c}\n\r\t"),
+            (r"\u00e9\ud83d\ude00x", "é😀x"),
+            ("é\\u0041", "éA"),
+        ];
+        for (escaped, plain) in cases {
+            kinds(&format!("\"{escaped}\"")).unwrap();
+            assert_eq!(unescaped(escaped), plain);
+        }
+    }
+}

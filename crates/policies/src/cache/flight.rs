@@ -1,0 +1,93 @@
+//! Requests for the same that come while the first is on its way: they wait for its reply instead of asking as well.
+//!
+//! Only the wait is owned here; what came of it is looked up in the store. Whoever leads ends the wait by being dropped, so
+//! that nobody waits for an exchange that is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::store::Store;
+
+/// As many may wait for one reply. All of them are answered at once when it is there; more ask themselves.
+const FOLLOWERS_MAX: usize = 1024;
+
+/// A reply that is on its way.
+pub(super) struct Flight {
+    landed: watch::Sender<bool>,
+    followers: AtomicUsize,
+    /// Nobody waits longer, whenever it began to.
+    until: Instant,
+}
+
+/// What a request is to do that finds nothing kept.
+pub(super) enum Boarded {
+    /// Ask, and let others wait.
+    Lead(Leader),
+    /// Wait.
+    Follow(Follower),
+    /// Ask, and let nobody wait.
+    Alone,
+}
+
+/// Whoever asks. The wait is over when this is dropped.
+pub(super) struct Leader {
+    pub(super) store: Arc<Store>,
+    pub(super) key: Box<[u8]>,
+    pub(super) flight: Arc<Flight>,
+}
+
+/// Whoever waits.
+pub(super) struct Follower(Arc<Flight>);
+
+impl Flight {
+    pub(super) fn new(longest: Duration) -> Flight {
+        let now = clock::now();
+        let until = now.checked_add(longest).unwrap_or(now);
+        Flight { landed: watch::Sender::new(false), followers: AtomicUsize::new(0), until }
+    }
+
+    /// Joins those who wait, if there is room and time.
+    pub(super) fn follow(self: &Arc<Flight>) -> Boarded {
+        let follower = Follower(self.clone());
+        let others = self.followers.fetch_add(1, Ordering::AcqRel);
+        match others < FOLLOWERS_MAX && clock::now() < self.until {
+            true => Boarded::Follow(follower),
+            false => Boarded::Alone,
+        }
+    }
+}
+
+impl Leader {
+    /// The reply is not one that is kept: those who wait go on, and for a while nobody waits for the like.
+    pub(super) fn release(self) {
+        self.store.leave_alone(&self.key);
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.store.land(&self.key, &self.flight);
+        self.flight.landed.send_replace(true);
+    }
+}
+
+impl Follower {
+    /// Waits until the reply is kept, or is not going to be, or it took too long.
+    pub(super) async fn landed(self) {
+        let mut landed = self.0.landed.subscribe();
+        let longest = self.0.until.saturating_duration_since(clock::now());
+        // Whichever it was, the store tells.
+        let _ended = timeout(longest, landed.wait_for(|landed| *landed)).await;
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.followers.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,199 @@
+//! Documents on a tape are judged as the library judges values of its own: the same ones pass, and what is said about
+//! the others is the same.
+
+use fastrand::Rng;
+use jsonschema::{Draft, Validator};
+use serde_json::{Map, Value, json};
+
+use super::document::Document;
+use super::node::Part;
+use super::{Schema, Schemas};
+
+fn both(schema: &Value) -> (Schema, Validator) {
+    let ours = Schemas::new([], true).unwrap().compile(schema).unwrap();
+    let options = jsonschema::options().with_draft(Draft::Draft202012);
+    (ours, options.should_validate_formats(true).build(schema).unwrap())
+}
+
+/// Gives whether the text is right.
+fn agree(schema: &Schema, known: &Validator, text: &str) -> bool {
+    let value: Value = serde_json::from_str(text).unwrap();
+    let document = Document::read(text.as_bytes()).unwrap();
+    let good = schema.allows(&document);
+    assert_eq!(good, known.is_valid(&value), "{text}");
+    for shown in [true, false] {
+        let told = known.iter_errors(&value).map(|error| {
+            let message = if shown { error.to_string() } else { error.masked().to_string() };
+            let pointer = error.instance_path().as_str().to_owned();
+            let pointer = if pointer.is_empty() { "/".to_owned() } else { pointer };
+            format!("{pointer}: {}", message.chars().take(300).collect::<String>())
+        });
+        assert_eq!(schema.faults(&document, shown, 1000), told.collect::<Vec<_>>(), "{text}");
+    }
+    good
+}
+
+fn schemas() -> Vec<Value> {
+    let named = |count: usize| -> Map<String, Value> {
+        (0..count)
+            .map(|n| (format!("k{n}"), json!({ "type": ["integer", "null", "string", "object"] })))
+            .collect()
+    };
+    let names = |count: usize| (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>();
+    let tree = json!({
+        "type": "object", "required": ["k0"],
+        "properties": { "k0": { "type": "integer" }, "k1": { "$ref": "#" }, "k2": { "items": { "$ref": "#" } } },
+    });
+    vec![
+        json!({ "type": "object", "required": ["k0", "k1"], "properties": named(4) }),
+        json!({ "type": "object", "required": names(1), "properties": named(5), "additionalProperties": false }),
+        json!({ "required": names(3), "properties": named(30) }),
+        json!({ "properties": named(2), "additionalProperties": { "type": "string", "minLength": 2, "maxLength": 3 } }),
+        json!({ "patternProperties": { "^k[0-3]$": { "type": "boolean" } }, "propertyNames": { "maxLength": 2 } }),
+        json!({ "type": "array", "items": { "type": "number", "minimum": -2, "exclusiveMaximum": 3, "multipleOf": 0.5 } }),
+        json!({ "prefixItems": [{ "const": 1 }, { "enum": ["a", null, [1], { "k0": 1 }] }], "items": false }),
+        json!({ "type": "array", "uniqueItems": true, "minItems": 1, "maxItems": 3, "contains": { "type": "integer" } }),
+        json!({ "oneOf": [{ "type": "string" }, { "type": "object", "maxProperties": 2 }, { "type": "integer" }] }),
+        json!({ "anyOf": [{ "minProperties": 3 }, { "const": { "k0": 1, "k1": [true] } }], "not": { "type": "null" } }),
+        json!({ "allOf": [{ "properties": named(1) }], "unevaluatedProperties": false, "dependentRequired": { "k0": ["k1"] } }),
+        json!({ "if": { "required": ["k0"] }, "then": { "required": ["k1"] }, "else": { "maxProperties": 1 } }),
+        json!({ "additionalProperties": { "type": "string", "format": "date", "pattern": "^[0-9-]+$" } }),
+        tree,
+    ]
+}
+
+/// A text of JSON, written by hand so that names come twice, are escaped, and numbers have every spelling.
+fn text(random: &mut Rng, depth: usize) -> String {
+    const SCALARS: [&str; 24] = [
+        "null",
+        "true",
+        "false",
+        "0",
+        "1",
+        "-0",
+        "-0.0",
+        "1.0",
+        "1e0",
+        "2.5",
+        "-3",
+        "10E-1",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-9223372036854775809",
+        "0.1",
+        "\"\"",
+        "\"a\"",
+        "\"ab\"",
+        "\"abcd\"",
+        "\"\\u00e9\\n\\ud83d\\ude00\"",
+        "\"2024-02-30\"",
+        "\"2024-02-29\"",
+        "\"é😀\"",
+    ];
+    let pick = |random: &mut Rng| SCALARS.get(random.usize(..SCALARS.len())).copied().unwrap();
+    match random.u8(..10) {
+        0..5 if depth > 0 => {
+            let (count, names) = if random.u8(..6) == 0 { (40, 60) } else { (5, 5) };
+            let members = (0..random.usize(..count)).map(|_| {
+                let name = random.usize(..names);
+                let key = if random.u8(..8) == 0 { "\\u006b" } else { "k" };
+                format!("\"{key}{name}\" : {}", text(random, depth - 1))
+            });
+            format!("{{ {} }}", members.collect::<Vec<_>>().join(" , "))
+        }
+        5..7 if depth > 0 => {
+            let items = (0..random.usize(..5)).map(|_| text(random, depth - 1));
+            format!("[{}]", items.collect::<Vec<_>>().join(","))
+        }
+        _ => pick(random).to_owned(),
+    }
+}
+
+#[test]
+fn documents_on_a_tape_are_judged_as_values_are() {
+    let mut random = Rng::with_seed(7);
+    for schema in schemas() {
+        let (ours, known) = both(&schema);
+        let good = (0..400).filter(|_| agree(&ours, &known, &text(&mut random, 3))).count();
+        // A schema that all or none obey would prove little.
+        assert!((1..400).contains(&good), "{good} of 400 obey {schema}");
+    }
+}
+
+#[test]
+fn members_that_come_twice_count_once() {
+    let (ours, known) =
+        both(&json!({ "properties": { "a": { "type": "integer" } }, "maxProperties": 1 }));
+    for (text, good) in [
+        (r#"{"a":"x","a":1}"#, true),
+        (r#"{"a":1,"a":"x"}"#, false),
+        (r#"{"a":1,"\u0061":"x"}"#, false),
+        (r#"{"\u0061":"x","\u0061":1}"#, true),
+    ] {
+        assert_eq!(agree(&ours, &known, text), good, "{text}");
+    }
+    let many = (0..40).map(|n| format!("\"k{}\":{n}", n % 39)).collect::<Vec<_>>().join(",");
+    let (ours, known) = both(&json!({ "minProperties": 40 }));
+    assert!(!agree(&ours, &known, &format!("{{{many}}}")));
+    let (ours, known) = both(&json!({ "properties": { "k0": { "const": 39 } } }));
+    assert!(agree(&ours, &known, &format!("{{{many}}}")));
+}
+
+/// What is no JSON for one is none for the other, and what is, is the same value.
+#[test]
+fn texts_are_read_as_values_are() {
+    let schema = Schemas::new([], false).unwrap().compile(&json!(true)).unwrap();
+    let check = |text: &[u8]| {
+        let shown = String::from_utf8_lossy(text);
+        match (Document::read(text), serde_json::from_slice::<Value>(text)) {
+            (Ok(document), Ok(value)) => {
+                assert!(schema.allows(&document));
+                use jsonschema::json::Node as _;
+                assert_eq!(*Part::whole(&document).to_value(), value, "{shown}");
+            }
+            (Err(ours), Err(known)) => assert_eq!(ours.to_string(), known.to_string()),
+            (ours, known) => panic!("{shown}: {ours:?}, {known:?}"),
+        }
+    };
+    for text in [
+        &b"1e308"[..],
+        b"1e309",
+        b"-1e999",
+        b"1e-999",
+        b"[1e400]",
+        b"\"\\ud800\"",
+        b"\"\xff\"",
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        b"",
+        b" ",
+        b"nul",
+        b"1 1",
+        b"{\"a\":1,}",
+        b"\"\\u0000\"",
+    ] {
+        check(text);
+    }
+    check("9".repeat(400).as_bytes());
+    check(format!("0.{}", "9".repeat(400)).as_bytes());
+    for depth in [126, 127, 128] {
+        check(("[".repeat(depth) + &"]".repeat(depth)).as_bytes());
+        check(("{\"a\":".repeat(depth) + "1" + &"}".repeat(depth)).as_bytes());
+    }
+    let mut random = Rng::with_seed(11);
+    for _ in 0..4000 {
+        let mut broken = text(&mut random, 3).into_bytes();
+        for _ in 0..random.usize(..3) {
+            let at = random.usize(..broken.len());
+            match random.u8(..3) {
+                0 => drop(broken.remove(at)),
+                1 => broken.insert(at, *random.choice(b"{}[]\",:\\0e-. \n\xc3u").unwrap()),
+                _ => broken.truncate(at.max(1)),
+            }
+            if broken.is_empty() {
+                broken.push(b'0');
+            }
+        }
+        check(&broken);
+    }
+}

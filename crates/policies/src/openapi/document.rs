@@ -1,0 +1,228 @@
+//! A value as schemas see it: JSON as text, with where its parts are.
+//!
+//! Owns what JSON leaves open, as `serde_json` settles it, whose values the rest of the program uses: of members with one
+//! name the last counts, and a number is one that a double holds.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use json::{Entry, Kind, Limits};
+use kit::pack::{self, Spare};
+use serde_json::{Number, Value};
+
+/// As deep as `serde_json` reads. The number of values is bounded by the body's bytes, and by what a tape can count.
+const LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
+
+/// Up to so many members are compared with one another and looked for one by one: most objects, and cheaper than sorting.
+const SCANNED_MAX: usize = 16;
+
+thread_local! {
+    static TAPES: Spare<Entry> = const { RefCell::new(Vec::new()) };
+}
+
+/// One JSON value that is about to be held to a schema.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) tape: Vec<Entry>,
+    /// Objects with many members, in the order of the tape.
+    sorted: Vec<Sorted>,
+}
+
+/// An object whose members' names are in order.
+#[derive(Debug)]
+struct Sorted {
+    object: u32,
+    /// The entries of the names.
+    names: Vec<u32>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads a text; what is wrong with it says line and column.
+    pub fn read(bytes: &'a [u8]) -> Result<Document<'a>, serde_json::Error> {
+        match std::str::from_utf8(bytes).ok().and_then(|text| Document::on_tape(text.into())) {
+            Some(document) => Ok(document),
+            // The one who says what is wrong, and reads the few texts that are right and no tape.
+            None => serde_json::from_slice(bytes).map(Document::of),
+        }
+    }
+
+    /// A value that was made here.
+    pub(super) fn of(value: Value) -> Document<'static> {
+        // Nobody reads the text of a string again, so it needs no quotes.
+        if let Value::String(text) = value {
+            return Document::string(text.into());
+        }
+        let made = Document::on_tape(value.to_string().into());
+        debug_assert!(made.is_some(), "what was written can be read");
+        made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
+    }
+
+    /// A string, as it is.
+    pub(super) fn string(text: Cow<'a, str>) -> Document<'a> {
+        let mut tape = pack::take(&TAPES);
+        let to = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        tape.push(Entry { kind: Kind::Plain, from: 0, to, next: 1, count: 0 });
+        Document { text, tape, sorted: Vec::new() }
+    }
+
+    /// None where this text needs `serde_json`.
+    fn on_tape(text: Cow<'a, str>) -> Option<Document<'a>> {
+        let tape = pack::take(&TAPES);
+        let mut document = Document { text, tape, sorted: Vec::new() };
+        json::read(&document.text, &LIMITS, &mut document.tape).ok()?;
+        document.settled().then_some(document)
+    }
+
+    /// Looks at what the grammar lets pass: names that come twice, and numbers beyond all bounds.
+    fn settled(&mut self) -> bool {
+        let mut sorted = Vec::new();
+        for (at, entry) in (0_u32..).zip(&self.tape) {
+            let settled = match entry.kind {
+                Kind::Object if entry.count < 2 => true,
+                Kind::Object if entry.count as usize <= SCANNED_MAX => self.names_differ(at),
+                Kind::Object => match self.sort(at) {
+                    Some(names) => {
+                        sorted.push(Sorted { object: at, names });
+                        true
+                    }
+                    None => false,
+                },
+                Kind::Number => self.is_bounded(*entry),
+                Kind::Null
+                | Kind::False
+                | Kind::True
+                | Kind::Plain
+                | Kind::Escaped
+                | Kind::Array => true,
+            };
+            if !settled {
+                return false;
+            }
+        }
+        self.sorted = sorted;
+        true
+    }
+
+    fn is_bounded(&self, entry: Entry) -> bool {
+        let text = self.span(entry);
+        // Without an exponent it takes more than 308 digits to leave the range of a double.
+        let small = text.len() <= 300 && !text.bytes().any(|b| matches!(b, b'e' | b'E'));
+        small || number(text).is_some()
+    }
+
+    fn names_differ(&self, object: u32) -> bool {
+        let mut marks = 0;
+        for (count, at) in self.names(object).enumerate() {
+            let name = self.entry(at);
+            let mark = self.mark(name);
+            let is_it = |before| self.same(self.entry(before), name);
+            if marks & mark != 0 && self.names(object).take(count).any(is_it) {
+                return false;
+            }
+            marks |= mark;
+        }
+        true
+    }
+
+    /// One of 64 bits for a name, by its length and its ends: names with different bits differ. What is escaped may be any.
+    fn mark(&self, name: Entry) -> u64 {
+        if name.kind == Kind::Escaped {
+            return u64::MAX;
+        }
+        let byte =
+            |at: u32| u32::from(self.text.as_bytes().get(at as usize).copied().unwrap_or_default());
+        let ends = byte(name.from) * 5 + byte(name.to.saturating_sub(1));
+        1 << ((name.to - name.from + ends) % 64)
+    }
+
+    fn same(&self, a: Entry, b: Entry) -> bool {
+        match (a.kind, b.kind) {
+            (Kind::Plain, Kind::Plain) => {
+                a.to - a.from == b.to - b.from && self.span(a) == self.span(b)
+            }
+            _ => self.text_of(a) == self.text_of(b),
+        }
+    }
+
+    /// The names of an object in order, unless two are the same.
+    fn sort(&self, object: u32) -> Option<Vec<u32>> {
+        let mut names: Vec<u32> = self.names(object).collect();
+        names.sort_unstable_by(|a, b| self.string_at(*a).cmp(&self.string_at(*b)));
+        let twice = |pair: &[u32]| match pair {
+            [a, b] => self.string_at(*a) == self.string_at(*b),
+            _ => false,
+        };
+        (!names.windows(2).any(twice)).then_some(names)
+    }
+
+    /// The value of an object's member.
+    pub(super) fn member(&self, object: u32, name: &str) -> Option<u32> {
+        if self.entry(object).count as usize <= SCANNED_MAX {
+            let is_it = |at: &u32| {
+                let entry = self.entry(*at);
+                match entry.kind == Kind::Plain {
+                    true => self.span(entry) == name,
+                    false => self.text_of(entry) == name,
+                }
+            };
+            return self.names(object).find(is_it).map(|at| at + 1);
+        }
+        let found = self.sorted.binary_search_by_key(&object, |sorted| sorted.object).ok()?;
+        let names = &self.sorted.get(found)?.names;
+        let at = names.binary_search_by(|at| (*self.string_at(*at)).cmp(name)).ok()?;
+        names.get(at).map(|at| at + 1)
+    }
+
+    /// The entries of an object's names; each value is behind its name.
+    pub(super) fn names(&self, object: u32) -> impl Iterator<Item = u32> + '_ {
+        let (mut at, end) = (object + 1, self.entry(object).next);
+        std::iter::from_fn(move || {
+            let name = (at < end).then_some(at)?;
+            at = self.entry(name + 1).next;
+            Some(name)
+        })
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, at: u32) -> Entry {
+        // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+        self.tape.get(at as usize).copied().unwrap_or(none)
+    }
+
+    #[inline]
+    pub(super) fn span(&self, entry: Entry) -> &str {
+        self.text.get(entry.from as usize..entry.to as usize).unwrap_or_default()
+    }
+
+    pub(super) fn string_at(&self, at: u32) -> Cow<'_, str> {
+        self.text_of(self.entry(at))
+    }
+
+    /// A string without its escapes.
+    #[inline]
+    fn text_of(&self, entry: Entry) -> Cow<'_, str> {
+        let text = self.span(entry);
+        match entry.kind == Kind::Escaped {
+            true => Cow::Owned(json::unescaped(text)),
+            false => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl Drop for Document<'_> {
+    fn drop(&mut self) {
+        pack::give(&TAPES, std::mem::take(&mut self.tape));
+    }
+}
+
+/// A number as `serde_json` reads it.
+pub(super) fn number(text: &str) -> Option<Number> {
+    // What fits 18 digits fits a count of 64 bits, and most numbers are such.
+    if text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit()) {
+        let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
+        return Some(Number::from(digits));
+    }
+    serde_json::from_str(text).ok()
+}

@@ -1,0 +1,229 @@
+//! How the schema library reads a [`Document`]: without a value of its own.
+
+use std::borrow::Cow;
+
+use json::Kind;
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, cmp};
+use serde_json::{Number, Value};
+
+use super::document::{self, Document};
+
+/// The library's word for a way to hold JSON.
+pub(super) struct OnTape;
+
+/// One value of a document.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    document: &'a Document<'a>,
+    at: u32,
+}
+
+/// A part that is an object.
+pub(super) struct Members<'a>(Part<'a>);
+
+/// A part that is an array.
+pub(super) struct Items<'a>(Part<'a>);
+
+/// The parts of an object or array from one on.
+pub(super) struct Walk<'a> {
+    document: &'a Document<'a>,
+    at: u32,
+    end: u32,
+}
+
+/// The members of an object.
+pub(super) struct MemberWalk<'a>(Walk<'a>);
+
+impl<'a> Part<'a> {
+    /// The whole document.
+    pub(super) fn whole(document: &'a Document<'a>) -> Part<'a> {
+        Part { document, at: 0 }
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.document.entry(self.at).kind
+    }
+
+    fn parts(&self) -> Walk<'a> {
+        Walk { document: self.document, at: self.at + 1, end: self.document.entry(self.at).next }
+    }
+
+    fn number(&self) -> Option<Number> {
+        let entry = self.document.entry(self.at);
+        (entry.kind == Kind::Number).then(|| document::number(self.document.span(entry)))?
+    }
+}
+
+impl Json for OnTape {
+    type Node<'a> = Part<'a>;
+    type PreparedKey = Box<str>;
+    type StringBuffer = ();
+
+    /// As for the library's own values: one way through the members or several look-ups, the errors come in one order.
+    const KEYS_PER_LOOKUP: usize = 2;
+
+    fn prepare_key(key: &str) -> Box<str> {
+        key.into()
+    }
+
+    fn with_string_node<T>((): &mut (), string: &str, f: impl FnOnce(Part<'_>) -> T) -> T {
+        f(Part::whole(&Document::string(Cow::Borrowed(string))))
+    }
+}
+
+impl<'a> Node<'a, OnTape> for Part<'a> {
+    type Object = Members<'a>;
+    type Array = Items<'a>;
+    type Number = Number;
+
+    #[inline]
+    fn as_object(&self) -> Option<Members<'a>> {
+        (self.kind() == Kind::Object).then_some(Members(*self))
+    }
+
+    #[inline]
+    fn as_array(&self) -> Option<Items<'a>> {
+        (self.kind() == Kind::Array).then_some(Items(*self))
+    }
+
+    #[inline]
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        self.is_string().then(|| self.document.string_at(self.at))
+    }
+
+    fn as_number(&self) -> Option<Number> {
+        self.number()
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        match self.kind() {
+            Kind::True => Some(true),
+            Kind::False => Some(false),
+            Kind::Null
+            | Kind::Number
+            | Kind::Plain
+            | Kind::Escaped
+            | Kind::Object
+            | Kind::Array => None,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    fn is_number(&self) -> bool {
+        self.kind() == Kind::Number
+    }
+
+    #[inline]
+    fn is_string(&self) -> bool {
+        matches!(self.kind(), Kind::Plain | Kind::Escaped)
+    }
+
+    #[inline]
+    fn json_type(&self) -> JsonType {
+        match self.kind() {
+            Kind::Null => JsonType::Null,
+            Kind::False | Kind::True => JsonType::Boolean,
+            Kind::Number => JsonType::Number,
+            Kind::Plain | Kind::Escaped => JsonType::String,
+            Kind::Object => JsonType::Object,
+            Kind::Array => JsonType::Array,
+        }
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        match (self.kind(), expected) {
+            (Kind::Plain | Kind::Escaped, Value::String(expected)) => {
+                self.document.string_at(self.at) == *expected
+            }
+            (Kind::Object, Value::Object(_)) | (Kind::Array, Value::Array(_)) => {
+                cmp::equal(&self.to_value(), expected)
+            }
+            (Kind::Number, Value::Number(_)) => {
+                self.number().is_some_and(|number| cmp::equal(&Value::Number(number), expected))
+            }
+            (Kind::Null, Value::Null)
+            | (Kind::True, Value::Bool(true))
+            | (Kind::False, Value::Bool(false)) => true,
+            _ => false,
+        }
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        Cow::Owned(match self.kind() {
+            Kind::Null => Value::Null,
+            Kind::False => Value::Bool(false),
+            Kind::True => Value::Bool(true),
+            Kind::Number => self.number().map_or(Value::Null, Value::Number),
+            Kind::Plain | Kind::Escaped => {
+                Value::String(self.document.string_at(self.at).into_owned())
+            }
+            Kind::Array => self.parts().map(|part| part.to_value().into_owned()).collect(),
+            Kind::Object => Members(*self)
+                .members()
+                .map(|(name, part)| (name.into_owned(), part.to_value().into_owned()))
+                .collect(),
+        })
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        Some(NodeIdentity::tagged(std::ptr::from_ref(self.document).addr(), self.at))
+    }
+}
+
+impl<'a> Object<'a, OnTape> for Members<'a> {
+    type Node = Part<'a>;
+    type MemberName = Cow<'a, str>;
+    type MembersIter = MemberWalk<'a>;
+
+    fn len(&self) -> usize {
+        self.0.document.entry(self.0.at).count as usize
+    }
+
+    fn get(&self, key: &Box<str>) -> Option<Part<'a>> {
+        let document = self.0.document;
+        document.member(self.0.at, key).map(|at| Part { document, at })
+    }
+
+    fn members(&self) -> MemberWalk<'a> {
+        MemberWalk(self.0.parts())
+    }
+}
+
+impl<'a> Array<'a, OnTape> for Items<'a> {
+    type Node = Part<'a>;
+    type ElementsIter = Walk<'a>;
+
+    fn len(&self) -> usize {
+        self.0.document.entry(self.0.at).count as usize
+    }
+
+    fn elements(&self) -> Walk<'a> {
+        self.0.parts()
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Part<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Part<'a>> {
+        let at = (self.at < self.end).then_some(self.at)?;
+        self.at = self.document.entry(at).next;
+        Some(Part { document: self.document, at })
+    }
+}
+
+impl<'a> Iterator for MemberWalk<'a> {
+    type Item = (Cow<'a, str>, Part<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Cow<'a, str>, Part<'a>)> {
+        let name = self.0.next()?;
+        Some((name.document.string_at(name.at), self.0.next()?))
+    }
+}

@@ -1,0 +1,88 @@
+//! Namespaces in scope of the open elements of a result.
+
+/// Declarations, inner ones last. They lie in one string, so that one costs no allocation of its own.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    text: String,
+    bindings: Vec<Binding>,
+}
+
+/// A prefix, and behind it what it means.
+#[derive(Debug, Clone, Copy)]
+struct Binding {
+    from: u32,
+    uri: u32,
+    to: u32,
+}
+
+impl Scope {
+    /// How many there are, to cut them back to.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.bindings.len()
+    }
+
+    #[inline]
+    pub(super) fn truncate(&mut self, len: usize) {
+        if let Some(first) = self.bindings.get(len) {
+            self.text.truncate(first.from as usize);
+            self.bindings.truncate(len);
+        }
+    }
+
+    /// How much memory it holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.text.capacity() + self.bindings.capacity() * size_of::<Binding>()
+    }
+
+    pub(super) fn declare(&mut self, prefix: &str, uri: &str) {
+        let from = self.end();
+        self.text.push_str(prefix);
+        let behind_prefix = self.end();
+        self.text.push_str(uri);
+        self.bindings.push(Binding { from, uri: behind_prefix, to: self.end() });
+    }
+
+    fn end(&self) -> u32 {
+        // What is written is bounded by the run's output budget, far below 4 GiB.
+        u32::try_from(self.text.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What a prefix means; none where it is not declared.
+    #[inline]
+    pub(super) fn find(&self, prefix: &str) -> Option<&str> {
+        let found = self.bindings.iter().rev().find(|binding| self.has(binding, prefix));
+        found.map(|binding| self.slice(binding.uri, binding.to))
+    }
+
+    /// Whether a prefix means this; it may be that nothing declares it.
+    #[inline]
+    pub(super) fn means(&self, prefix: &str, uri: &str) -> bool {
+        self.find(prefix) == Some(uri)
+    }
+
+    /// Whether the declarations from `from` on have a prefix.
+    pub(super) fn declares(&self, from: usize, prefix: &str) -> bool {
+        let own = self.bindings.get(from..).unwrap_or_default();
+        own.iter().any(|binding| self.has(binding, prefix))
+    }
+
+    #[inline]
+    fn has(&self, binding: &Binding, prefix: &str) -> bool {
+        (binding.uri - binding.from) as usize == prefix.len()
+            && self.text.as_bytes().get(binding.from as usize..binding.uri as usize)
+                == Some(prefix.as_bytes())
+    }
+
+    /// The declarations from `from` on, in their order.
+    #[inline]
+    pub(super) fn since(&self, from: usize) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        let own = self.bindings.get(from..).unwrap_or_default();
+        own.iter().map(|b| (self.slice(b.from, b.uri), self.slice(b.uri, b.to)))
+    }
+
+    #[inline]
+    fn slice(&self, from: u32, to: u32) -> &str {
+        self.text.get(from as usize..to as usize).unwrap_or_default()
+    }
+}

@@ -1,0 +1,24 @@
+//! docs/checklist.md names tests that are there.
+
+use std::fs;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Whether the suite has a test `module::name`.
+fn is_there(test: &str) -> bool {
+    let Some((module, name)) = test.rsplit_once("::") else { return false };
+    let file = format!("{ROOT}/tests/{}.rs", module.replace("::", "/"));
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.contains(&format!("#[test]\nfn {name}()"))
+}
+
+#[test]
+fn every_test_that_the_checklist_names_is_there() {
+    let text = fs::read_to_string(format!("{ROOT}/docs/checklist.md")).unwrap();
+    let (_, table) = text.split_once("| --- |").unwrap();
+    let named: Vec<&str> = table.split('`').filter(|word| word.contains("::")).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|test| !is_there(test)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(!is_there("jwt::no_such_test"));
+}

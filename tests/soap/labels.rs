@@ -1,0 +1,105 @@
+//! The content type of what a stylesheet made, in every combination of what the client sent, what the upstream sent, and what
+//! came out.
+
+use super::*;
+
+/// What comes out is what the message's attribute says.
+const SHEET: &str = r#"<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"><x:output method="text"/><x:template match="/"><x:value-of select="/*/@out"/></x:template></x:stylesheet>"#;
+
+fn transforming(origin: &Origin, on: &str) -> Gateway {
+    let route = format!("policies: [{{ xslt: {{ on: {on}, stylesheet: out.xsl }} }}]");
+    gateway_to(&origin.url(), &route, &[("out.xsl", SHEET)])
+}
+
+/// XML that says what is to come out.
+fn message(out: &str) -> String {
+    let out = out.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    format!("<a out=\"{out}\"/>")
+}
+
+fn line(content_type: &str) -> String {
+    match content_type {
+        "" => String::new(),
+        written => format!("Content-Type: {written}\r\n"),
+    }
+}
+
+const XML: &str = "text/xml; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What a message is sent as, and as what it goes on if XML, an object, an array or something else came of it.
+const LABELS: &[(&str, [&str; 4])] = &[
+    (XML, [XML, JSON, JSON, XML]),
+    ("text/xml", ["text/xml", JSON, JSON, "text/xml"]),
+    ("application/xml", ["application/xml", JSON, JSON, "application/xml"]),
+    (
+        "application/soap+xml; action=\"urn:a\"",
+        [
+            "application/soap+xml; action=\"urn:a\"",
+            JSON,
+            JSON,
+            "application/soap+xml; action=\"urn:a\"",
+        ],
+    ),
+    (JSON, [XML, JSON, JSON, JSON]),
+    (
+        "application/json; charset=utf-8",
+        [
+            XML,
+            "application/json; charset=utf-8",
+            "application/json; charset=utf-8",
+            "application/json; charset=utf-8",
+        ],
+    ),
+    (
+        "application/vnd.api+json",
+        [XML, "application/vnd.api+json", "application/vnd.api+json", "application/vnd.api+json"],
+    ),
+    // What is unknown or missing is taken for XML, and stays as it is as long as it is.
+    ("text/plain", ["text/plain", JSON, JSON, "text/plain"]),
+    ("", ["", JSON, JSON, ""]),
+];
+
+const RESULTS: [&str; 4] = ["<b/>", r#"{"b":1}"#, "[1]", "plain"];
+
+#[test]
+fn a_request_goes_on_as_what_it_became() {
+    let origin = Origin::saying("ok");
+    let gateway = transforming(&origin, "request");
+    for (sent, labels) in LABELS {
+        for (result, label) in RESULTS.into_iter().zip(labels) {
+            let reply = post_to(&gateway, "/", &line(sent), &message(result));
+            assert_eq!(reply.text(), "ok", "{sent} {result}");
+            let seen = origin.requests().pop().expect("a request");
+            assert_eq!(seen.text(), result, "{sent}");
+            assert_eq!(seen.get("content-type").unwrap_or_default(), *label, "{sent} {result}");
+            let length = result.len().to_string();
+            assert_eq!(seen.get("content-length"), Some(length.as_str()), "{sent} {result}");
+        }
+    }
+}
+
+#[test]
+fn a_reply_is_labelled_for_the_client_by_what_it_became() {
+    // It answers with what it was sent, as the request's `x-label` says.
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let label = line(request.get("x-label").unwrap_or_default());
+            if !peer.try_send(answer(200, &label, &request.body)) {
+                return;
+            }
+        }
+    });
+    let gateway = transforming(&origin, "response");
+    for client in [XML, "application/soap+xml; charset=utf-8", JSON] {
+        for (sent, labels) in LABELS {
+            for (result, label) in RESULTS.into_iter().zip(labels) {
+                let lines = format!("{}X-Label: {sent}\r\n", line(client));
+                let reply = post_to(&gateway, "/", &lines, &message(result));
+                let what = format!("{client}, {sent}, {result}");
+                assert_eq!((reply.status(), reply.text().as_str()), (200, result), "{what}");
+                assert_eq!(reply.get("content-type").unwrap_or_default(), *label, "{what}");
+            }
+        }
+    }
+}
