@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz schema deny
+.PHONY: help setup setup-tests demo run dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -19,6 +19,9 @@ demo: setup ## build, start a gateway with backends, send requests through, prin
 
 run: setup ## build and serve examples/gateway
 	cargo run --release -p tidegate -- run examples/gateway/tidegate.yaml
+
+dist: setup ## build as shipped and measured, by a profile of what runs under load (20 minutes the first time): target/dist/tidegate
+	@scripts/dist.sh $(ARGS)
 
 test: setup-tests ## everything a change must pass, as CI runs it
 	@scripts/test.sh

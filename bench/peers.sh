@@ -4,7 +4,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 "$here/setup.sh"
 cd "$here/.."
-cargo build --profile dist -p tidegate -p bench --bins
+scripts/dist.sh bench
 # 5,000 idle connections are 10,000 descriptors in a gateway.
 ulimit -n "$(ulimit -H -n)"
 exec "${CARGO_TARGET_DIR:-target}/dist/bench-peers" "$@"

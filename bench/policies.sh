@@ -9,7 +9,7 @@ cd "$here/.."
 target=${CARGO_TARGET_DIR:-target}
 "$here/setup.sh"
 if [ -z "${TIDEGATE:-}" ]; then
-  cargo build --profile dist --locked -p tidegate -p bench --bins
+  scripts/dist.sh bench
   TIDEGATE=$target/dist/tidegate
 fi
 tidegate=$(realpath "$TIDEGATE")

@@ -26,7 +26,7 @@ rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-3}
 
 command -v wrk > /dev/null || "$here/setup.sh"
 if [ -z "${TIDEGATE:-}" ]; then
-  cargo build --profile dist -p tidegate -p bench --bins
+  scripts/dist.sh bench
   TIDEGATE=${CARGO_TARGET_DIR:-target}/dist/tidegate
 fi
 tidegate=$(realpath "$TIDEGATE")

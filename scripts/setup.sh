@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
-# `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler. Measuring and fuzzing
-# install their own tools: bench/setup.sh, scripts/fuzz.sh.
+# `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler, `setup.sh dist` what merges
+# profiles. Measuring and fuzzing install their own tools: bench/setup.sh, scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
@@ -16,6 +16,11 @@ if [ "${1:-}" = tests ] || [ "${1:-}" = java ]; then
   # Stylesheets of XSLT 2.0 and 3.0 are run by Saxon; Maven is what fetches it.
   command -v javac >/dev/null 2>&1 || missing+=(default-jdk-headless)
   command -v mvn >/dev/null 2>&1 || missing+=(maven)
+fi
+
+if [ "${1:-}" = dist ]; then
+  # It reads what the compiler's LLVM, which is newer, counts; the compiler's own comes with rustup's component llvm-tools.
+  command -v llvm-profdata-19 >/dev/null 2>&1 || missing+=(llvm-19)
 fi
 
 if [ "${1:-}" = tests ]; then

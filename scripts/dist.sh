@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds Tidegate as it is shipped and measured, by a profile of what it does under load: a program that counts is put
+# through the benches for a second each, then the program is built again with what runs often in one place and the rest out of
+# its way. The profile is made once and kept in target/training; `dist.sh --train` makes it anew, as after large changes. Arguments
+# name packages to build beside it; with PROFILE=none it is built without.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+train=''
+[ "${1:-}" != --train ] || { train=yes && shift; }
+mkdir -p "$target/training"
+training=$(cd "$target/training" && pwd)
+profile=$training/tidegate.profdata
+# A compiler reads the profiles of its own version.
+compiler=$(rustc --version --verbose)
+host=$(sed -n 's/^host: //p' <<< "$compiler")
+
+build() {
+  local packages=(-p tidegate) package
+  for package in "$@"; do packages+=(-p "$package"); done
+  cargo build --profile dist --locked "${packages[@]}" --bins
+}
+
+# With --target the flags are not for build scripts, which would be counted too.
+count() {
+  RUSTFLAGS="-Cprofile-generate=$training/counts" cargo build --profile dist --locked -p tidegate \
+    --target "$host" --target-dir "$training"
+}
+
+# The benches themselves: what is measured is what is learned. A program that counts misses their targets, which says nothing.
+load() {
+  local counting=$training/$host/dist
+  cp "$target/release/bench-echo" "$counting/"
+  rm -rf "$training/counts"
+  "$target/release/bench-peers" --peers tidegate --rounds 1 --seconds 1 --only h1-1k,h1-100k,tls,h2 --tidegate "$counting/tidegate"
+  TIDEGATE=$counting/tidegate ENVOY=none ROUNDS=1 SECONDS_EACH=1 bench/policies.sh || true
+  TIDEGATE=$counting/tidegate ROUNDS=1 SECONDS_EACH=1 bench/soap.sh --only rates || true
+}
+
+make_profile() {
+  local merge row
+  scripts/setup.sh dist
+  merge=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
+  [ -x "$merge" ] || merge=llvm-profdata-19
+  step "building a program that counts" count
+  step "building the benches" cargo build --release --locked -p bench --bins
+  say "putting it through the benches, which takes three minutes"
+  load > "$training/load.log" 2>&1 || fail "the benches did not run: $training/load.log"
+  for row in h2-10 openapi-350 typed; do
+    grep -q "^\(## \)\?$row\b" "$training/load.log" || fail "$row was not run: $training/load.log"
+  done
+  "$merge" merge --output "$profile" "$training/counts"
+  echo "$compiler" > "$training/compiler"
+}
+
+if [ "${PROFILE:-}" = none ]; then
+  step "building without a profile" build "$@"
+  exit
+fi
+if [ -n "$train" ] || [ ! -e "$profile" ] || [ "$(cat "$training/compiler")" != "$compiler" ]; then
+  make_profile
+fi
+# What changed since the profile was made is built as without one; that needs no warning.
+RUSTFLAGS="-Cprofile-use=$profile -Cllvm-args=-no-pgo-warn-mismatch" step "building by the profile" build "$@"
