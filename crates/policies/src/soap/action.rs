@@ -3,7 +3,8 @@
 //! Owns the table of expected actions and the reading of `SOAPAction` and of the `action` parameter. The texts are the
 //! reference system's.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use message::Headers;
 
@@ -30,7 +31,7 @@ pub struct Expected {
 /// Expected actions by the local name of the body's first element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actions {
-    pub of: HashMap<Box<str>, Vec<Expected>>,
+    pub of: BTreeMap<Box<str>, Vec<Expected>>,
 }
 
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
@@ -69,7 +70,7 @@ impl Actions {
                 return refused(text.to_owned());
             }
             (Version::V11, header, None) => {
-                ("SOAPAction", header.map(|value| text(unquoted(value))))
+                ("SOAPAction", header.map(|value| String::from_utf8_lossy(unquoted(value))))
             }
             (Version::V12, None, parameter) => ("action", parameter),
         };
@@ -98,10 +99,6 @@ impl Actions {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Without the quotes around it, of either kind.
 fn unquoted(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
@@ -112,10 +109,13 @@ fn unquoted(value: &[u8]) -> &[u8] {
 }
 
 /// The parameter `action` of a content type.
-fn parameter(content_type: &[u8]) -> Result<Option<String>, &'static str> {
+fn parameter(content_type: &[u8]) -> Result<Option<Cow<'_, str>>, &'static str> {
     const MALFORMED: &str = "The 'action' parameter of 'Content-Type' is malformed";
     let mut found = None;
-    for part in parts(content_type).ok_or(MALFORMED)?.into_iter().skip(1) {
+    let mut rest = piece(content_type).ok_or(MALFORMED)?.1;
+    while let Some(following) = rest {
+        let (part, behind) = piece(following).ok_or(MALFORMED)?;
+        rest = behind;
         let mut sides = part.splitn(2, |byte| *byte == b'=');
         let name = sides.next().unwrap_or_default().trim_ascii();
         if !name.eq_ignore_ascii_case(b"action") {
@@ -127,30 +127,25 @@ fn parameter(content_type: &[u8]) -> Result<Option<String>, &'static str> {
         if inner.iter().any(quotes) {
             return Err(MALFORMED);
         }
-        if found.replace(text(inner)).is_some() {
+        if found.replace(String::from_utf8_lossy(inner)).is_some() {
             return Err("The 'action' parameter of 'Content-Type' is there more than once");
         }
     }
     Ok(found)
 }
 
-/// Pieces between semicolons outside quotes; nothing where a quote is not closed.
-fn parts(value: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut parts = Vec::new();
-    let (mut from, mut quote) = (0, None);
+/// What stands before the first semicolon outside quotes, and behind it; nothing where a quote is not closed.
+fn piece(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let mut quote = None;
     for (at, byte) in value.iter().enumerate() {
         match (quote, byte) {
             (None, b'"' | b'\'') => quote = Some(*byte),
             (Some(open), byte) if open == *byte => quote = None,
-            (None, b';') => {
-                parts.push(value.get(from..at)?);
-                from = at + 1;
-            }
+            (None, b';') => return Some((value.get(..at)?, value.get(at + 1..))),
             (None | Some(_), _) => {}
         }
     }
-    parts.push(value.get(from..)?);
-    quote.is_none().then_some(parts)
+    quote.is_none().then_some((value, None))
 }
 
 #[cfg(test)]
@@ -174,7 +169,7 @@ mod tests {
             vec![of(Version::V11, action, required), of(Version::V12, action, required)]
         };
         let actions = Actions {
-            of: HashMap::from([
+            of: BTreeMap::from([
                 ("Add".into(), both(ADD, true)),
                 ("Sub".into(), both("http://t/Sub", false)),
                 ("Empty".into(), both("", false)),
