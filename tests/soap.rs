@@ -42,11 +42,12 @@ fn calculator(region: &str) -> Backend {
     Backend::start_with("calculator", &[], &[("X_SOAP_REGION", region)])
 }
 
-/// A gateway with one route before an address, and these keys of the route.
+/// A gateway with metrics and one route before an address, and these keys of the route.
 fn gateway_to(url: &str, route: &str, more: &[(&str, &str)]) -> Gateway {
     let yaml = format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
 workers: 1
 upstreams: {{ origin: {{ targets: ["{url}"] }} }}
 routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, {route} }} }}

@@ -43,19 +43,9 @@ impl Shelf {
     }
 }
 
-/// A gateway before an echo, with metrics and these policies.
+/// A gateway before an echo, with these policies.
 fn gateway_with(echo: &Origin, policies: &str, files: &[(&str, &str)]) -> Gateway {
-    let yaml = format!(
-        r#"
-listen: {{ public: {{ address: "127.0.0.1:0" }} }}
-admin: {{ address: "127.0.0.1:0" }}
-workers: 1
-upstreams: {{ origin: {{ targets: ["{}"] }} }}
-routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, errors: kong, policies: [{policies}] }} }}
-"#,
-        echo.url()
-    );
-    Gateway::start_beside(yaml, &[FILES, files].concat())
+    gateway_to(&echo.url(), &format!("errors: kong, policies: [{policies}]"), files)
 }
 
 /// A stylesheet that answers with this text, and may include another.

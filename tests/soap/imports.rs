@@ -29,19 +29,10 @@ fn xml(body: &str) -> Vec<u8> {
     answer(200, "Content-Type: text/xml\r\n", body.as_bytes())
 }
 
-/// A gateway with metrics and these keys of `soap` beside `schema: main.xsd`.
+/// A gateway with these keys of `soap` beside `schema: main.xsd`.
 fn holding(origin: &Origin, keys: &str, files: &[(&str, &str)]) -> Gateway {
-    let yaml = format!(
-        r#"
-listen: {{ public: {{ address: "127.0.0.1:0" }} }}
-admin: {{ address: "127.0.0.1:0" }}
-workers: 1
-upstreams: {{ origin: {{ targets: ["{}"] }} }}
-routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, errors: kong, policies: [{{ soap: {{ verbose: true, {keys} }} }}] }} }}
-"#,
-        origin.url()
-    );
-    Gateway::start_beside(yaml, files)
+    let route = format!("errors: kong, policies: [{{ soap: {{ verbose: true, {keys} }} }}]");
+    gateway_to(&origin.url(), &route, files)
 }
 
 /// The sum of the samples of a family whose labels have all of these.

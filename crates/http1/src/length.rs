@@ -1,22 +1,9 @@
 //! How a length is announced.
 
-/// The digits of the largest number.
-const DIGITS_MAX: usize = 20;
-
 /// Appends `Content-Length` with its line end.
 pub fn content_length(len: u64, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; DIGITS_MAX];
-    let (mut left, mut written) = (len, 0);
-    for digit in digits.iter_mut().rev() {
-        *digit += u8::try_from(left % 10).unwrap_or_default();
-        left /= 10;
-        written += 1;
-        if left == 0 {
-            break;
-        }
-    }
     out.extend_from_slice(b"Content-Length: ");
-    out.extend_from_slice(digits.get(DIGITS_MAX - written..).unwrap_or_default());
+    out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 

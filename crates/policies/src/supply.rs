@@ -1,7 +1,8 @@
 //! Definitions that name others by URL, or that are to be made anew from time to time: fetched and compiled beside the requests.
 //!
-//! Of schemas, descriptions, envelopes and stylesheets alike. Owns when that happens and what serves meanwhile. What is read of a definition and how it is compiled is a [`Recipe`]'s
-//! business; no request fetches anything, and none waits longer than once for the first time.
+//! Of schemas, descriptions, envelopes and stylesheets alike. Owns when that happens and what serves meanwhile. What is read
+//! of a definition and how it is compiled is a [`Recipe`]'s business; no request fetches anything, and none waits longer than
+//! once for the first time.
 
 use std::collections::HashMap;
 use std::rc::Rc;

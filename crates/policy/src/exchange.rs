@@ -11,7 +11,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Identity, Notes};
+use crate::{Identity, Notes, OperationAt};
 
 /// The connection a request came by. One for all its exchanges.
 #[derive(Debug)]
@@ -106,6 +106,12 @@ impl Exchange {
             fault: None,
             alarm,
         }
+    }
+
+    /// The operation that the policy of this key noted.
+    pub fn noted_operation(&self, key: usize) -> Option<OperationAt> {
+        let noted = &self.notes.as_ref()?.operations;
+        noted.iter().find(|(known, _)| *known == key).map(|(_, at)| *at)
     }
 
     /// The notes, made on first use.

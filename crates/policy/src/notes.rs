@@ -7,6 +7,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use telemetry::SoapFault;
 
+/// The indices of an operation's path and method in an API document.
+pub type OperationAt = (usize, usize);
+
 /// Notes of one exchange.
 #[derive(Default)]
 pub struct Notes {
@@ -17,7 +20,7 @@ pub struct Notes {
     /// What the response side of an interceptor needs of the request.
     pub interception: Option<Box<Interception>>,
     /// Which operation of an API document the request is: whose document, and the indices of its path and method.
-    pub operations: Vec<(usize, (usize, usize))>,
+    pub operations: Vec<(usize, OperationAt)>,
     /// The `Origin` of a request that the route's CORS policy let pass.
     pub origin: Option<Box<[u8]>>,
     /// The request's `Accept-Encoding`, for whoever compresses the reply.

@@ -1,7 +1,8 @@
 //! Strings told apart by number.
 //!
-//! Owns the text of the strings it is given. A handful is compared one by one; more are found by a hash with a secret of
-//! this process, so that nobody can choose names that collide.
+//! Owns the text of the strings it is given, and keeps their memory when they are forgotten: what comes next is mostly the same
+//! again, in the same order. A handful is compared one by one; more are found by a hash with a secret of this process, so that
+//! nobody can choose names that collide.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,13 +11,22 @@ use crate::chars::same;
 /// Up to here looking through all of them is quicker than a hash.
 const FEW: usize = 8;
 
+/// Memory of longer strings is not kept.
+const KEPT_BYTES_MAX: usize = 1024;
+
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Strings in the order they were first met.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interner {
-    texts: Vec<Box<str>>,
+    /// The first `len` have numbers; the memory of the others is kept.
+    texts: Vec<String>,
+    len: usize,
+    /// Of the first so many no two are the same, whether they have numbers or not.
+    distinct: usize,
+    /// Some are so long that their memory is not kept.
+    long: bool,
     /// Numbers by hash, with as many free places as taken ones; empty while there are few.
     table: Vec<u32>,
     seed: u64,
@@ -25,16 +35,16 @@ pub(crate) struct Interner {
 impl Interner {
     pub(crate) fn new() -> Interner {
         let seed = RandomState::new().hash_one(0u8);
-        Interner { texts: Vec::new(), table: Vec::new(), seed }
+        Interner { seed, ..Interner::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.texts.len()
+        self.len
     }
 
     #[inline]
     pub(crate) fn get(&self, number: u32) -> &str {
-        self.texts.get(number as usize).map_or("", |text| text)
+        self.texts.get(number as usize).map_or("", String::as_str)
     }
 
     #[inline]
@@ -47,8 +57,9 @@ impl Interner {
 
     #[inline]
     fn find_among_few(&self, wanted: &str) -> Option<u32> {
+        let texts = self.texts.get(..self.len).unwrap_or_default();
         // What was met last is asked for most.
-        let found = self.texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
+        let found = texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
         found.and_then(|at| u32::try_from(at).ok())
     }
 
@@ -67,6 +78,10 @@ impl Interner {
 
     /// The number of a string, a new one if it was not met before. None: there are too many, or too long ones.
     pub(crate) fn number(&mut self, wanted: &str) -> Option<u32> {
+        let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);
+        if next.is_some_and(|next| same(next.as_bytes(), wanted.as_bytes())) {
+            return self.take_next();
+        }
         match self.find(wanted) {
             Some(number) => Some(number),
             None => self.add(wanted),
@@ -75,9 +90,24 @@ impl Interner {
 
     #[cold]
     fn add(&mut self, text: &str) -> Option<u32> {
-        let number = u32::try_from(self.texts.len()).ok().filter(|number| *number != NONE)?;
-        self.texts.push(text.into());
-        match self.texts.len() {
+        match self.texts.get_mut(self.len) {
+            Some(kept) => {
+                kept.clear();
+                kept.push_str(text);
+            }
+            None => self.texts.push(text.to_owned()),
+        }
+        self.distinct = self.len + 1;
+        self.long |= text.len() > KEPT_BYTES_MAX;
+        self.take_next()
+    }
+
+    /// Gives the next string its number.
+    #[inline]
+    fn take_next(&mut self) -> Option<u32> {
+        let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
+        self.len += 1;
+        match self.len {
             len if len <= FEW => {}
             len if len * 2 > self.table.len() => self.grow(),
             _ => self.enter(number),
@@ -86,10 +116,10 @@ impl Interner {
     }
 
     fn grow(&mut self) {
-        let places = (self.texts.len() * 4).next_power_of_two();
+        let places = (self.len * 4).next_power_of_two();
         self.table.clear();
         self.table.resize(places, NONE);
-        for number in 0..u32::try_from(self.texts.len()).unwrap_or(0) {
+        for number in 0..u32::try_from(self.len).unwrap_or(0) {
             self.enter(number);
         }
     }
@@ -111,7 +141,12 @@ impl Interner {
 
     /// Forgets all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.texts.truncate(len);
+        if self.long {
+            self.texts.truncate(len);
+            self.distinct = self.distinct.min(len);
+            self.long = false;
+        }
+        self.len = len;
         match len <= FEW {
             true => self.table.clear(),
             false => self.grow(),

@@ -2,7 +2,6 @@
 //!
 //! Owns the numbers of namespace names and prefixes within one parse.
 
-use crate::chars::same;
 use crate::intern::{Interner, NONE};
 use crate::{Namespace, XML_NAMESPACE};
 
@@ -12,32 +11,12 @@ pub(crate) const NO_NAMESPACE: u32 = 0;
 /// All declarations in scope.
 #[derive(Debug)]
 pub(crate) struct Spaces {
-    uris: Names,
-    prefixes: Names,
+    uris: Interner,
+    prefixes: Interner,
     bindings: Vec<Binding>,
     /// For each prefix the binding that counts.
     top: Vec<u32>,
 }
-
-/// Namespace names, or prefixes: asked for at every tag, so that each has its own string.
-#[derive(Debug)]
-struct Names {
-    /// The first `len` are in use; the memory of the others is kept.
-    texts: Vec<String>,
-    len: usize,
-    /// Of the first so many no two are the same, whether in use or not.
-    distinct: usize,
-    /// The same once they are many.
-    many: Interner,
-    /// Some are so long that their memory is not kept.
-    long: bool,
-}
-
-/// Up to here looking through all of them is quicker than a hash.
-const FEW: usize = 8;
-
-/// Memory of longer strings is not kept.
-const KEPT_BYTES_MAX: usize = 1024;
 
 /// One declaration.
 #[derive(Debug, Clone, Copy)]
@@ -58,85 +37,11 @@ pub(crate) enum Declared {
     TooMany,
 }
 
-impl Names {
-    fn new() -> Names {
-        Names { texts: Vec::new(), len: 0, distinct: 0, many: Interner::new(), long: false }
-    }
-
-    #[inline]
-    fn get(&self, number: u32) -> &str {
-        self.texts.get(number as usize).map_or("", String::as_str)
-    }
-
-    #[inline]
-    fn find(&self, wanted: &str) -> Option<u32> {
-        if self.len > FEW {
-            return self.many.find(wanted);
-        }
-        let texts = self.texts.get(..self.len).unwrap_or_default();
-        // What was met last is asked for most.
-        let found = texts.iter().rposition(|text| same(text.as_bytes(), wanted.as_bytes()));
-        found.and_then(|at| u32::try_from(at).ok())
-    }
-
-    /// The number of a name, a new one if it was not met before. None: there are too many.
-    #[inline]
-    fn number(&mut self, name: &str) -> Option<u32> {
-        // One document often names what the one before did, in the same order.
-        let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);
-        if next.is_some_and(|next| same(next.as_bytes(), name.as_bytes())) {
-            return self.take_next();
-        }
-        match self.find(name) {
-            Some(number) => Some(number),
-            None => self.add(name),
-        }
-    }
-
-    fn add(&mut self, name: &str) -> Option<u32> {
-        match self.texts.get_mut(self.len) {
-            Some(text) => {
-                text.clear();
-                text.push_str(name);
-            }
-            None => self.texts.push(name.to_owned()),
-        }
-        self.distinct = self.len + 1;
-        self.long |= name.len() > KEPT_BYTES_MAX;
-        self.take_next()
-    }
-
-    /// The next name is in use from now on.
-    fn take_next(&mut self) -> Option<u32> {
-        let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
-        self.len += 1;
-        if self.len > FEW {
-            for text in self.texts.iter().take(self.len).skip(self.many.len()) {
-                self.many.number(text)?;
-            }
-        }
-        Some(number)
-    }
-
-    /// Forgets all but the first `len`.
-    fn truncate(&mut self, len: usize) {
-        if self.long {
-            self.texts.truncate(len);
-            self.distinct = self.distinct.min(len);
-            self.long = false;
-        }
-        if self.len > FEW {
-            self.many.truncate(0);
-        }
-        self.len = len;
-    }
-}
-
 impl Spaces {
     pub(crate) fn new() -> Spaces {
         let mut spaces = Spaces {
-            uris: Names::new(),
-            prefixes: Names::new(),
+            uris: Interner::new(),
+            prefixes: Interner::new(),
             bindings: Vec::new(),
             top: Vec::new(),
         };
@@ -169,7 +74,7 @@ impl Spaces {
 
     /// Distinct names and prefixes so far.
     pub(crate) fn names_len(&self) -> usize {
-        self.uris.len.max(self.prefixes.len)
+        self.uris.len().max(self.prefixes.len())
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -70,8 +70,12 @@ impl Store {
     }
 
     fn shard(&self, key: &[u8]) -> Option<MutexGuard<'_, Shard>> {
+        self.shard_of(self.hasher.hash_one(key))
+    }
+
+    fn shard_of(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
         let shards = u64::try_from(self.shards.len()).unwrap_or(1);
-        let at = usize::try_from(self.hasher.hash_one(key) % shards).unwrap_or_default();
+        let at = usize::try_from(hash % shards).unwrap_or_default();
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -92,7 +96,7 @@ impl Store {
     /// Whether a request that found nothing asks, or waits for one that does for at most so long.
     pub(super) fn board(self: &Arc<Store>, key: &[u8], longest: Duration) -> Boarded {
         let hash = self.hasher.hash_one(key);
-        let Some(mut shard) = self.shard(key) else { return Boarded::Alone };
+        let Some(mut shard) = self.shard_of(hash) else { return Boarded::Alone };
         if let Some(flight) = shard.flights.get(key) {
             return flight.follow();
         }
@@ -117,7 +121,7 @@ impl Store {
     pub(super) fn leave_alone(&self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
         let until = clock::now().checked_add(ALONE_FOR);
-        let Some(mut shard) = self.shard(key) else { return };
+        let Some(mut shard) = self.shard_of(hash) else { return };
         if shard.alone.is_empty() {
             shard.alone.resize(ALONE_MAX, None);
         }

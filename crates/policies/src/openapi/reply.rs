@@ -36,9 +36,7 @@ impl OnWhole<ReplyHead> for Checks {
 impl Checks {
     /// The operation that the request's side noted.
     fn operation(&self, ex: &Exchange) -> Option<&Operation> {
-        let noted = ex.notes.as_ref()?.operations.iter();
-        let (_, at) = noted.copied().find(|(key, _)| *key == self.0.key())?;
-        self.0.operation(at)
+        self.0.operation(ex.noted_operation(self.0.key())?)
     }
 
     fn check(

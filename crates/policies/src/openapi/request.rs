@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::LocalBoxFuture;
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Exchange, Flow, OnHead, OnWhole, Onward};
+use policy::{Exchange, Flow, OnHead, OnWhole, Onward, OperationAt};
 
 use super::body::{self, Checked};
 use super::model::{Operation, PathItem};
@@ -20,9 +20,6 @@ pub(super) struct Checks {
     /// For each path what `Allow` says.
     allowed: Vec<String>,
 }
-
-/// An operation by the indices of its path and itself.
-pub(super) type OperationAt = (usize, usize);
 
 /// The request step.
 pub(super) struct Step(pub(super) Arc<Checks>);

@@ -70,20 +70,8 @@ impl Window {
 }
 
 /// Appends a number. A reply tells two for each window, and the formatter of the standard library costs more than counting.
-fn decimal(mut number: u64, out: &mut Vec<u8>) {
-    // As many as the largest has.
-    let mut digits = [b'0'; 20];
-    let mut used = 0;
-    for place in digits.iter_mut().rev() {
-        let [.., digit] = (number % 10).to_be_bytes();
-        *place = b'0' + digit;
-        used += 1;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
+fn decimal(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 pub(crate) fn nanoseconds(time: Duration) -> u64 {

@@ -43,11 +43,9 @@ impl Translate {
         head: &mut ReplyHead,
         body: &mut Gathered,
     ) -> Result<(), Fault> {
-        let key = self.0.key();
-        let noted = ex.notes.as_ref().map(|notes| notes.operations.as_slice()).unwrap_or_default();
-        let noted = noted.iter().find(|(known, _)| *known == key).map(|(_, (at, _))| *at);
+        let noted = ex.noted_operation(self.0.key());
         let operations = self.0.api.operations();
-        let Some(operation) = noted.and_then(|at| operations.get(at)) else { return Ok(()) };
+        let Some(operation) = noted.and_then(|(at, _)| operations.get(at)) else { return Ok(()) };
         // What the gateway says of its own accord is a problem already, unless a policy below speaks SOAP.
         if ex.fault.is_some() && !is_xml(head) || has_no_body(ex, head, body) {
             return Ok(());

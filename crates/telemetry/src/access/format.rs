@@ -13,9 +13,6 @@ pub(super) const TEXT_BYTES_MAX: usize = 4096;
 /// What stands at the end of a text that was cut.
 const CUT: &[u8] = b"...";
 
-/// The digits of the largest 64-bit number.
-const DIGITS_MAX: usize = 20;
-
 const HEX: [u8; 16] = *b"0123456789abcdef";
 
 /// One JSON object. Absent fields are left out.
@@ -178,18 +175,10 @@ fn push_milliseconds(duration: Duration, line: &mut Vec<u8>) {
 
 /// A number with at least that many digits.
 fn push_digits(number: u64, width: usize, line: &mut Vec<u8>) {
-    let mut digits = [b'0'; DIGITS_MAX];
-    let mut count = 0;
-    let mut rest = number;
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        count += 1;
-        if rest == 0 && count >= width {
-            break;
-        }
-    }
-    line.extend_from_slice(digits.get(DIGITS_MAX - count..).unwrap_or_default());
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number).as_bytes();
+    line.resize(line.len() + width.saturating_sub(digits.len()), b'0');
+    line.extend_from_slice(digits);
 }
 
 fn push_v4(address: Ipv4Addr, line: &mut Vec<u8>) {

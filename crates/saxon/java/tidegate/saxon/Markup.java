@@ -4,10 +4,8 @@ import java.io.IOException;
 import java.util.Arrays;
 import net.sf.saxon.event.PipelineConfiguration;
 import net.sf.saxon.event.ReceiverOption;
-import net.sf.saxon.event.SequenceReceiver;
 import net.sf.saxon.om.AttributeInfo;
 import net.sf.saxon.om.AttributeMap;
-import net.sf.saxon.om.Item;
 import net.sf.saxon.om.NamespaceMap;
 import net.sf.saxon.om.NamespaceUri;
 import net.sf.saxon.om.NodeName;
@@ -18,8 +16,7 @@ import net.sf.saxon.type.SchemaType;
 import net.sf.saxon.value.Whitespace;
 
 /** A result as XML 1.0 in UTF-8, to the byte what Saxon's own pipeline of serializers makes of it. */
-final class Markup extends SequenceReceiver {
-    private final Output out;
+final class Markup extends Result {
     private final Form form;
     private final Names names;
 
@@ -33,24 +30,10 @@ final class Markup extends SequenceReceiver {
     private final Indent indent;
 
     Markup(PipelineConfiguration pipe, Output out, Form form, Names names) {
-        super(pipe);
-        this.out = out;
+        super(pipe, out);
         this.form = form;
         this.names = names;
         this.indent = form.indent ? new Indent(form.declaration.length > 0) : null;
-    }
-
-    @Override
-    public void open() { }
-
-    @Override
-    public void startDocument(int properties) {
-        previousAtomic = false;
-    }
-
-    @Override
-    public void endDocument() {
-        previousAtomic = false;
     }
 
     @Override
@@ -200,16 +183,6 @@ final class Markup extends SequenceReceiver {
         out.write("<!--");
         out.write(chars);
         out.write("-->");
-    }
-
-    @Override
-    public void append(Item item, Location location, int properties) throws XPathException {
-        decompose(item, location, properties);
-    }
-
-    @Override
-    protected String getErrorCodeForDecomposingFunctionItems() {
-        return "SENR0001";
     }
 
     @Override

@@ -1,40 +1,21 @@
 package tidegate.saxon;
 
 import net.sf.saxon.event.PipelineConfiguration;
-import net.sf.saxon.event.SequenceReceiver;
 import net.sf.saxon.om.AttributeMap;
-import net.sf.saxon.om.Item;
 import net.sf.saxon.om.NamespaceMap;
 import net.sf.saxon.om.NodeName;
 import net.sf.saxon.s9api.Location;
 import net.sf.saxon.str.UnicodeString;
-import net.sf.saxon.trans.XPathException;
 import net.sf.saxon.type.SchemaType;
 
 /** A result of the method `text`: the characters of it. */
-final class Plain extends SequenceReceiver {
-    private final Output out;
-
+final class Plain extends Result {
     Plain(PipelineConfiguration pipe, Output out) {
-        super(pipe);
-        this.out = out;
+        super(pipe, out);
     }
-
-    @Override
-    public void open() { }
 
     @Override
     public void close() { }
-
-    @Override
-    public void startDocument(int properties) {
-        previousAtomic = false;
-    }
-
-    @Override
-    public void endDocument() {
-        previousAtomic = false;
-    }
 
     @Override
     public void startElement(NodeName name, SchemaType type, AttributeMap attributes, NamespaceMap namespaces,
@@ -61,15 +42,5 @@ final class Plain extends SequenceReceiver {
     @Override
     public void comment(UnicodeString chars, Location location, int properties) {
         previousAtomic = false;
-    }
-
-    @Override
-    public void append(Item item, Location location, int properties) throws XPathException {
-        decompose(item, location, properties);
-    }
-
-    @Override
-    protected String getErrorCodeForDecomposingFunctionItems() {
-        return "SENR0001";
     }
 }
