@@ -35,7 +35,47 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
     .await
 }
 
+/// Lets every task that is ready now go first.
+///
+/// What awaits this before it writes to a socket writes beside others that do, when all of them have read and computed. A write to a
+/// peer that sleeps has to wake it, which takes longer than the write; one that is awake for the first of many is so for the rest.
+/// Where nothing else is ready it costs one more poll.
+pub async fn behind_others() {
+    let mut stood_back = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut stood_back, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_stands_back_comes_behind_what_is_ready() {
+        let said = Rc::<RefCell<Vec<&str>>>::default();
+        let (late, early) = (said.clone(), said.clone());
+        let both = tokio::task::LocalSet::new();
+        both.spawn_local(async move {
+            late.borrow_mut().push("reads");
+            behind_others().await;
+            late.borrow_mut().push("writes");
+        });
+        both.spawn_local(async move { early.borrow_mut().push("reads too") });
+        both.await;
+        assert_eq!(*said.borrow(), ["reads", "reads too", "writes"]);
+    }
 }

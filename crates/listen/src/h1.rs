@@ -249,7 +249,10 @@ impl H1 {
             }
         };
         match served {
-            Some(reply) => self.answer(&mut account, asked, reply).await,
+            Some(reply) => {
+                kit::task::behind_others().await;
+                self.answer(&mut account, asked, reply).await
+            }
             None => After::Cut,
         }
     }
