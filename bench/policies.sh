@@ -42,13 +42,13 @@ started+=($!)
 taskset -c "$load_core" "$tidegate" backend interceptor --port 19001 > interceptor.log 2>&1 &
 started+=($!)
 
-# A worker remembers between 16,384 and 32,768 tokens: of 40,000 in rotation it never meets one that it knows.
+# A worker remembers 32,768 tokens: of 40,000 in rotation it never meets one that it knows.
 echo "making tokens and keys"
 signed=(--key key.pem --issuer https://bench.test --expires 24h)
 "$tidegate" token --key key.pem --algorithm rs256 --jwks > jwks.json
 "$tidegate" token "${signed[@]}" --subject hot > hot
 "$tidegate" token "${signed[@]}" --subject user --count 40000 > unseen
-head -n 10000 unseen > rotating
+"$tidegate" token "${signed[@]}" --subject again --count 10000 > rotating
 seq 100000 | sed 's/.*/user-&: key-of-user-&/' > keys.yaml
 seq 100000 | sed 's/^/key-of-user-/' > keys
 

@@ -1,9 +1,12 @@
 //! A token in its compact form: three parts, two dots, and nothing else.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::Simd;
+use base64::engine::general_purpose::NO_PAD;
 use serde_json::Value;
 
 use crate::algorithm::Algorithm;
@@ -59,14 +62,7 @@ impl<'t> Token<'t> {
         }
         let second = second.filter(|_| further == 0).ok_or(Error::Malformed)?;
         let part = |from: usize, to: usize| text.get(from..to).ok_or(Error::Malformed);
-        let header = decode(part(0, first)?)?;
-        let header = Members::read(&header).ok_or(Error::Malformed)?;
-        let algorithm = algorithm(&header)?;
-        let key_id = match header.get("kid") {
-            None => None,
-            Some(Value::String(id)) => Some(id.as_str().into()),
-            Some(_) => return Err(Error::Malformed),
-        };
+        let Header { algorithm, key_id } = Header::of(part(0, first)?)?;
         Ok(Token {
             algorithm,
             key_id,
@@ -82,9 +78,55 @@ impl<'t> Token<'t> {
     }
 }
 
-/// Strict: no padding, no line ends, no bits left over.
+/// What counts of a token's header.
+#[derive(Clone)]
+struct Header {
+    algorithm: Algorithm,
+    key_id: Option<Box<str>>,
+}
+
+/// A longer header is read each time. Ordinary ones have a hundred bytes.
+const REMEMBERED_BYTES_MAX: usize = 1024;
+
+thread_local! {
+    /// The last header and its text: the tokens of an issuer have the same one until its key changes, and reading it took as long
+    /// as reading the claims.
+    static LAST: RefCell<Option<(Box<[u8]>, Header)>> = const { RefCell::new(None) };
+}
+
+impl Header {
+    fn of(part: &[u8]) -> Result<Header, Error> {
+        LAST.with_borrow_mut(|last| {
+            if let Some((text, header)) = last
+                && **text == *part
+            {
+                return Ok(header.clone());
+            }
+            let header = Header::read(part)?;
+            if part.len() <= REMEMBERED_BYTES_MAX {
+                *last = Some((part.into(), header.clone()));
+            }
+            Ok(header)
+        })
+    }
+
+    fn read(part: &[u8]) -> Result<Header, Error> {
+        let header = decode(part)?;
+        let header = Members::read(&header).ok_or(Error::Malformed)?;
+        let algorithm = algorithm(&header)?;
+        let key_id = match header.get("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(id.as_str().into()),
+            Some(_) => return Err(Error::Malformed),
+        };
+        Ok(Header { algorithm, key_id })
+    }
+}
+
+/// Strict: no padding, no line ends, no bits left over. By vectors where the machine has them.
 fn decode(part: &[u8]) -> Result<Vec<u8>, Error> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| Error::Malformed)
+    static ENGINE: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
+    ENGINE.decode(part).map_err(|_| Error::Malformed)
 }
 
 fn algorithm(header: &Members<'_>) -> Result<Algorithm, Error> {
@@ -120,6 +162,7 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     fn with_header(header: &str) -> Result<(), Error> {
         let token = format!("{}.e30.AA", URL_SAFE_NO_PAD.encode(header));
@@ -144,6 +187,27 @@ mod tests {
             (r#"{"alg":"dir","enc":"A128GCM"}"#, Err(Error::Encrypted)),
         ] {
             assert_eq!(with_header(header), said, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_for_what_it_says_whatever_came_before() {
+        let token = |header: &str| format!("{}.e30.AA", URL_SAFE_NO_PAD.encode(header));
+        let long = format!(r#"{{"alg":"RS256","kid":"{}"}}"#, "l".repeat(REMEMBERED_BYTES_MAX));
+        let said = |header: &str| {
+            let text = token(header);
+            let read = Token::parse(text.as_bytes());
+            read.map(|token| (token.algorithm, token.key_id.map(String::from)))
+        };
+        let (a, b) = (r#"{"alg":"RS256","kid":"a"}"#, r#"{"alg":"ES256"}"#);
+        for _ in 0..2 {
+            for _ in 0..2 {
+                assert_eq!(said(a), Ok((Algorithm::Rs256, Some("a".to_owned()))));
+            }
+            assert_eq!(said(r#"{"alg":"none","kid":"a"}"#), Err(Error::Algorithm));
+            assert_eq!(said(b), Ok((Algorithm::Es256, None)));
+            assert_eq!(said(&long).map(|(algorithm, _)| algorithm), Ok(Algorithm::Rs256));
+            assert_eq!(said(r#"{"alg":"RS256","kid":"b"}"#).unwrap().1.as_deref(), Some("b"));
         }
     }
 

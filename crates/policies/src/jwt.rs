@@ -11,7 +11,7 @@ mod published;
 mod refusal;
 mod token;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,9 +66,7 @@ pub struct Verifier {
 
 /// A token that is believed.
 struct Verified {
-    identity: Arc<Identity>,
-    /// Lines for the upstream.
-    lines: Vec<(String, String)>,
+    pass: Pass,
     /// Seconds since the Unix epoch from which on it is not.
     until: Option<u64>,
     /// `jti`
@@ -78,13 +76,24 @@ struct Verified {
     generation: u64,
     claims_bytes: usize,
     /// The change of the list of revoked tokens that it was compared with.
-    changes: std::cell::Cell<u64>,
+    changes: Cell<u64>,
 }
+
+/// What a believed token does to a request.
+#[derive(Clone)]
+struct Pass {
+    identity: Arc<Identity>,
+    /// For the upstream, on routes that tell it of claims.
+    lines: Option<Rc<Lines>>,
+}
+
+type Lines = [(String, String)];
 
 impl Verified {
     /// The memory it accounts for beside the token's text.
     fn bytes(&self) -> usize {
-        let lines: usize = self.lines.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
+        let lines = self.pass.lines.iter().flat_map(|lines| lines.iter());
+        let lines: usize = lines.map(|(n, v)| n.len() + v.len() + 64).sum();
         // What every token has: this, the identity and the place in the memory.
         self.claims_bytes + lines + 384
     }
@@ -99,10 +108,9 @@ struct Refused {
     changes: u64,
 }
 
-/// Believed tokens a worker remembers: 16,384 surely where a token takes no more than 2 KiB with its claims, which is what most
-/// do; twice that many at most.
-const BELIEVED_MAX: usize = 16 * 1024;
-const BELIEVED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Believed tokens a worker remembers: all of them where a token takes no more than 2 KiB with its claims, which is what most do.
+const BELIEVED_MAX: usize = 32 * 1024;
+const BELIEVED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Refused ones. They are cheap to refuse again, so few are worth the memory.
 const REFUSED_MAX: usize = 1024;
 const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -111,7 +119,7 @@ const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {
-    static BELIEVED: RefCell<Memory<Rc<Verified>>> =
+    static BELIEVED: RefCell<Memory<Verified>> =
         RefCell::new(Memory::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
     static REFUSED: RefCell<Memory<Refused>> =
         RefCell::new(Memory::new(REFUSED_MAX, REFUSED_BYTES_MAX));
@@ -145,7 +153,7 @@ impl OnCall<RequestHead> for OnToken {
 
 /// What came of looking at a token without waiting.
 enum Verdict {
-    Known(Result<Rc<Verified>, Refusal>),
+    Known(Result<Pass, Refusal>),
     /// Somebody has to be asked.
     Ask,
 }
@@ -167,7 +175,7 @@ impl Verifier {
         let known = self.remembered(text, now);
         let verdict = known.map_or_else(|| self.look(text, now), Verdict::Known);
         match verdict {
-            Verdict::Known(Ok(verified)) => Some(self.pass(ex, head, &place, &verified)),
+            Verdict::Known(Ok(pass)) => Some(self.pass(ex, head, &place, pass)),
             Verdict::Known(Err(refusal)) => Some(self.refuse(&refusal)),
             Verdict::Ask => None,
         }
@@ -182,26 +190,29 @@ impl Verifier {
         let judged = self.judge_asking(ex, &text).await;
         let now = clock::wall().as_secs();
         match self.remember(&text, judged, now) {
-            Ok(verified) => self.pass(ex, head, &place, &verified),
+            Ok(pass) => self.pass(ex, head, &place, pass),
             Err(refusal) => self.refuse(&refusal),
         }
     }
 
     /// What this worker knows about the token, if that still holds.
-    fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Rc<Verified>, Refusal>> {
-        let believed = BELIEVED.with_borrow_mut(|m| m.get(self.number, text).cloned());
-        if let Some(verified) = believed {
-            match self.still(&verified, now) {
-                Some(refusal) => {
-                    BELIEVED.with_borrow_mut(|m| m.remove(self.number, text));
-                    return Some(Err(refusal));
-                }
-                None if self.generation(verified.issuer) == verified.generation => {
-                    return Some(Ok(verified));
-                }
-                // The issuer has other keys now, so the signature counts anew.
-                None => return None,
+    fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
+        let known = BELIEVED.with_borrow_mut(|memory| {
+            let verified = memory.get(self.number, text)?;
+            let refusal = self.still(verified, now);
+            // Where the issuer has other keys now, the signature counts anew.
+            let holds = self.generation(verified.issuer) == verified.generation;
+            let pass = holds.then(|| verified.pass.clone());
+            if refusal.is_some() {
+                memory.remove(self.number, text);
             }
+            Some(match refusal {
+                Some(refusal) => Some(Err(refusal)),
+                None => pass.map(Ok),
+            })
+        });
+        if let Some(known) = known {
+            return known;
         }
         REFUSED.with_borrow_mut(|memory| {
             let refused = memory.get(self.number, text)?;
@@ -271,15 +282,15 @@ impl Verifier {
         if checked.id.as_ref().is_some_and(|id| self.revoked.contains(id, now)) {
             return Err(Refusal::Revoked);
         }
+        let lines = (!checked.lines.is_empty()).then(|| Rc::from(checked.lines));
         Ok(Verified {
-            identity: Arc::new(checked.identity),
-            lines: checked.lines,
+            pass: Pass { identity: Arc::new(checked.identity), lines },
             until: checked.until,
             id: checked.id,
             issuer,
             generation,
             claims_bytes: checked.bytes,
-            changes: std::cell::Cell::new(changes),
+            changes: Cell::new(changes),
         })
     }
 
@@ -341,15 +352,12 @@ impl Verifier {
         text: &[u8],
         judged: Result<Verified, Refusal>,
         now: u64,
-    ) -> Result<Rc<Verified>, Refusal> {
+    ) -> Result<Pass, Refusal> {
         match judged {
             Ok(verified) => {
-                let verified = Rc::new(verified);
-                let bytes = verified.bytes();
-                BELIEVED.with_borrow_mut(|memory| {
-                    memory.put(self.number, text, verified.clone(), bytes);
-                });
-                Ok(verified)
+                let (pass, bytes) = (verified.pass.clone(), verified.bytes());
+                BELIEVED.with_borrow_mut(|memory| memory.put(self.number, text, verified, bytes));
+                Ok(pass)
             }
             Err(refusal) => {
                 if refusal.lasts() {
@@ -391,16 +399,16 @@ impl Verifier {
         ex: &mut Exchange,
         head: &mut RequestHead,
         place: &token::Place,
-        verified: &Verified,
+        pass: Pass,
     ) -> Flow {
         if !self.settings.forward {
             place.remove(&self.settings, head);
         }
         self.forget_lines(head);
-        for (name, value) in &verified.lines {
+        for (name, value) in pass.lines.iter().flat_map(|lines| lines.iter()) {
             head.headers.add_known(name, value.as_bytes());
         }
-        ex.identity = Some(verified.identity.clone());
+        ex.identity = Some(pass.identity);
         Ok(Onward::Next)
     }
 

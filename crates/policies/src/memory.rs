@@ -1,110 +1,132 @@
 //! What a worker remembers of texts it has judged before: tokens, keys, passwords. Bounded in number and in bytes; nothing is
 //! shared between workers, so nothing is locked.
 
-use std::collections::{HashMap, hash_map};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// How many bytes at the end of a text are hashed. A token ends in its signature, which nobody can choose; whoever sends
 /// another token with the same end meets a comparison of the whole and replaces nothing but rubbish.
 const HASHED_BYTES: usize = 48;
 
-/// Verdicts by text. What is asked for stays, what is not makes way: when the young half is full it becomes the old half, and
-/// what was in the old one is forgotten, a little with each newcomer: thousands of verdicts at once would make requests wait.
+/// How many verdicts in a row are spared for having been asked for. Looking at more would make a request wait.
+const SPARED_MAX: usize = 256;
+
+/// Verdicts by text, in slots that are taken over in turn: what was not asked for since its last turn makes way. A slot
+/// keeps the memory of its text for the next one: ten thousand tokens that come and go stay where they are, side by side,
+/// and a newcomer asks for no fresh pages.
 pub(crate) struct Memory<V> {
-    young: Half<V>,
-    old: Half<V>,
-    leaving: hash_map::IntoIter<u64, Entry<V>>,
-    /// Bounds of a half.
+    /// The slot of a text, by its hash.
+    places: HashMap<u64, usize, BuildHasherDefault<Already>>,
+    slots: Vec<Slot<V>>,
+    /// Whose turn it is.
+    hand: usize,
+    bytes: usize,
     entries_max: usize,
     bytes_max: usize,
     seed: RandomState,
 }
 
-struct Half<V> {
-    entries: HashMap<u64, Entry<V>, BuildHasherDefault<Already>>,
-    bytes: usize,
-}
-
-struct Entry<V> {
+struct Slot<V> {
+    hash: u64,
     owner: u64,
-    text: Box<[u8]>,
+    text: Vec<u8>,
+    value: Option<V>,
+    /// Asked for since its last turn.
+    wanted: bool,
     /// The memory it accounts for.
     bytes: usize,
-    value: V,
-}
-
-impl<V> Default for Half<V> {
-    fn default() -> Self {
-        Half { entries: HashMap::default(), bytes: 0 }
-    }
 }
 
 impl<V> Memory<V> {
-    /// At most twice as many entries and bytes.
+    /// At most so many entries and bytes.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Memory<V> {
-        let (young, old) = (Half::default(), Half::default());
-        let leaving = HashMap::new().into_iter();
-        Memory { young, old, leaving, entries_max, bytes_max, seed: RandomState::new() }
+        let (places, slots) = (HashMap::default(), Vec::new());
+        let seed = RandomState::new();
+        Memory { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
     }
 
     /// What is known of the text, to whoever `owner` is.
     pub(crate) fn get(&mut self, owner: u64, text: &[u8]) -> Option<&V> {
-        if self.young.entries.is_empty() && self.old.entries.is_empty() {
+        if self.places.is_empty() {
             return None;
         }
-        let at = self.hash(owner, text);
-        if !self.young.has(at, owner, text) {
-            if !self.old.has(at, owner, text) {
-                return None;
-            }
-            let entry = self.old.remove(at)?;
-            self.keep(at, entry);
-        }
-        self.young.entries.get(&at).map(|entry| &entry.value)
+        let place = self.places.get(&self.hash(owner, text))?;
+        let slot = self.slots.get_mut(*place).filter(|slot| slot.is_of(owner, text))?;
+        slot.wanted = true;
+        slot.value.as_ref()
     }
 
     /// Remembers a verdict, whose value has about that many bytes.
     pub(crate) fn put(&mut self, owner: u64, text: &[u8], value: V, value_bytes: usize) {
-        let at = self.hash(owner, text);
-        self.old.remove(at);
+        let hash = self.hash(owner, text);
+        if let Some(place) = self.places.get(&hash).copied() {
+            self.vacate(place);
+        }
         let bytes = text.len().saturating_add(value_bytes);
-        self.keep(at, Entry { owner, text: text.into(), bytes, value });
+        let Some(place) = self.room(bytes) else { return };
+        let Some(slot) = self.slots.get_mut(place) else { return };
+        slot.take(text);
+        (slot.hash, slot.owner, slot.bytes) = (hash, owner, bytes);
+        (slot.value, slot.wanted) = (Some(value), false);
+        self.bytes += bytes;
+        self.places.insert(hash, place);
     }
 
     /// Forgets a text.
     pub(crate) fn remove(&mut self, owner: u64, text: &[u8]) {
-        let at = self.hash(owner, text);
-        for half in [&mut self.young, &mut self.old] {
-            if half.has(at, owner, text) {
-                half.remove(at);
-            }
+        let place = self.places.get(&self.hash(owner, text)).copied();
+        let known = |place: &usize| self.slots.get(*place).is_some_and(|s| s.is_of(owner, text));
+        if let Some(place) = place.filter(known) {
+            self.vacate(place);
         }
     }
 
-    fn keep(&mut self, at: u64, entry: Entry<V>) {
-        let full = self.young.entries.len() >= self.entries_max
-            || self.young.bytes.saturating_add(entry.bytes) > self.bytes_max;
-        if full {
-            let next = Half::with_room(self.young.entries.len());
-            let old = std::mem::replace(&mut self.old, std::mem::replace(&mut self.young, next));
-            self.leaving = old.entries.into_iter();
+    /// A free slot for so many bytes, if they may be there at all.
+    fn room(&mut self, bytes: usize) -> Option<usize> {
+        let before = self.bytes_max.checked_sub(bytes)?;
+        let mut free = None;
+        while self.bytes > before {
+            let next = self.vacate_next();
+            if let Some(beside) = free.replace(next) {
+                self.vacate(beside);
+            }
         }
-        self.forget(entry.bytes);
-        self.young.remove(at);
-        self.young.bytes += entry.bytes;
-        self.young.entries.insert(at, entry);
+        if free.is_none() && self.slots.len() < self.entries_max {
+            // At once, so that growing never moves what is there. Memory that is not used yet takes no room.
+            self.slots.reserve_exact(self.entries_max - self.slots.len());
+            self.slots.push(Slot::free());
+            return Some(self.slots.len() - 1);
+        }
+        Some(free.unwrap_or_else(|| self.vacate_next()))
     }
 
-    /// Twice as much as comes in, so that those who leave and the young are never more than a half.
-    fn forget(&mut self, bytes: usize) {
-        let mut left = 0;
-        for _ in 0..self.entries_max {
-            let Some((_, entry)) = self.leaving.next() else { return };
-            let before = left;
-            left += entry.bytes;
-            if before > 0 && left >= bytes.saturating_mul(2) {
-                return;
+    /// Frees the next slot in turn.
+    fn vacate_next(&mut self) -> usize {
+        let mut place = self.hand;
+        for _ in 0..SPARED_MAX {
+            place = self.hand;
+            self.hand = if place + 1 < self.slots.len() { place + 1 } else { 0 };
+            let spared = self.slots.get_mut(place).map(|slot| std::mem::take(&mut slot.wanted));
+            if spared != Some(true) {
+                break;
             }
+        }
+        self.forget(place);
+        place
+    }
+
+    /// Frees a slot, and the memory it keeps for its next text.
+    fn vacate(&mut self, place: usize) {
+        self.forget(place);
+        self.slots.get_mut(place).into_iter().for_each(|slot| slot.text = Vec::new());
+    }
+
+    fn forget(&mut self, place: usize) {
+        let Some(slot) = self.slots.get_mut(place) else { return };
+        slot.wanted = false;
+        if slot.value.take().is_some() {
+            self.bytes = self.bytes.saturating_sub(slot.bytes);
+            self.places.remove(&slot.hash);
         }
     }
 
@@ -114,21 +136,23 @@ impl<V> Memory<V> {
     }
 }
 
-impl<V> Half<V> {
-    fn with_room(entries: usize) -> Half<V> {
-        let entries = HashMap::with_capacity_and_hasher(entries, BuildHasherDefault::default());
-        Half { entries, bytes: 0 }
+impl<V> Slot<V> {
+    fn free() -> Slot<V> {
+        Slot { hash: 0, owner: 0, text: Vec::new(), value: None, wanted: false, bytes: 0 }
     }
 
-    fn has(&self, at: u64, owner: u64, text: &[u8]) -> bool {
-        let entry = self.entries.get(&at);
-        entry.is_some_and(|entry| entry.owner == owner && *entry.text == *text)
+    fn is_of(&self, owner: u64, text: &[u8]) -> bool {
+        self.owner == owner && self.text == text && self.value.is_some()
     }
 
-    fn remove(&mut self, at: u64) -> Option<Entry<V>> {
-        let entry = self.entries.remove(&at)?;
-        self.bytes = self.bytes.saturating_sub(entry.bytes);
-        Some(entry)
+    /// Takes over a text, in the memory of the last one where that was about as long.
+    fn take(&mut self, text: &[u8]) {
+        self.text.clear();
+        if self.text.capacity() > text.len() + text.len() / 4 {
+            self.text = Vec::new();
+        }
+        self.text.reserve_exact(text.len());
+        self.text.extend_from_slice(text);
     }
 }
 
@@ -158,8 +182,23 @@ mod tests {
         format!("{number:060}").into_bytes()
     }
 
+    /// What the slots say of themselves is what they hold.
+    fn check<V>(memory: &Memory<V>) {
+        let held = || memory.slots.iter().filter(|slot| slot.value.is_some());
+        assert_eq!(held().count(), memory.places.len());
+        assert_eq!(held().map(|slot| slot.bytes).sum::<usize>(), memory.bytes);
+        assert!(memory.slots.len() <= memory.entries_max && memory.bytes <= memory.bytes_max);
+        for (place, slot) in memory.slots.iter().enumerate() {
+            match slot.value {
+                Some(_) => assert_eq!(memory.places.get(&slot.hash), Some(&place)),
+                None => assert_eq!(slot.text.capacity(), 0),
+            }
+            assert!(slot.text.capacity() <= slot.text.len() + slot.text.len() / 4);
+        }
+    }
+
     #[test]
-    fn as_many_as_fit_into_a_half_are_never_forgotten() {
+    fn as_many_as_fit_are_never_forgotten() {
         let mut memory = Memory::new(1000, usize::MAX);
         for round in 0..5 {
             for number in 0..1000 {
@@ -170,23 +209,56 @@ mod tests {
                 }
             }
         }
+        check(&memory);
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_while_others_come_and_go() {
+        let mut memory = Memory::new(1000, usize::MAX);
+        for number in 0..100 {
+            memory.put(1, &text(number), number, 0);
+        }
+        for number in 100..10_000 {
+            assert_eq!(memory.get(1, &text(number % 100)), Some(&(number % 100)), "{number}");
+            memory.put(1, &text(number), number, 0);
+        }
+        assert_eq!(memory.get(1, &text(8_000)), None);
+        check(&memory);
+    }
+
+    #[test]
+    fn where_all_are_asked_for_a_newcomer_comes_in_all_the_same() {
+        let mut memory = Memory::new(2 * SPARED_MAX, usize::MAX);
+        for number in 0..2 * SPARED_MAX {
+            memory.put(1, &text(number), number, 0);
+            assert_eq!(memory.get(1, &text(number)), Some(&number));
+        }
+        memory.put(1, b"new", 7, 0);
+        assert_eq!(memory.get(1, b"new"), Some(&7));
+        assert_eq!(memory.get(1, &text(SPARED_MAX - 1)), None);
+        assert_eq!(memory.get(1, &text(SPARED_MAX)), Some(&SPARED_MAX));
+        check(&memory);
     }
 
     #[test]
     fn it_never_holds_more_than_its_bounds() {
-        let mut memory = Memory::new(100, 10_000);
+        let mut memory = Memory::new(200, 20_000);
         for number in 0..10_000 {
             memory.put(1, &text(number), number, 40);
-            assert!(memory.young.entries.len() + memory.old.entries.len() <= 200);
-            assert!(memory.young.bytes + memory.old.bytes <= 20_000);
-            // Whoever leaves is gone by the time the next may.
-            assert!(memory.young.entries.len() + memory.leaving.len() <= 100);
+            check(&memory);
         }
         assert_eq!(memory.get(1, &text(9_999)), Some(&9_999));
         assert_eq!(memory.get(1, &text(0)), None);
         memory.put(1, &text(1), 1, 1_000_000);
-        memory.put(1, &text(2), 2, 0);
-        assert!(memory.young.bytes <= 10_000);
+        assert_eq!(memory.get(1, &text(1)), None, "too large for all of it");
+        // Large ones push out many, small ones take their places.
+        for number in 0..500 {
+            let large = [text(number), vec![b'x'; number * 37 % 5_000]].concat();
+            memory.put(1, &large, number, 0);
+            assert_eq!(memory.get(1, &large), Some(&number));
+            memory.put(1, &text(number), number, 0);
+            check(&memory);
+        }
     }
 
     #[test]
@@ -200,7 +272,10 @@ mod tests {
         assert_eq!(memory.get(1, &a), Some(&1));
         memory.remove(1, &b);
         assert_eq!(memory.get(1, &a), Some(&1));
+        memory.put(1, &a, 2, 0);
+        assert_eq!(memory.get(1, &a), Some(&2));
         memory.remove(1, &a);
         assert_eq!(memory.get(1, &a), None);
+        check(&memory);
     }
 }
