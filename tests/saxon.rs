@@ -2,6 +2,7 @@
 
 mod contained;
 mod locked;
+mod on_worker;
 mod scenarios;
 mod settings;
 mod written;

@@ -54,7 +54,33 @@ const TEXTS: &[&str] = &[
     "[\"\\x\"]",
     "[1e400]",
     "[1] 2",
+    "{}",
+    " [ ] ",
+    "[[],{},[{}],\"\",\"\\\"\\\\\\/\\n\\r\\t\"]",
+    "[-1, 0.5, -0.5e-7, 1E+2, 0e0]",
+    "[-]",
+    "[1.]",
+    "[.1]",
+    "[1e]",
+    "[1e+]",
+    "[+1]",
+    "[00]",
+    "[\"\n\"]",
+    "[\"a\\tb\nc\"]",
+    "[\"\u{7f}\"]",
+    "[\"\u{1}\"]",
+    "[\u{a0}1]",
+    "[truE]",
+    "[nul]",
+    "[true false]",
+    "[1}",
+    "{1: 2}",
+    "{\"a\" 1}",
+    "{\"a\": 1,}",
 ];
+
+/// Whatever is missing at its end, or is too much in its midst, is found as Saxon finds it.
+const BROKEN: &str = r#"{"a": [1, -2.5e3, "x\"y"], "b": {"c": null, "d": true}}"#;
 
 const TO_JSON: &str = "<xsl:value-of select=\"xml-to-json(.MORE)\"/>";
 
@@ -134,6 +160,11 @@ fn json_is_read_and_written_as_saxon_does() {
     let nested = |deep: usize| format!("{}{}", "[".repeat(deep), "]".repeat(deep));
     let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
     texts.extend([nested(60), nested(70)]);
+    for (at, _) in BROKEN.char_indices() {
+        let (before, after) = BROKEN.split_at(at);
+        texts.push(before.to_owned());
+        texts.extend([",", "\n", "\"", "0", "}"].map(|more| format!("{before}{more}{after}")));
+    }
     let good = compare(&functions(JSON), "application/json", &texts);
     assert!(good >= 12, "{good}");
     let tree = |text: &&str| {

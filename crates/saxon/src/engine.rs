@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::feed;
 use crate::find::{self, INSTALL_JARS, INSTALL_JAVA, Jars};
+use crate::on_worker;
 use crate::pool::{self, Failed, Job, Message, Reading, Shared, Sheet, Work};
 use crate::vm::Vm;
 
@@ -184,17 +185,21 @@ fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
 }
 
 impl Stylesheet {
-    /// Transforms a message. The result is within its bound, and there within `timeout` from now; what is later is stopped. It
-    /// waits for a thread of the machine's, and dropped it is not begun.
+    /// Transforms a message. The result is within its bound, and there within `timeout` from now; what is later is stopped. A
+    /// small message of a stylesheet that has shown itself to be fast is transformed at the first poll, by this thread; others
+    /// wait for a thread of the machine's, and dropped they are not begun.
     pub async fn transform(
         &self,
         message: Message,
         output_bytes_max: usize,
         timeout: Duration,
     ) -> Result<Vec<u8>, Failed> {
+        let deadline = clock::now() + timeout;
+        if let Some(ended) = on_worker::run(&self.shared, &self.sheet, &message, output_bytes_max) {
+            return ended;
+        }
         let (done, result) = oneshot::channel();
         let sheet = self.sheet.clone();
-        let deadline = clock::now() + timeout;
         let job = Job { sheet, message, output_bytes_max, deadline, done };
         match self.shared.push(Work::Transform(job)) {
             // A thread that ends without an answer was stopped.

@@ -2,7 +2,8 @@
 //!
 //! Owns the machine: where it is found, what it may cost, its threads, and the queue before them. It never parses a message
 //! (that was done before, see [`Feed`]), never reads a file for a stylesheet, and knows nothing of gateways. A message
-//! enters in [`Stylesheet::transform`], which waits without holding its thread, and leaves as bytes or a [`Failed`].
+//! enters in [`Stylesheet::transform`], which runs what is known to be short and else waits without holding its thread, and
+//! leaves as bytes or a [`Failed`].
 //!
 //! There is one machine for the life of the process, since Java can be started only once. Its half of the work is in
 //! `java/`, compiled by `scripts/saxon.sh`; the binary needs none of it to build, nor to run without such stylesheets.
@@ -10,7 +11,10 @@
 mod engine;
 mod feed;
 mod find;
+mod on_worker;
 mod pool;
+mod seat;
+mod trust;
 mod vm;
 
 pub use engine::{Complaint, Engine, Settings, Stylesheet, Unavailable};

@@ -1,12 +1,13 @@
 //! The threads that speak Java, the queue before them, and what watches that none of them runs for ever.
 //!
 //! A worker puts a job into the queue and waits for its answer without holding its thread. A job has a deadline: in the queue it
-//! is dropped after it, and a thread that is still at it is stopped by the keeper, ends, and is replaced.
+//! is dropped after it, and a thread that is still at it is stopped by the keeper, ends, and is replaced. What is known to be
+//! short a worker runs itself (`on_worker`), in a seat that the keeper watches as well.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -15,16 +16,15 @@ use kit::clock::{self, Instant};
 use tokio::sync::oneshot;
 
 use crate::feed::Feed;
-use crate::vm::{Attached, Kept, Slot, Vm};
+use crate::seat::{Ended, Seat, Seated, Until};
+use crate::trust::Trust;
+use crate::vm::{self, Attached, Kept, Vm};
 
-/// How often the keeper looks: a run is stopped at most so much after its deadline.
-const TICK: Duration = Duration::from_millis(100);
+/// How often the keeper comes by: a run is stopped at most so much after its deadline.
+const TICK: Duration = Duration::from_millis(20);
 
 /// The heap is read once in so many ticks: it changes faster than anybody reads it, and each look costs a call.
-const HEAP_TICKS: u32 = 10;
-
-/// A thread that was told to stop and has not is told again after so long.
-const STOP_AGAIN: Duration = Duration::from_secs(1);
+const HEAP_TICKS: u32 = 50;
 
 /// Java's own threads have 1 MiB; stylesheets recurse by the depth of a message, and nothing but what is touched is memory.
 const STACK_BYTES: usize = 4 << 20;
@@ -68,6 +68,8 @@ pub struct Reading {
     pub heap_max_bytes: u64,
     pub done: u64,
     pub failed: u64,
+    /// Of both, those that a worker ran itself.
+    pub on_workers: u64,
     /// Turned away, since too many waited.
     pub refused: u64,
     /// Stopped after their deadline.
@@ -80,6 +82,7 @@ pub struct Reading {
 pub(crate) struct Sheet {
     kept: Option<Kept>,
     shared: Arc<Shared>,
+    pub(crate) trust: Trust,
 }
 
 /// What a thread does.
@@ -105,6 +108,10 @@ pub(crate) struct Shared {
     pending_max: usize,
     compile_max: Duration,
     garbage: Mutex<Vec<Kept>>,
+    /// The machine, once it has started.
+    vm: OnceLock<Vm>,
+    /// Seats of workers.
+    workers: Mutex<Vec<Weak<Seat>>>,
     counts: Counts,
 }
 
@@ -122,23 +129,19 @@ struct Counts {
     threads: AtomicU64,
     done: AtomicU64,
     failed: AtomicU64,
+    on_workers: AtomicU64,
     refused: AtomicU64,
     stopped: AtomicU64,
     busy_micros: AtomicU64,
 }
 
-/// Where one thread sits, as the keeper sees it.
-#[derive(Default)]
-struct Seat {
-    /// Held by the keeper while it stops the thread, so that no later job is hit.
-    running: Mutex<Running>,
-}
-
-#[derive(Default)]
-struct Running {
-    thread: Option<Kept>,
-    until: Option<Instant>,
-    stopped: bool,
+impl Message {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Message::Xml(feed) => feed.bytes().len(),
+            Message::Json(text) => text.len(),
+        }
+    }
 }
 
 impl Shared {
@@ -149,6 +152,8 @@ impl Shared {
             pending_max,
             compile_max,
             garbage: Mutex::default(),
+            vm: OnceLock::new(),
+            workers: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -190,10 +195,67 @@ impl Shared {
             heap_max_bytes: counts.heap_max.load(Relaxed),
             done: counts.done.load(Relaxed),
             failed: counts.failed.load(Relaxed),
+            on_workers: counts.on_workers.load(Relaxed),
             refused: counts.refused.load(Relaxed),
             stopped: counts.stopped.load(Relaxed),
             busy_micros: counts.busy_micros.load(Relaxed),
         }
+    }
+
+    /// Seats the worker on whose thread this is.
+    pub(crate) fn seat_worker(&self) -> Result<Seated, String> {
+        let vm = self.vm.get().ok_or("the machine has not started")?;
+        let seat = Arc::<Seat>::default();
+        let seated = Seated::take(*vm, thread::current().name().unwrap_or("worker"), seat.clone())?;
+        locked(&self.workers).push(Arc::downgrade(&seat));
+        Ok(seated)
+    }
+
+    /// A worker has run one.
+    pub(crate) fn ran_on_worker(&self, done: bool) {
+        self.counts.ended(done);
+        add(&self.counts.on_workers, 1);
+    }
+
+    /// Stops the workers that are late, and forgets those that are gone.
+    fn watch_workers(&self, attached: &Attached) {
+        locked(&self.workers).retain(|seat| match seat.upgrade() {
+            Some(seat) => {
+                self.watch(&seat, attached);
+                true
+            }
+            None => false,
+        });
+    }
+
+    fn watch(&self, seat: &Seat, attached: &Attached) {
+        if seat.watch(attached) {
+            add(&self.counts.stopped, 1);
+        }
+    }
+}
+
+impl Counts {
+    fn ended(&self, done: bool) {
+        add(if done { &self.done } else { &self.failed }, 1);
+    }
+}
+
+impl Sheet {
+    fn new(kept: Kept, shared: Arc<Shared>) -> Sheet {
+        Sheet { kept: Some(kept), shared, trust: Trust::new() }
+    }
+
+    /// It is there until the sheet is dropped.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// A run of it took so long.
+    pub(crate) fn ran(&self, time: Duration) {
+        self.trust.took(time);
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        add(&self.shared.counts.busy_micros, micros);
     }
 }
 
@@ -207,15 +269,18 @@ impl Drop for Sheet {
 pub(crate) fn keep(attached: &Attached, shared: &Arc<Shared>, threads: usize) {
     let mut seats: Vec<Option<(Arc<Seat>, thread::JoinHandle<()>)>> = Vec::new();
     seats.resize_with(threads, || None);
+    // It is the first, and nobody asks before.
+    let _first = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
         for (index, seat) in seats.iter_mut().enumerate() {
             if seat.as_ref().is_none_or(|(_, thread)| thread.is_finished()) {
                 *seat = started(attached.vm(), shared, index);
             }
             if let Some((seat, _)) = seat {
-                seat.watch(attached, shared);
+                shared.watch(seat, attached);
             }
         }
+        shared.watch_workers(attached);
         for kept in std::mem::take(&mut *locked(&shared.garbage)) {
             attached.forget(kept);
         }
@@ -240,9 +305,10 @@ fn started(
         let (seat, shared, title) = (seat.clone(), shared.clone(), name.clone());
         let serve = move || {
             add(&shared.counts.threads, 1);
+            vm::behind_workers();
             // Without memory for a thread there is none until the next tick.
-            if let Ok(attached) = vm.attach(&title) {
-                let _ended: Result<(), String> = serve(&attached, &shared, &seat);
+            if let Ok(seated) = Seated::take(vm, &title, seat) {
+                serve(seated, &shared);
             }
             shared.counts.threads.fetch_sub(1, Relaxed);
         };
@@ -252,30 +318,24 @@ fn started(
 }
 
 /// Works until it is stopped.
-fn serve(attached: &Attached, shared: &Arc<Shared>, seat: &Seat) -> Result<(), String> {
-    let mut slot = attached.slot()?;
-    locked(&seat.running).thread = Some(attached.this_thread()?);
+fn serve(mut seated: Seated, shared: &Arc<Shared>) {
     let mut stopped = false;
     while !stopped {
         stopped = match shared.next() {
-            Work::Transform(job) => transform(attached, shared, seat, &mut slot, job),
+            Work::Transform(job) => transform(&mut seated, shared, job),
             Work::Compile(request, done) => {
-                let (sheet, stopped) = compile(attached, shared, seat, &mut slot, &request);
+                let until = Until::Deadline(clock::now() + shared.compile_max);
+                let made = seated.compile(&request, until);
                 // Whoever asked may have gone.
-                let _told = done.send(sheet);
-                stopped
+                let _told = done.send(made.result.map(|kept| Sheet::new(kept, shared.clone())));
+                made.stopped
             }
         };
     }
-    // What was thrown at the last moment is met by this call, and not by the machine's own end of a thread.
-    let _thrown = attached.heap();
-    let thread = locked(&seat.running).thread.take();
-    slot.into_kept().into_iter().chain(thread).for_each(|kept| attached.forget(kept));
-    Ok(())
 }
 
 /// Runs one job; true: it was stopped in the middle.
-fn transform(attached: &Attached, shared: &Shared, seat: &Seat, slot: &mut Slot, job: Job) -> bool {
+fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     let Job { sheet, message, output_bytes_max, deadline, done } = job;
     if done.is_closed() {
         return false;
@@ -287,84 +347,13 @@ fn transform(attached: &Attached, shared: &Shared, seat: &Seat, slot: &mut Slot,
         return false;
     }
     let Some(kept) = &sheet.kept else { return false };
-    seat.begin(deadline);
-    let run = match &message {
-        Message::Xml(feed) => attached.run(slot, kept, feed.bytes(), false, output_bytes_max),
-        Message::Json(text) => attached.run(slot, kept, text, true, output_bytes_max),
-    };
-    let stopped = seat.end();
-    let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    add(&shared.counts.busy_micros, micros);
-    let result = match stopped {
-        true => Err(Failed::Late),
-        false => run.map_err(Failed::Broken).and_then(|(code, bytes)| outcome(code, bytes)),
-    };
-    add(if result.is_ok() { &shared.counts.done } else { &shared.counts.failed }, 1);
+    let until = Until::Deadline(deadline);
+    let Ended { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
+    sheet.ran(began.elapsed());
+    shared.counts.ended(result.is_ok());
     // Whoever asked may have gone.
     let _told = done.send(result);
     stopped
-}
-
-/// How a run ended, as `Slot.java` numbers it.
-fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
-    let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    match code {
-        0 => Ok(bytes),
-        1 => Err(Failed::Refused(said(bytes))),
-        2 => Err(Failed::BadInput(said(bytes))),
-        3 => Err(Failed::TooLarge),
-        4 => Err(Failed::Memory),
-        5 => Err(Failed::Stack),
-        6 => Err(Failed::Late),
-        other => Err(Failed::Broken(format!("a run ended with code {other}"))),
-    }
-}
-
-fn compile(
-    attached: &Attached,
-    shared: &Arc<Shared>,
-    seat: &Seat,
-    slot: &mut Slot,
-    request: &[u8],
-) -> (Result<Sheet, String>, bool) {
-    let mut said = Vec::new();
-    seat.begin(clock::now() + shared.compile_max);
-    let made = attached.compile(slot, request, &mut said);
-    let stopped = seat.end();
-    let sheet = match made {
-        Ok(Some(kept)) => Ok(Sheet { kept: Some(kept), shared: shared.clone() }),
-        Ok(None) => Err(String::from_utf8_lossy(&said).into_owned()),
-        Err(error) => Err(format!("\t-1\t-1\t{error}\n")),
-    };
-    (sheet, stopped)
-}
-
-impl Seat {
-    fn begin(&self, until: Instant) {
-        locked(&self.running).until = Some(until);
-    }
-
-    /// True: it was stopped meanwhile.
-    fn end(&self) -> bool {
-        let mut running = locked(&self.running);
-        running.until = None;
-        running.stopped
-    }
-
-    /// Stops the thread if it is late.
-    fn watch(&self, attached: &Attached, shared: &Shared) {
-        let mut running = locked(&self.running);
-        let now = clock::now();
-        let late = running.until.is_some_and(|until| now >= until);
-        let Some(thread) = running.thread.as_ref().filter(|_| late) else { return };
-        // Where it cannot be stopped now, it can be at another time.
-        let told = attached.stop(thread).is_ok();
-        running.until = Some(now + STOP_AGAIN);
-        if told && !running.stopped {
-            running.stopped = true;
-            add(&shared.counts.stopped, 1);
-        }
-    }
 }
 
 fn add(count: &AtomicU64, n: u64) {
@@ -372,6 +361,6 @@ fn add(count: &AtomicU64, n: u64) {
 }
 
 /// A thread that panicked while it held one of these left nothing half done.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

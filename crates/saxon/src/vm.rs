@@ -13,6 +13,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
 
 use jni_sys::{
     JNI_OK, JNI_VERSION_10, JNIEnv, JavaVM, JavaVMAttachArgs, JavaVMInitArgs, JavaVMOption, jclass,
@@ -146,7 +147,6 @@ impl Vm {
     /// Makes this thread known to the machine.
     pub(crate) fn attach(self, name: &str) -> Result<Attached, String> {
         plain_stack();
-        behind_workers();
         let name = CString::new(name).map_err(|error| error.to_string())?;
         let mut arguments = JavaVMAttachArgs {
             version: JNI_VERSION_10,
@@ -173,13 +173,35 @@ fn plain_stack() {
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
-/// A thread that wakes up does not take the core from the worker that woke it: the worker goes on to what else is ready, and
+/// From now on this thread does not take the core from the worker that wakes it: the worker goes on to what else is ready, and
 /// several messages are transformed at one turn. Where they share a core, a switch there and back for nearly each message had
 /// taken an eighth to a quarter of a request's time.
-fn behind_workers() {
+pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which is about this thread. Where the system refuses, it goes on as before.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
+}
+
+/// How much of the cores a thread has had.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuClock(Option<libc::clockid_t>);
+
+impl CpuClock {
+    pub(crate) fn of_this_thread() -> CpuClock {
+        let mut clock = 0;
+        // SAFETY: this thread lives, and the argument outlives the call.
+        let code = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        CpuClock((code == 0).then_some(clock))
+    }
+
+    /// Nothing where the system does not say, or the thread has ended.
+    pub(crate) fn used(&self) -> Option<Duration> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the argument outlives the call, and a clock of a thread that has ended is refused.
+        let code = unsafe { libc::clock_gettime(self.0?, &raw mut time) };
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+        (code == 0).then_some(Duration::new(seconds.ok()?, nanos.ok()?))
+    }
 }
 
 impl Attached {
@@ -464,9 +486,10 @@ impl Drop for Attached {
 }
 
 impl Slot {
-    /// The objects on the other side, to be forgotten.
-    pub(crate) fn into_kept(self) -> [Kept; 2] {
-        [self.object, self.input]
+    /// The objects on the other side, to be forgotten; it is not used after it.
+    pub(crate) fn take_kept(&mut self) -> [Kept; 2] {
+        let none = || Kept(ptr::null_mut());
+        [std::mem::replace(&mut self.object, none()), std::mem::replace(&mut self.input, none())]
     }
 }
 

@@ -12,6 +12,8 @@ pub struct EngineReading {
     pub heap_max_bytes: u64,
     pub done: u64,
     pub failed: u64,
+    /// Of both, those that a worker ran itself.
+    pub on_workers: u64,
     /// Turned away, since too many waited.
     pub refused: u64,
     /// Stopped after their deadline.

@@ -62,6 +62,7 @@ metrics! {
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
     EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap the Java machine may have.";
     EngineCalls = Counter "tidegate_saxon_transforms", "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
+    EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Of the messages transformed by Saxon, those that a worker transformed itself.";
     EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";
     EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
     ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";

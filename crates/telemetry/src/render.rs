@@ -192,6 +192,7 @@ impl Snapshot {
         labelled_counter(&mut calls, [(Label::Result, "success")], engine.done)?;
         labelled_counter(&mut calls, [(Label::Result, "failure")], engine.failed)?;
         labelled_counter(&mut calls, [(Label::Result, "refused")], engine.refused)?;
+        counter(&mut family(encoder, Metric::EngineOnWorkers)?, &engine.on_workers)?;
         counter(&mut family(encoder, Metric::EngineStopped)?, &engine.stopped)?;
         let seconds = engine.busy_micros as f64 / 1e6;
         counter(&mut family(encoder, Metric::EngineBusy)?, &seconds)

@@ -84,6 +84,7 @@ fn reading(engine: &Engine) -> EngineReading {
         heap_max_bytes: reading.heap_max_bytes,
         done: reading.done,
         failed: reading.failed,
+        on_workers: reading.on_workers,
         refused: reading.refused,
         stopped: reading.stopped,
         busy_micros: reading.busy_micros,

@@ -20,7 +20,9 @@ import net.sf.saxon.om.Item;
 import net.sf.saxon.om.NamePool;
 import net.sf.saxon.om.NamespaceMap;
 import net.sf.saxon.om.NamespaceUri;
+import net.sf.saxon.om.NodeInfo;
 import net.sf.saxon.om.NodeName;
+import net.sf.saxon.om.Sequence;
 import net.sf.saxon.om.SingletonAttributeMap;
 import net.sf.saxon.str.Slice8;
 import net.sf.saxon.str.StringView;
@@ -30,12 +32,15 @@ import net.sf.saxon.type.AnySimpleType;
 import net.sf.saxon.type.Untyped;
 import net.sf.saxon.value.AtomicValue;
 
-/** `json-to-xml` without options: Saxon's parser, and what it reads told straight to the tree. */
+/**
+ * `json-to-xml` without options: what is read is told straight to the tree. It is read by `JsonText`; at whatever that does not
+ * know, Saxon's parser begins anew.
+ */
 final class FromJson extends JsonToXMLFn {
     /** Of one pool; made anew where a thread sees none, which all of them make alike. */
     private Vocabulary vocabulary;
 
-    private static final class Vocabulary {
+    static final class Vocabulary {
         final NamePool pool;
         final NodeName map, array, string, number, bool, nil, key;
 
@@ -58,25 +63,55 @@ final class FromJson extends JsonToXMLFn {
     }
 
     @Override
+    public Sequence call(XPathContext context, Sequence[] arguments) throws XPathException {
+        Item text = arguments[0].head();
+        if (text == null || getArity() != 1) {
+            return super.call(context, arguments);
+        }
+        JsonText plain = JsonText.of(text.getUnicodeStringValue());
+        if (plain != null) {
+            Builder builder = begun(context);
+            if (plain.tell(new Teller(names(context), builder))) {
+                return ended(builder);
+            }
+        }
+        // An argument is evaluated once.
+        return super.call(context, new Sequence[] {text});
+    }
+
+    @Override
     protected Item eval(String input, MapItem options, XPathContext context) throws XPathException {
         if (options != null) {
             return super.eval(input, options, context);
         }
+        Builder builder = begun(context);
+        Teller teller = new Teller(names(context), builder);
+        teller.setContext(context);
+        new JsonParser().parse(input, JsonParser.DUPLICATES_RETAINED, teller, context);
+        return ended(builder);
+    }
+
+    private Vocabulary names(XPathContext context) {
         NamePool pool = context.getConfiguration().getNamePool();
         Vocabulary names = vocabulary;
         if (names == null || names.pool != pool) {
             names = new Vocabulary(pool);
             vocabulary = names;
         }
+        return names;
+    }
+
+    private Builder begun(XPathContext context) throws XPathException {
         Builder builder = context.getController().makeBuilder();
         builder.setSystemId(getStaticBaseUriString());
         builder.setTiming(false);
         builder.setDurability(Durability.TEMPORARY);
         builder.open();
         builder.startDocument(ReceiverOption.NONE);
-        Teller teller = new Teller(names, builder);
-        teller.setContext(context);
-        new JsonParser().parse(input, JsonParser.DUPLICATES_RETAINED, teller, context);
+        return builder;
+    }
+
+    private static NodeInfo ended(Builder builder) throws XPathException {
         builder.endDocument();
         builder.close();
         return builder.getCurrentRoot();
@@ -92,10 +127,10 @@ final class FromJson extends JsonToXMLFn {
         return new Slice8(text.getBytes(StandardCharsets.ISO_8859_1), 0, text.length());
     }
 
-    private static final class Teller extends JsonHandler {
+    static final class Teller extends JsonHandler {
         private static final NamespaceMap SCOPE = NamespaceMap.of("", NamespaceUri.FN);
 
-        private final Vocabulary names;
+        final Vocabulary names;
         private final Builder to;
         /** Those of the maps that are open, whose values are still to come. */
         private final ArrayList<String> keys = new ArrayList<>(4);
@@ -149,9 +184,14 @@ final class FromJson extends JsonToXMLFn {
         }
 
         private void value(NodeName name, String text) throws XPathException {
+            value(name, text.isEmpty() ? null : chars(text));
+        }
+
+        /** A value that is not to be taken apart. Null: an empty one. */
+        void value(NodeName name, UnicodeString text) throws XPathException {
             start(name);
-            if (!text.isEmpty()) {
-                to.characters(chars(text), Loc.NONE, ReceiverOption.NONE);
+            if (text != null) {
+                to.characters(text, Loc.NONE, ReceiverOption.NONE);
             }
             to.endElement();
         }

@@ -15,6 +15,7 @@ import net.sf.saxon.s9api.SaxonApiException;
 import net.sf.saxon.s9api.XdmNode;
 import net.sf.saxon.s9api.XmlProcessingError;
 import net.sf.saxon.s9api.Xslt30Transformer;
+import net.sf.saxon.trans.SaxonErrorCode;
 import net.sf.saxon.trans.XPathException;
 import net.sf.saxon.tree.tiny.TinyBuilder;
 
@@ -179,6 +180,10 @@ final class Slot {
             }
             if (cause instanceof XPathException) {
                 XPathException dynamic = (XPathException) cause;
+                // What Saxon makes of an overflow of the stack, which each call on the way up says a word about.
+                if (dynamic.hasErrorCode(SaxonErrorCode.SXLM0001)) {
+                    return said(STACK, "");
+                }
                 boolean bad = dynamic.hasErrorCode("FOJS0001");
                 return said(bad ? BAD_INPUT : REFUSED, dynamic.getMessage());
             }

@@ -1,0 +1,183 @@
+//! A thread that speaks Java, with its memory on the other side, and what stops it when a run takes too long. The pool's threads
+//! are such, and workers.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+
+use crate::pool::{Failed, Message, locked};
+use crate::vm::{Attached, CpuClock, Kept, Slot, Vm};
+
+/// A thread that was told to stop and has not is told again after so long.
+const STOP_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where one thread sits, as the keeper sees it.
+#[derive(Default)]
+pub(crate) struct Seat {
+    /// Held by the keeper while it stops the thread, so that no later run is hit.
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    thread: Option<(Kept, CpuClock)>,
+    until: Option<Until>,
+    stopped: bool,
+}
+
+/// When a run is late.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    Deadline(Instant),
+    /// When the thread has had so much of a core since the keeper first came by. What has to wait, for a core or for the machine
+    /// to collect garbage, is not late for that.
+    Busy {
+        max: Duration,
+        met: Option<Met>,
+    },
+}
+
+/// A run as the keeper first came by.
+#[derive(Clone, Copy)]
+pub(crate) struct Met {
+    at: Instant,
+    used: Option<Duration>,
+}
+
+/// What has used no core is late after so long none the less.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// A thread in its seat. What is thrown into it is met in a run or when it leaves, which it does when it is dropped.
+pub(crate) struct Seated {
+    attached: Attached,
+    slot: Slot,
+    seat: Arc<Seat>,
+}
+
+/// How something ended that was watched.
+pub(crate) struct Ended<T> {
+    pub(crate) result: T,
+    /// It was told to stop, so that the thread has to leave its seat.
+    pub(crate) stopped: bool,
+}
+
+impl Seat {
+    fn begin(&self, until: Until) {
+        locked(&self.running).until = Some(until);
+    }
+
+    /// True: it was stopped meanwhile.
+    fn end(&self) -> bool {
+        let mut running = locked(&self.running);
+        running.until = None;
+        running.stopped
+    }
+
+    /// Stops the thread if it is late. True: it was told for the first time.
+    pub(crate) fn watch(&self, attached: &Attached) -> bool {
+        let mut running = locked(&self.running);
+        let now = clock::now();
+        let Running { thread: Some((thread, clock)), until: Some(until), .. } = &mut *running
+        else {
+            return false;
+        };
+        if !until.is_over(now, clock) {
+            return false;
+        }
+        // Where it cannot be stopped now, it can be at another time.
+        let told = attached.stop(thread).is_ok();
+        running.until = Some(Until::Deadline(now + STOP_AGAIN));
+        let first = told && !running.stopped;
+        running.stopped |= told;
+        first
+    }
+}
+
+impl Until {
+    /// The keeper comes by at this time.
+    fn is_over(&mut self, now: Instant, clock: &CpuClock) -> bool {
+        match self {
+            Until::Deadline(deadline) => now >= *deadline,
+            Until::Busy { met: met @ None, .. } => {
+                *met = Some(Met { at: now, used: clock.used() });
+                false
+            }
+            Until::Busy { max, met: Some(met) } => {
+                let busy = clock.used().zip(met.used).map(|(now, then)| now.saturating_sub(then));
+                busy.is_some_and(|busy| busy >= *max) || now >= met.at + IDLE_MAX
+            }
+        }
+    }
+}
+
+impl Seated {
+    /// Seats this thread.
+    pub(crate) fn take(vm: Vm, name: &str, seat: Arc<Seat>) -> Result<Seated, String> {
+        let attached = vm.attach(name)?;
+        let slot = attached.slot()?;
+        locked(&seat.running).thread = Some((attached.this_thread()?, CpuClock::of_this_thread()));
+        Ok(Seated { attached, slot, seat })
+    }
+
+    /// Transforms, and is stopped where it is late.
+    pub(crate) fn run(
+        &mut self,
+        sheet: &Kept,
+        message: &Message,
+        output_bytes_max: usize,
+        until: Until,
+    ) -> Ended<Result<Vec<u8>, Failed>> {
+        let (bytes, json) = match message {
+            Message::Xml(feed) => (feed.bytes(), false),
+            Message::Json(text) => (&**text, true),
+        };
+        self.seat.begin(until);
+        let run = self.attached.run(&mut self.slot, sheet, bytes, json, output_bytes_max);
+        let stopped = self.seat.end();
+        let result = match stopped {
+            true => Err(Failed::Late),
+            false => run.map_err(Failed::Broken).and_then(|(code, bytes)| outcome(code, bytes)),
+        };
+        Ended { result, stopped }
+    }
+
+    /// Compiles, likewise. What is wrong is told in lines.
+    pub(crate) fn compile(&mut self, request: &[u8], until: Until) -> Ended<Result<Kept, String>> {
+        let mut said = Vec::new();
+        self.seat.begin(until);
+        let made = self.attached.compile(&mut self.slot, request, &mut said);
+        let stopped = self.seat.end();
+        let result = match made {
+            Ok(Some(kept)) => Ok(kept),
+            Ok(None) => Err(String::from_utf8_lossy(&said).into_owned()),
+            Err(error) => Err(format!("\t-1\t-1\t{error}\n")),
+        };
+        Ended { result, stopped }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        // What was thrown at the last moment is met by this call, and not by the machine's own end of a thread.
+        let _thrown = self.attached.heap();
+        let thread = locked(&self.seat.running).thread.take().map(|(thread, _)| thread);
+        let kept = self.slot.take_kept().into_iter().chain(thread);
+        kept.for_each(|kept| self.attached.forget(kept));
+    }
+}
+
+/// How a run ended, as `Slot.java` numbers it.
+fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
+    let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    match code {
+        0 => Ok(bytes),
+        1 => Err(Failed::Refused(said(bytes))),
+        2 => Err(Failed::BadInput(said(bytes))),
+        3 => Err(Failed::TooLarge),
+        4 => Err(Failed::Memory),
+        5 => Err(Failed::Stack),
+        6 => Err(Failed::Late),
+        other => Err(Failed::Broken(format!("a run ended with code {other}"))),
+    }
+}

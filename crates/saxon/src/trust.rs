@@ -1,0 +1,114 @@
+//! Which stylesheets workers may run themselves: those that have shown themselves to be fast.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+
+/// A run up to here is fast. A worker is held that long, as by some ten requests without a stylesheet.
+const FAST_MAX: Duration = Duration::from_micros(250);
+
+/// So many fast runs more than slow ones weigh. By then Java has compiled what such a message uses, once over at least.
+const NEEDED: u32 = 256;
+
+/// More does not count, so that what becomes slow is soon found to be: [`SLOW`] times four is between both.
+const MOST: u32 = 512;
+
+/// What a slow run takes away. Others may have had the core meanwhile, so that one alone says little.
+const SLOW: u32 = 64;
+
+/// A stylesheet that had to be stopped on a worker stays away from workers for so long: at worst a worker stands still for some
+/// hundredths of a second in it.
+const BARRED: Duration = Duration::from_secs(60);
+
+/// What is known of one stylesheet's runs.
+pub(crate) struct Trust {
+    began: Instant,
+    credit: AtomicU32,
+    /// In milliseconds from `began`.
+    barred_until: AtomicU64,
+}
+
+impl Trust {
+    pub(crate) fn new() -> Trust {
+        Trust { began: clock::now(), credit: AtomicU32::new(0), barred_until: AtomicU64::new(0) }
+    }
+
+    /// A worker may run it.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.credit.load(Relaxed) >= NEEDED
+    }
+
+    /// A run took so long.
+    pub(crate) fn took(&self, time: Duration) {
+        let credit = self.credit.load(Relaxed);
+        if time > FAST_MAX {
+            let less = |credit: u32| Some(credit.saturating_sub(SLOW));
+            let _always = self.credit.fetch_update(Relaxed, Relaxed, less);
+        } else if credit < MOST && self.millis() >= self.barred_until.load(Relaxed) {
+            self.credit.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A worker had to give up a run.
+    pub(crate) fn bar(&self) {
+        self.barred_until.store(self.millis().saturating_add(millis(BARRED)), Relaxed);
+        self.credit.store(0, Relaxed);
+    }
+
+    fn millis(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: Duration = Duration::from_micros(10);
+    const LATE: Duration = Duration::from_millis(1);
+
+    fn after(runs: &[(u32, Duration)]) -> Trust {
+        let trust = Trust::new();
+        for (count, time) in runs {
+            (0..*count).for_each(|_| trust.took(*time));
+        }
+        trust
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trust_takes_many_fast_runs_and_few_slow_ones() {
+        for (enough, runs) in [
+            (false, &[][..]),
+            (false, &[(255, FAST)]),
+            (true, &[(256, FAST)]),
+            (false, &[(100, LATE), (255, FAST)]),
+            (true, &[(100, LATE), (256, FAST)]),
+            (false, &[(256, FAST), (1, LATE)]),
+            (true, &[(9_999, FAST), (4, LATE)]),
+            (false, &[(9_999, FAST), (5, LATE)]),
+            (true, &[(9_999, FAST), (5, LATE), (64, FAST)]),
+        ] {
+            assert_eq!(after(runs).is_enough(), enough, "{runs:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_barred_earns_nothing_for_a_time() {
+        let trust = after(&[(9_999, FAST)]);
+        trust.bar();
+        let earns = |trust: &Trust| {
+            (0..NEEDED).for_each(|_| trust.took(FAST));
+            trust.is_enough()
+        };
+        assert!(!earns(&trust));
+        tokio::time::advance(BARRED - Duration::from_millis(1)).await;
+        assert!(!earns(&trust));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(earns(&trust));
+    }
+}
