@@ -10,7 +10,7 @@ component() {
   return 1
 }
 
-# The load generator is part of no other build, so it is looked at here.
+# The load generator is part of no other build, so it is looked at here and tested below.
 lints() {
   cargo clippy --workspace --all-targets --features bench/load --locked -- --deny warnings
 }
@@ -39,7 +39,7 @@ conformance() {
 }
 
 tests() {
-  cargo test --workspace --locked --no-fail-fast
+  cargo test --workspace --features bench/load --locked --no-fail-fast
 }
 
 say "Cargo.lock fits the manifests"

@@ -129,6 +129,82 @@ fn figures_are_parameters_and_none_is_forgotten() {
     assert!(said.stderr.contains("the environment has no variable `LISTEN`"), "{}", said.stderr);
 }
 
+/// The rules by which the SOAP gateway's load tests are spread over nodes: gateway, services and load each on their own, but for
+/// scenario 0 and the endurance runs, which have more services and put them and the load on any.
+#[test]
+fn parts_keep_apart_and_replicas_are_those_of_the_runs() {
+    for (name, apart, replicas, parallel) in
+        [("soap", "1", 1, 1), ("soap-scenario0", "0", 2, 1), ("soap-endurance", "0", 3, 10)]
+    {
+        let manifests = render(name, "kubernetes-soap.yaml", &[]).unwrap();
+        let of = |kind: &str, name: &str| {
+            let head = format!("kind: {kind}\nmetadata: {{ name: {name} }}\n");
+            part(&manifests, &head, "\n---").to_owned()
+        };
+        let parts = [
+            ("gateway", of("Deployment", "soap-gateway"), "replicas: 1\n".to_owned()),
+            ("service", of("Deployment", "calculator"), format!("replicas: {replicas}\n")),
+            ("service", of("Deployment", "calculator2"), format!("replicas: {replicas}\n")),
+            ("service", of("Deployment", "httpbin"), format!("replicas: {replicas}\n")),
+            ("load", of("TestRun", "load"), format!("parallelism: {parallel}\n")),
+        ];
+        for (part_name, manifest, count) in &parts {
+            assert!(
+                manifest.contains(&format!("part: {part_name}, apart: \"{apart}\"")),
+                "{manifest}"
+            );
+            assert!(manifest.contains(count), "{name}: {count} in {manifest}");
+            // Keeps away from nodes with a pod of another part, wherever these are to be kept apart.
+            let rule = part(manifest, "podAntiAffinity:\n", "containers:");
+            let rule: Vec<&str> = rule.lines().map(str::trim).collect();
+            let expected = format!(
+                "matchExpressions: [{{ key: part, operator: NotIn, values: [{part_name}] }}]"
+            );
+            assert_eq!(
+                rule[..5],
+                [
+                    "requiredDuringSchedulingIgnoredDuringExecution:",
+                    "- topologyKey: kubernetes.io/hostname",
+                    "labelSelector:",
+                    "matchLabels: { apart: \"1\" }",
+                    &expected,
+                ],
+                "{name} {part_name}"
+            );
+        }
+        let (_, gateway, _) = &parts[0];
+        assert!(gateway.contains("limits: { memory: 8192Mi, cpu: 4000m }"), "{gateway}");
+        assert!(gateway.contains("name: WORKERS, value: \"4\""), "{gateway}");
+        // One at a time, so that a run begins with a gateway that was started anew.
+        assert!(gateway.contains("strategy: { type: Recreate }"), "{gateway}");
+    }
+}
+
+/// What the manifests of the SOAP gateway mount: the example with the cluster's names, in one folder.
+#[test]
+fn the_configuration_of_the_soap_runs_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let made =
+        Command::new("bash").arg(format!("{FOLDER}/soap.sh")).arg(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let entries = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    // A ConfigMap has files and no folders.
+    assert!(entries.into_iter().all(|entry| entry.path().is_file()));
+    let file = folder.path().join("tidegate.yaml");
+    let said = tidegate_with(&["check", file.to_str().unwrap()], &[("WORKERS", "4")]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let text = fs::read_to_string(file).unwrap();
+    let manifests = render("soap", "kubernetes-soap.yaml", &[]).unwrap();
+    for name in ["calculator", "calculator2", "httpbin"] {
+        assert!(
+            text.contains(&format!("{name}: {{ targets: [\"http://{name}:9000\"] }}")),
+            "{text}"
+        );
+        assert!(manifests.contains(&format!("kind: Service\nmetadata: {{ name: {name} }}\n")));
+    }
+    assert!(text.contains("0.0.0.0:8443") && manifests.contains("https://soap-gateway:8443"));
+}
+
 /// deploy/local.sh, ended with the test.
 struct Local {
     process: Child,

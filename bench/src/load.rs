@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use goose::config::GooseConfiguration;
 use goose::goose::{GooseMethod, GooseUser, Scenario as Users, Transaction};
@@ -13,14 +13,15 @@ use goose::{GooseAttack, GooseError};
 use http::Method;
 use tokio::time::Instant;
 
-use crate::report::{Recorder, Report};
+use crate::report::Recorder;
+use crate::results::Results;
 use crate::scenario::{Expected, Request, Scenario};
 
-/// Puts the scenario's load on the URL (scheme and authority) and reports.
+/// Puts the scenario's load on the URL (scheme and authority) and says what it measured.
 ///
 /// # Errors
 /// When the load cannot be started.
-pub async fn run(scenario: &Scenario, url: &str) -> io::Result<Report> {
+pub async fn run(scenario: &Scenario, url: &str) -> io::Result<Results> {
     let recorder = Mutex::new(Recorder::new().map_err(io::Error::other)?);
     let user = Arc::new(User { scenario: scenario.clone(), started: OnceLock::new(), recorder });
     let every = Arc::clone(&user);
@@ -34,8 +35,17 @@ pub async fn run(scenario: &Scenario, url: &str) -> io::Result<Report> {
     let users = Users::new(scenario.name).register_transaction(iteration);
     attack(scenario, url, users).await.map_err(io::Error::other)?;
     let window = scenario.length().saturating_sub(scenario.warm_up);
+    let (_, wall) = user.started.get().copied().ok_or_else(|| io::Error::other("no user came"))?;
+    let from = wall.duration_since(UNIX_EPOCH).unwrap_or_default() + scenario.warm_up;
     let recorder = user.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(recorder.report(scenario.name, window, scenario.users_mean()))
+    Ok(Results {
+        scenario: scenario.name.to_owned(),
+        users: scenario.users_mean(),
+        payload_bytes: scenario.request.body.len(),
+        from,
+        to: from + window,
+        recorder: recorder.clone(),
+    })
 }
 
 async fn attack(scenario: &Scenario, url: &str, users: Users) -> Result<(), GooseError> {
@@ -63,15 +73,18 @@ async fn attack(scenario: &Scenario, url: &str, users: Users) -> Result<(), Goos
 struct User {
     scenario: Scenario,
     /// When the first of them sent its first request.
-    started: OnceLock<Instant>,
+    started: OnceLock<(Instant, SystemTime)>,
     recorder: Mutex<Recorder>,
 }
 
 impl User {
+    #[allow(clippy::disallowed_methods, reason = "a file of results says when they were taken")]
     async fn iterate(&self, goose: &mut GooseUser) {
         let sent = Instant::now();
-        let started = *self.started.get_or_init(|| sent);
-        let good = send(goose, &self.scenario.request).await;
+        let (started, _) = *self.started.get_or_init(|| (sent, SystemTime::now()));
+        let wait_max = self.scenario.wait_max;
+        let reply = tokio::time::timeout(wait_max, send(goose, &self.scenario.request)).await;
+        let good = reply.unwrap_or(false);
         let received = Instant::now();
         // A user that is stopped while it waits leaves no half-recorded reply behind.
         tokio::time::sleep(self.scenario.think).await;
@@ -83,7 +96,7 @@ impl User {
 
     fn record(&self, good: bool, latency: Duration, think: Duration) {
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        if good { recorder.record(latency, think) } else { recorder.record_error() }
+        recorder.record(good, latency, think);
     }
 }
 
@@ -138,12 +151,46 @@ mod tests {
     async fn users_come_send_and_are_counted() {
         let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();
         let url = format!("http://{}", backend.address());
-        let report = run(&short(Expected::Echo), &url).await.unwrap();
+        let report = run(&short(Expected::Echo), &url).await.unwrap().report();
         assert_eq!(report.errors, 0, "{report}");
         assert!(report.requests > 100, "{report}");
         assert!(report.is_believable(), "{report}");
-        let report = run(&short(Expected::Contains("no such text")), &url).await.unwrap();
-        assert_eq!(report.requests, 0, "{report}");
+        let report = run(&short(Expected::Contains("no such text")), &url).await.unwrap().report();
+        assert_eq!(report.requests, report.errors, "{report}");
         assert!(report.errors > 100, "{report}");
+    }
+
+    /// The documents' generator waits 20 s and counts a reply after 21 s as an error; here it is 300 ms and 800 ms.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reply_after_the_longest_wait_is_an_error() {
+        let delay = Duration::from_millis(800);
+        let backend = spawn_thread(Kind::Echo, Options { delay, ..Options::default() }).unwrap();
+        let url = format!("http://{}", backend.address());
+        let of = |wait_max| Scenario { wait_max, ..short(Expected::Echo) };
+        assert_eq!(short(Expected::Echo).wait_max, Duration::from_secs(20));
+        let late = run(&of(Duration::from_millis(300)), &url).await.unwrap().report();
+        assert!(late.errors > 10 && late.errors == late.requests, "{late}");
+        assert!(late.latency.max < delay, "nobody waits longer: {late}");
+        let within = run(&of(Duration::from_secs(20)), &url).await.unwrap().report();
+        assert!(within.errors == 0 && within.requests > 10, "{within}");
+    }
+
+    /// Half of the users from each of two generators, what they measured as one.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn users_split_over_two_generators_are_measured_as_one() {
+        let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();
+        let url = format!("http://{}", backend.address());
+        let mut whole = Scenario::find("plain-echo").unwrap().scaled(0.1);
+        whole.warm_up = Duration::from_millis(1500);
+        let (one, two) = (whole.part(1, 2).unwrap(), whole.part(2, 2).unwrap());
+        let (one, two) = tokio::join!(run(&one, &url), run(&two, &url));
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let merged = Results::merge(&[one.clone(), two.clone()]).unwrap().report();
+        let (one, two) = (one.report(), two.report());
+        assert_eq!((one.users, two.users, merged.users), (50.0, 50.0, 100.0));
+        assert!(one.requests > 100 && two.requests > 100, "{one}{two}");
+        assert_eq!((merged.requests, merged.errors), (one.requests + two.requests, 0), "{merged}");
+        assert_eq!(merged.latency.max, one.latency.max.max(two.latency.max));
+        assert!(merged.is_believable(), "{merged}");
     }
 }

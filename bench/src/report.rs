@@ -1,6 +1,7 @@
 //! What a load test measured, and whether the measurement can be believed.
 //!
-//! Latencies are kept in an HDR histogram of three significant digits; nothing is averaged before it.
+//! Latencies are kept in an HDR histogram of three significant digits; nothing is averaged before it. What several
+//! generators measured is put together histogram by histogram ([`crate::results`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -15,28 +16,28 @@ const LATENCY_MAX: Duration = Duration::from_secs(600);
 const DIGITS: u8 = 3;
 
 /// Filled while the load runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recorder {
-    latencies: Histogram<u64>,
-    latency_sum: Duration,
-    think_sum: Duration,
-    errors: u64,
+    pub(crate) latencies: Histogram<u64>,
+    pub(crate) latency_sum: Duration,
+    pub(crate) think_sum: Duration,
+    pub(crate) errors: u64,
 }
 
 /// What came out of one scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Of the scenario.
-    pub scenario: &'static str,
+    pub scenario: String,
     /// What was counted, without the warm-up.
     pub window: Duration,
     /// On average in the window.
     pub users: f64,
-    /// Good replies in the window.
+    /// In the window, good or not.
     pub requests: u64,
-    /// Replies that were not as expected, and requests without one.
+    /// Replies among them that were not as expected, and requests without one.
     pub errors: u64,
-    /// Of the good replies.
+    /// Of all requests, as load-test documents have it: what failed took its time too.
     pub latency: Latency,
     /// Between a reply and the same user's next request.
     pub think_mean: Duration,
@@ -73,21 +74,17 @@ impl Recorder {
         Ok(Self { latencies, latency_sum: Duration::ZERO, think_sum: Duration::ZERO, errors: 0 })
     }
 
-    /// A good reply, and how long its user then waited.
-    pub fn record(&mut self, latency: Duration, think: Duration) {
+    /// A request, whether its reply was as expected, and how long its user then waited.
+    pub fn record(&mut self, good: bool, latency: Duration, think: Duration) {
         self.latencies.saturating_record(nanoseconds(latency));
         self.latency_sum += latency;
         self.think_sum += think;
-    }
-
-    /// A reply that was not as expected, or none.
-    pub fn record_error(&mut self) {
-        self.errors += 1;
+        self.errors += u64::from(!good);
     }
 
     /// What was recorded in a window with that many users on average.
     #[must_use]
-    pub fn report(&self, scenario: &'static str, window: Duration, users: f64) -> Report {
+    pub fn report(&self, scenario: &str, window: Duration, users: f64) -> Report {
         let at = |part: f64| Duration::from_nanos(self.latencies.value_at_quantile(part));
         let requests = self.latencies.len();
         let mean = |sum: Duration| sum.div_f64(requests.max(1) as f64);
@@ -102,23 +99,35 @@ impl Recorder {
             max: Duration::from_nanos(self.latencies.max()),
         };
         let (errors, think_mean) = (self.errors, mean(self.think_sum));
+        let scenario = scenario.to_owned();
         Report { scenario, window, users, requests, errors, latency, think_mean }
     }
 }
 
 impl Report {
-    /// Good replies in a second.
+    /// Requests in a second.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         self.requests as f64 / self.window.as_secs_f64()
     }
 
-    /// Little's law, N = X (R + Z): the users that throughput, latency and think time account for, as a part of
-    /// those there were.
+    /// The users that throughput, latency and think time account for by Little's law, N = X (R + Z).
+    #[must_use]
+    pub fn users_accounted(&self) -> f64 {
+        let cycle = self.latency.mean + self.think_mean;
+        self.throughput() * cycle.as_secs_f64()
+    }
+
+    /// These as a part of those there were.
     #[must_use]
     pub fn little(&self) -> f64 {
-        let cycle = self.latency.mean + self.think_mean;
-        self.throughput() * cycle.as_secs_f64() / self.users
+        self.users_accounted() / self.users
+    }
+
+    /// Errors in a hundred requests.
+    #[must_use]
+    pub fn error_percent(&self) -> f64 {
+        self.errors as f64 * 100.0 / self.requests.max(1) as f64
     }
 
     /// Whether the law holds well enough to believe the figures.
@@ -166,9 +175,8 @@ mod tests {
     fn report_of(users: f64) -> Report {
         let mut recorder = Recorder::new().unwrap();
         for micros in 1..=1000 {
-            recorder.record(Duration::from_micros(micros), Duration::from_millis(1));
+            recorder.record(micros != 7, Duration::from_micros(micros), Duration::from_millis(1));
         }
-        recorder.record_error();
         recorder.report("test", Duration::from_secs(1), users)
     }
 

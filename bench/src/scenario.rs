@@ -24,11 +24,16 @@ pub struct Scenario {
     pub request: Request,
     /// How long a user waits after a reply before the next request.
     pub think: Duration,
+    /// A reply that takes longer counts as an error.
+    pub wait_max: Duration,
     /// One after the other, from no users at all.
     pub stages: Vec<Stage>,
     /// Cut off from the start: what finishes in it is not counted.
     pub warm_up: Duration,
 }
+
+/// As long as the generator of the load-test documents waits.
+pub const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// One request and the reply it must get.
 #[derive(Clone, Debug)]
@@ -95,6 +100,24 @@ impl Scenario {
         self
     }
 
+    /// The share of one of `all` generators that load together; the users have to divide evenly.
+    ///
+    /// # Errors
+    /// Where they do not, or there is no such part.
+    pub fn part(&self, part: u32, all: u32) -> Result<Self, String> {
+        if part == 0 || part > all {
+            return Err(format!("there is no part {part} of {all}"));
+        }
+        let mut share = self.clone();
+        for stage in &mut share.stages {
+            if stage.users % all != 0 {
+                return Err(format!("{} users do not divide by {all}", stage.users));
+            }
+            stage.users /= all;
+        }
+        Ok(share)
+    }
+
     /// How many users there are on average from the end of the warm-up to the end.
     #[must_use]
     pub fn users_mean(&self) -> f64 {
@@ -136,6 +159,7 @@ routes: { echo: { match: { path: "/**" }, upstream: echo } }
             expected: Expected::Echo,
         },
         think: Duration::from_millis(50),
+        wait_max: WAIT_MAX,
         stages: vec![
             Stage { users: 100, over: Duration::from_secs(5) },
             Stage { users: 100, over: Duration::from_secs(30) },
@@ -170,6 +194,17 @@ mod tests {
         for (warm_up, stages, expected) in cases {
             let users = shaped(warm_up, stages).users_mean();
             assert!((users - expected).abs() < 1e-9, "{warm_up} {stages:?}: {users}");
+        }
+    }
+
+    #[test]
+    fn users_divide_evenly_or_not_at_all() {
+        let whole = plain_echo();
+        let half = whole.part(2, 2).unwrap();
+        assert_eq!(half.stages.iter().map(|stage| stage.users).collect::<Vec<_>>(), [50, 50]);
+        assert_eq!((half.warm_up, half.length()), (whole.warm_up, whole.length()));
+        for (part, all) in [(1, 3), (0, 2), (3, 2), (0, 0)] {
+            assert!(whole.part(part, all).is_err(), "{part} of {all}");
         }
     }
 

@@ -131,6 +131,7 @@ fn scenario(own: &Own) -> Scenario {
             expected: Expected::Contains(own.holds),
         },
         think: Duration::ZERO,
+        wait_max: crate::scenario::WAIT_MAX,
         stages: stages.iter().map(stage).collect(),
         // The ramp.
         warm_up: Duration::from_secs(90),

@@ -66,6 +66,15 @@ pub(crate) async fn check_config(
     }
 }
 
+/// Says what a configuration would change and changes nothing.
+pub(crate) async fn compare_config(
+    State(control): Controlled,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    let found = control.compare_text(text).await.map_err(problem)?;
+    Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
+}
+
 /// The plan that serves, and how it came to be.
 pub(crate) async fn plan(State(control): Controlled) -> Json<Value> {
     let mut plan = view::plan(&control.plan());

@@ -24,6 +24,9 @@ pub(crate) fn document() -> Value {
             "/config/check": {
                 "post": change("checkConfig", "Say what is wrong with a configuration and change nothing", "Checked"),
             },
+            "/config/diff": {
+                "post": change("compareConfig", "Say what a configuration would change and change nothing", "Compared"),
+            },
             "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
@@ -157,6 +160,24 @@ fn schemas() -> Value {
             "type": "object",
             "required": ["usable", "complaints"],
             "properties": { "usable": { "const": true }, "complaints": complaints },
+        },
+        "Compared": {
+            "type": "object",
+            "required": ["equal", "differences"],
+            "properties": {
+                "equal": { "type": "boolean" },
+                "differences": { "type": "array", "items": { "$ref": "#/components/schemas/Difference" } },
+            },
+        },
+        "Difference": {
+            "type": "object",
+            "required": ["path", "change"],
+            "properties": {
+                "path": { "type": "string", "description": "Such as routes.a.policies[1].jwt.issuers" },
+                "change": { "enum": ["added", "removed", "changed", "content"], "description": "`content`: another file of the same name" },
+                "old": { "description": "Without secrets, values of headers and bodies" },
+                "new": { "description": "As `old`" },
+            },
         },
         "Problem": {
             "type": "object",

@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 14] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 15] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -13,6 +13,7 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 14] {
         ("/metrics", get(answer::metrics)),
         ("/config", get(answer::config).put(answer::put_config)),
         ("/config/check", post(answer::check_config)),
+        ("/config/diff", post(answer::compare_config)),
         ("/plan", get(answer::plan)),
         ("/routes", get(answer::routes)),
         ("/upstreams", get(answer::upstreams)),

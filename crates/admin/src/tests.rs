@@ -157,7 +157,8 @@ async fn a_configuration_that_is_put_serves_and_is_kept() {
 async fn every_complaint_comes_back_with_its_place() {
     let api = Api::start().await;
     let wrong = CONFIG.replace("respond", "resond").replace("workers: 2", "workers: many");
-    for (method, path) in [("PUT", "/config"), ("POST", "/config/check")] {
+    for (method, path) in [("PUT", "/config"), ("POST", "/config/check"), ("POST", "/config/diff")]
+    {
         let reply = api.ask(method, path, &wrong).await;
         assert_eq!(reply.status, 422);
         let problem = reply.problem();

@@ -2,7 +2,10 @@
 //!
 //! Owns the text that `tidegate explain` prints. It searches the same table that serves, so it cannot tell another story.
 
+mod differences;
 mod yaml;
+
+pub use differences::explain_differences;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

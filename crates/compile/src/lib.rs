@@ -5,7 +5,7 @@
 //! the configuration names, it is a function from a configuration and the plan before to the next plan.
 //!
 //! The public names: [`compile`] and [`Compiled`]; [`explain`] for a whole configuration and [`explain_request`] for one
-//! request.
+//! request and [`explain_differences`] for a change.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ use plan::{AccessLogSettings, Plan};
 
 use making::Making;
 
-pub use explain::{explain, explain_request};
+pub use explain::{explain, explain_differences, explain_request};
 
 /// A plan that may be served.
 pub struct Compiled {

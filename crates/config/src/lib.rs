@@ -10,6 +10,7 @@
 //! The public names:
 //!
 //! - [`load`], [`parse`], [`json_schema`], [`Loaded`]: in and out.
+//! - [`differences`]: what tells two of them apart.
 //! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
 //!   write instead. `compile` makes its complaints with the same types.
 //! - [`Config`] and one struct for each section below it: [`Listener`], [`Upstream`], [`Route`], ...
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod difference;
 mod document;
 mod excerpt;
 mod load;
@@ -35,8 +37,9 @@ mod values;
 mod yaml;
 
 pub use decode::{Decode, Decoder};
+pub use difference::{Change, Difference, Shown, differences};
 pub use document::{decode, document};
-pub use load::{Loaded, load, parse};
+pub use load::{Loaded, load, parse, read_again};
 pub use node::Node;
 pub use policies::{
     ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, ClaimWanted, Compress,

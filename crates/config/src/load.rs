@@ -23,6 +23,8 @@ pub struct Loaded {
     /// Everything it depends on: the files of the configuration, those put in by `${file:PATH}`, and
     /// those that values name, such as certificates. A change to one of them is a change.
     pub files: Vec<PathBuf>,
+    /// What was written, references put in.
+    pub(crate) tree: Option<Node>,
 }
 
 /// The keys of the configuration whose maps several files of a folder may add to. Every other key belongs
@@ -46,6 +48,12 @@ pub fn load(path: &Path) -> Loaded {
 /// Reads text in hand. Relative paths start at the folder of `name`.
 pub fn parse(text: &str, name: &Path) -> Loaded {
     parse_with(text, name, &environment())
+}
+
+/// Reads texts that were read before, with what the environment and the files they name say now.
+pub fn read_again(sources: &Sources) -> Loaded {
+    let texts = sources.iter().cloned().collect();
+    Reading { texts, ..Reading::default() }.finish(&environment())
 }
 
 /// [`parse`] with variables of the caller's.
@@ -143,13 +151,13 @@ impl Reading {
 
         let tree = trees.into_iter().reduce(|all, tree| merge(all, tree, &mut report));
         let mut decoder = Decoder::new(&mut report);
-        let config = tree.and_then(|tree| Config::decode(&tree, &mut decoder));
+        let config = tree.as_ref().and_then(|tree| Config::decode(tree, &mut decoder));
         for file in decoder.into_named() {
             if !files.contains(&file) {
                 files.push(file);
             }
         }
-        Loaded { config, report, files }
+        Loaded { config, report, files, tree }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::Report;
 use crate::file::Draft;
 use crate::watched::Contents;
 use compile::Compiled;
-use config::{Loaded, LogPath, Sources};
+use config::{Difference, Loaded, LogPath, Shown, Sources};
 use plan::Plan;
 use std::collections::BTreeSet;
 use std::io;
@@ -90,6 +90,13 @@ pub(crate) fn check(input: &Input) -> Report {
         Ok(compiled) => compiled.warnings,
         Err(report) => report,
     }
+}
+
+/// What would be different with a configuration that could serve. The complaints are about that one.
+pub(crate) fn differences(sources: &Sources, input: &Input) -> Result<Vec<Difference>, Report> {
+    let new = input.load();
+    compile::compile(&new, None, &Telemetry::new(1))?;
+    Ok(config::differences(&config::read_again(sources), &new, Shown::Api))
 }
 
 impl Input {

@@ -22,7 +22,7 @@ pub use status::{Failed, Status};
 pub use watch::POLL_EVERY;
 
 use build::{Built, Input};
-use config::Sources;
+use config::{Difference, Sources};
 use file::Draft;
 use std::fmt;
 use std::io;
@@ -192,6 +192,24 @@ impl Control {
         blocking(move || build::check(&input)).await
     }
 
+    /// What a text would change, without bringing it into service.
+    pub async fn compare_text(&self, text: String) -> Result<Vec<Difference>, Failure> {
+        self.only_file()?;
+        let sources = self.current().sources.clone();
+        let input = Input::Text(text, self.path.clone());
+        let found = blocking(move || build::differences(&sources, &input)).await?;
+        found.map_err(Failure::Complaints)
+    }
+
+    /// A text takes the place of a file.
+    fn only_file(&self) -> Result<(), Failure> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        let why = format!("{} is a folder: change the files in it", self.path.display());
+        Err(Failure::Unwritable(why))
+    }
+
     /// One change, of a text or of the files.
     async fn take_turn(&self, text: Option<String>) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
@@ -211,10 +229,7 @@ impl Control {
     }
 
     async fn apply(&self, text: String) -> Result<Outcome, Failure> {
-        if self.path.is_dir() {
-            let why = format!("{} is a folder: change the files in it", self.path.display());
-            return Err(Failure::Unwritable(why));
-        }
+        self.only_file()?;
         if self.config_text() == text && self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }

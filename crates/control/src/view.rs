@@ -2,7 +2,7 @@
 //! values of headers and fixed replies are left out.
 
 use crate::Status;
-use config::{Complaint, Report, Severity};
+use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
 use plan::{
@@ -49,6 +49,11 @@ pub fn complaints(report: &Report) -> Value {
         .chain(report.warnings())
         .map(|complaint| self::complaint(report, complaint))
         .collect()
+}
+
+/// What a change would change.
+pub fn differences(differences: &[Difference]) -> Value {
+    differences.iter().map(Difference::to_json).collect()
 }
 
 /// How the configuration is doing.

@@ -18,6 +18,7 @@ Examples:
   tidegate run gateway.yaml                     serve; the file is reloaded when it changes
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
                                                 which route, and why not the others
+  tidegate diff gateway.yaml new.yaml           what would change, by its path
   tidegate backend echo --port 9000             something to put behind it
 
 The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug).
@@ -75,6 +76,23 @@ Examples:
         /// A header line of the request; may be given again.
         #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, requires = "url")]
         headers: Vec<(String, String)>,
+    },
+    /// Say what a change would change before it is made: exit code 0 for nothing, 1 for something, 2 if it cannot be told.
+    ///
+    /// What means the same is no difference: names in another order, defaults spelt out. Files beside the configurations are
+    /// compared by their content. Secrets are told to change and are not shown.
+    #[command(after_help = "\
+Examples:
+  tidegate diff tidegate.yaml new.yaml          + what is added, - what is removed, ~ what is changed
+  tidegate diff --admin http://127.0.0.1:9901 new.yaml
+                                                what serves, and what would if that were sent to /config")]
+    Diff {
+        /// The old and the new configuration, each a YAML file or a directory of them; with --admin the new file alone.
+        #[arg(required = true, num_args = 1..=2, value_names = ["OLD", "NEW"])]
+        files: Vec<PathBuf>,
+        /// Compare with the gateway whose admin API is there. What the new one names is read by that gateway.
+        #[arg(long, value_name = "URL")]
+        admin: Option<String>,
     },
     /// Start a gateway and backends in one process, send requests through, and print what happened.
     ///

@@ -56,13 +56,13 @@ pub(crate) fn explain(
     Ok(ExitCode::SUCCESS)
 }
 
-fn compiled(file: &Path) -> Result<(Compiled, Loaded), Report> {
+pub(crate) fn compiled(file: &Path) -> Result<(Compiled, Loaded), Report> {
     let loaded = config::load(file);
     let compiled = compile::compile(&loaded, None, &Telemetry::new(1))?;
     Ok((compiled, loaded))
 }
 
-fn say_report(report: &Report) {
+pub(crate) fn say_report(report: &Report) {
     if !report.is_empty() {
         log::say_error(format!("{report:#}").trim_end());
     }

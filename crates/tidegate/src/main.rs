@@ -5,6 +5,7 @@ mod arguments;
 mod backend;
 mod check;
 mod demo;
+mod diff;
 mod import;
 mod log;
 mod run;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Explain { file, method, url, headers } => {
             check::explain(&file, method.as_deref(), url.as_deref(), &headers)
         }
+        Command::Diff { files, admin } => diff::diff(&files, admin.as_deref()),
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
         Command::Import { what } => import::import(&what),

@@ -23,6 +23,7 @@ Compares the XML engine with libxml2, libxslt, Xerces-J and Saxon 6.5.
 usage: cargo xtask differential --java CLASSPATH [--rounds N] [--seed N]
 
 `make differential` installs the others and calls this. Files of a disagreement are kept in target/differential.
+Who does not answer within 20 s is stopped and counted as having no answer.
 Exit code 0: nobody disagrees with all others, 1: we do, 2: usage.
 ";
 
@@ -40,6 +41,8 @@ struct Compared {
     ours: Verdict,
     others: [Verdict; 2],
 }
+
+const NO_ANSWER: &str = "one of the others has no answer";
 
 /// Documents of a round, by kind of comparison.
 const DOCUMENTS: usize = 200;
@@ -194,6 +197,8 @@ impl Compared {
     fn outcome(&self) -> &'static str {
         let [first, second] = &self.others;
         match first {
+            Verdict::Silent => NO_ANSWER,
+            _ if *second == Verdict::Silent => NO_ANSWER,
             _ if !first.agrees(second) => "the others differ from each other",
             Verdict::Yes(_) => "accepted by all others",
             Verdict::No(_) => "refused by all others",

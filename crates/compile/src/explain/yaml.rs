@@ -45,7 +45,8 @@ fn below(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-fn flow(value: &Value) -> String {
+/// A value on one line.
+pub(crate) fn flow(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {

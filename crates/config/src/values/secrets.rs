@@ -48,7 +48,7 @@ keys! {
 }
 
 /// What stands for a secret wherever configurations are shown.
-const NOT_SHOWN: &str = "(not shown)";
+pub(crate) const NOT_SHOWN: &str = "(not shown)";
 const HELP: &str =
     "write `{ SUBJECT: SECRET }`, or `{ file: PATH }` for a file with one `SUBJECT: SECRET` a line";
 

@@ -1,0 +1,405 @@
+//! What tells two configurations apart, place by place.
+//!
+//! Owns when two values mean the same, the paths of places, and what of a value may be shown. Defaults are filled in, so that
+//! one that is spelt out is no difference; neither is the order of names.
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::decode::Decode as _;
+use crate::excerpt::is_secret;
+use crate::load::Loaded;
+use crate::node::{Node, Value};
+use crate::substitute::read_text;
+use crate::values::NOT_SHOWN;
+use crate::yaml::FILE_BYTES_MAX;
+
+/// One place at which two configurations say different things.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Such as `routes.a.policies[1].jwt.issuers`; places in a list are counted in the configuration that has them, and in the
+    /// new one where both do.
+    pub path: String,
+    /// What is different there.
+    pub change: Change,
+}
+
+/// What is different at a place. Secrets are not shown in it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Only the new one has this.
+    Added(Json),
+    /// Only the old one has this.
+    Removed(Json),
+    /// The old one's value and the new one's. They look alike where both are secrets.
+    Changed(Json, Json),
+    /// Both name this file beside them, and the files are not the same.
+    Content(Json),
+}
+
+/// Who is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Who has both texts: all but secrets.
+    Operator,
+    /// Who may ask the admin API: neither values of headers and parameters nor bodies.
+    Api,
+}
+
+/// Keys whose members are values of headers and parameters, which the admin API shows to nobody.
+const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters"];
+
+/// What tells them apart, in the order of the configuration's sections.
+pub fn differences(old: &Loaded, new: &Loaded, shown: Shown) -> Vec<Difference> {
+    let encoded = |loaded: &Loaded| loaded.config.as_ref().map(|config| config.encode());
+    let (before, after) = (encoded(old), encoded(new));
+    let comparison = Comparison { old, new, shown };
+    let mut found = Vec::new();
+    if let (Some(before), Some(after)) = (&before, &after) {
+        let before = Side { json: before, node: old.tree.as_ref() };
+        let after = Side { json: after, node: new.tree.as_ref() };
+        comparison.compare("", before, after, &mut found);
+    }
+    found
+}
+
+impl Difference {
+    /// As the admin API tells it.
+    pub fn to_json(&self) -> Json {
+        let path = &self.path;
+        match &self.change {
+            Change::Added(new) => json!({ "path": path, "change": "added", "new": new }),
+            Change::Removed(old) => json!({ "path": path, "change": "removed", "old": old }),
+            Change::Changed(old, new) => {
+                json!({ "path": path, "change": "changed", "old": old, "new": new })
+            }
+            Change::Content(file) => json!({ "path": path, "change": "content", "new": file }),
+        }
+    }
+
+    /// What [`Difference::to_json`] told.
+    pub fn from_json(told: &Json) -> Option<Difference> {
+        let value = |name: &str| told.get(name).cloned();
+        let change = match told.get("change")?.as_str()? {
+            "added" => Change::Added(value("new")?),
+            "removed" => Change::Removed(value("old")?),
+            "changed" => Change::Changed(value("old")?, value("new")?),
+            "content" => Change::Content(value("new")?),
+            _ => return None,
+        };
+        Some(Difference { path: told.get("path")?.as_str()?.to_owned(), change })
+    }
+}
+
+/// A value with all defaults, and what was written of it: only that knows secrets.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    json: &'a Json,
+    node: Option<&'a Node>,
+}
+
+impl<'a> Side<'a> {
+    fn member(self, key: &str) -> Option<Side<'a>> {
+        let node = self.node.and_then(|node| node.get(key));
+        Some(Side { json: self.json.get(key)?, node })
+    }
+
+    fn items(self) -> Vec<Side<'a>> {
+        let nodes = self.node.and_then(|node| match &node.value {
+            Value::List(nodes) => Some(nodes.as_slice()),
+            // One item may be written without its list.
+            Value::Map(_) | Value::Scalar(_) => Some(std::slice::from_ref(node)),
+            Value::Null | Value::Unreadable => None,
+        });
+        let items = self.json.as_array().into_iter().flatten().enumerate();
+        items.map(|(at, json)| Side { json, node: nodes.and_then(|nodes| nodes.get(at)) }).collect()
+    }
+}
+
+struct Comparison<'l> {
+    old: &'l Loaded,
+    new: &'l Loaded,
+    shown: Shown,
+}
+
+impl Comparison<'_> {
+    fn compare(&self, path: &str, old: Side<'_>, new: Side<'_>, found: &mut Vec<Difference>) {
+        match (old.json, new.json) {
+            (Json::Object(before), Json::Object(after)) => {
+                for key in
+                    before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)))
+                {
+                    let path = below(path, key);
+                    self.pair(&path, old.member(key), new.member(key), found);
+                }
+            }
+            (Json::Array(before), Json::Array(after))
+                if before.iter().chain(after).any(Json::is_object) =>
+            {
+                self.lists(path, &old.items(), &new.items(), found);
+            }
+            (Json::Array(_), Json::Array(_)) if self.names_same_files(old, new) => {
+                for (index, (old, new)) in old.items().into_iter().zip(new.items()).enumerate() {
+                    found.extend(self.leaf(&format!("{path}[{index}]"), old, new));
+                }
+            }
+            _ => found.extend(self.leaf(path, old, new)),
+        }
+    }
+
+    fn pair(
+        &self,
+        path: &str,
+        old: Option<Side<'_>>,
+        new: Option<Side<'_>>,
+        found: &mut Vec<Difference>,
+    ) {
+        let change = match (old, new) {
+            (Some(old), Some(new)) => return self.compare(path, old, new, found),
+            (Some(old), None) => Change::Removed(self.show(path, old.json)),
+            (None, Some(new)) => Change::Added(self.show(path, new.json)),
+            (None, None) => return,
+        };
+        found.push(Difference { path: path.to_owned(), change });
+    }
+
+    /// Lists of maps, such as policies: what is put in between moves those behind it and changes none of them.
+    fn lists(&self, path: &str, old: &[Side<'_>], new: &[Side<'_>], found: &mut Vec<Difference>) {
+        let same = |pair: &(&Side<'_>, &Side<'_>)| {
+            let mut found = Vec::new();
+            self.compare(path, *pair.0, *pair.1, &mut found);
+            found.is_empty()
+        };
+        let first = old.iter().zip(new).take_while(same).count();
+        let rest = |all: usize| all.saturating_sub(first);
+        let last = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+        let last = last.min(rest(old.len())).min(rest(new.len()));
+        let middle = |all: &[Side<'_>]| first..all.len().saturating_sub(last);
+        let at = |index: usize| format!("{path}[{index}]");
+        let mut unpaired = middle(old);
+        for (index, new) in middle(new).filter_map(|index| Some((index, *new.get(index)?))) {
+            let pair = unpaired.clone().find_map(|index| {
+                let old = *old.get(index)?;
+                (kind(old.json) == kind(new.json)).then_some((index, old))
+            });
+            let before = pair.map_or(unpaired.start, |(index, _)| index);
+            for gone in unpaired.start..before {
+                self.pair(&at(gone), old.get(gone).copied(), None, found);
+            }
+            unpaired.start = pair.map_or(before, |(index, _)| index + 1);
+            self.pair(&at(index), pair.map(|(_, old)| old), Some(new), found);
+        }
+        for gone in unpaired {
+            self.pair(&at(gone), old.get(gone).copied(), None, found);
+        }
+    }
+
+    /// Whether two lists of texts differ in the folders of files at most.
+    fn names_same_files(&self, old: Side<'_>, new: Side<'_>) -> bool {
+        let (old, new) = (old.items(), new.items());
+        let same = |(old, new): (&Side<'_>, &Side<'_>)| {
+            let text = |side: &Side<'_>| side.json.as_str().unwrap_or_default().to_owned();
+            let (before, after) = (text(old), text(new));
+            old.json == new.json
+                || beside(&before, self.old)
+                    .is_some_and(|name| beside(&after, self.new) == Some(name))
+        };
+        old.len() == new.len() && old.iter().zip(&new).all(same)
+    }
+
+    fn leaf(&self, path: &str, old: Side<'_>, new: Side<'_>) -> Option<Difference> {
+        let change = match (old.json.as_str(), new.json.as_str()) {
+            (Some(NOT_SHOWN), Some(NOT_SHOWN)) => {
+                if same_text(old.node, new.node) {
+                    return None;
+                }
+                Change::Changed(NOT_SHOWN.into(), NOT_SHOWN.into())
+            }
+            (Some(before), Some(after)) if before != after => {
+                match (beside(before, self.old), beside(after, self.new)) {
+                    (Some(name), Some(other)) if name == other => {
+                        let content = |path: &str| read_text(Path::new(path), FILE_BYTES_MAX);
+                        if content(before) == content(after) {
+                            return None;
+                        }
+                        Change::Content(name.to_string_lossy().into())
+                    }
+                    _ => self.changed(path, old.json, new.json),
+                }
+            }
+            _ if old.json == new.json => return None,
+            _ => self.changed(path, old.json, new.json),
+        };
+        Some(Difference { path: path.to_owned(), change })
+    }
+
+    fn changed(&self, path: &str, old: &Json, new: &Json) -> Change {
+        Change::Changed(self.show(path, old), self.show(path, new))
+    }
+
+    /// A value without what may not be shown of it.
+    fn show(&self, path: &str, value: &Json) -> Json {
+        let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
+        let key = keys.next().unwrap_or_default();
+        self.show_member(key, keys.next().unwrap_or_default(), value)
+    }
+
+    fn show_member(&self, key: &str, holder: &str, value: &Json) -> Json {
+        match value {
+            Json::Object(members) => {
+                let show = |(name, value): (&String, &Json)| {
+                    (name.clone(), self.show_member(name, key, value))
+                };
+                Json::Object(members.iter().map(show).collect::<Map<_, _>>())
+            }
+            Json::Array(items) => {
+                items.iter().map(|item| self.show_member(key, holder, item)).collect()
+            }
+            Json::String(text) if self.is_hidden(key, holder, text) => NOT_SHOWN.into(),
+            Json::String(text) => without_user(text).into(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
+        }
+    }
+
+    fn is_hidden(&self, key: &str, holder: &str, text: &str) -> bool {
+        let names_file = || {
+            let file = Path::new(text);
+            [self.old, self.new].iter().any(|loaded| loaded.files.iter().any(|one| one == file))
+        };
+        match self.shown {
+            Shown::Api if HOLDERS.contains(&holder) || key == "body" => true,
+            // `key: key.pem` is where one is.
+            Shown::Api | Shown::Operator => is_secret(key) && !names_file(),
+        }
+    }
+}
+
+/// The path of a member.
+fn below(path: &str, key: &str) -> String {
+    let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let key = if plain && !key.is_empty() { key.to_owned() } else { format!("\"{key}\"") };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+/// What an item of a list is at all: the one key of a policy.
+fn kind(item: &Json) -> Option<&str> {
+    let keys = item.as_object().filter(|keys| keys.len() == 1)?;
+    keys.keys().next().map(String::as_str)
+}
+
+/// A file as it is seen from the folder of the configuration that names it.
+fn beside<'t>(text: &'t str, loaded: &Loaded) -> Option<&'t Path> {
+    let path = Path::new(text);
+    let named = loaded.files.iter().any(|file| file == path);
+    let mut folders = loaded.report.sources().iter().map(|source| &source.folder);
+    named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
+}
+
+/// Whether the same was written, places and quotes aside.
+fn same_text(old: Option<&Node>, new: Option<&Node>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
+    match (&old.value, &new.value) {
+        (Value::Scalar(old), Value::Scalar(new)) => old.text == new.text,
+        (Value::Map(before), Value::Map(after)) => {
+            before.len() == after.len()
+                && before.iter().all(|entry| same_text(Some(&entry.node), new.get(&entry.key)))
+        }
+        (Value::List(old), Value::List(new)) => {
+            old.len() == new.len()
+                && old.iter().zip(new).all(|(old, new)| same_text(Some(old), Some(new)))
+        }
+        (Value::Null, Value::Null) | (Value::Unreadable, Value::Unreadable) => true,
+        _ => false,
+    }
+}
+
+/// A URL without its user and password.
+fn without_user(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((user, _)) => {
+            let rest = rest.strip_prefix(user).unwrap_or_default();
+            format!("{scheme}://{NOT_SHOWN}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::parse;
+
+    /// The differences as `path change`.
+    fn told(old: &str, new: &str) -> Vec<String> {
+        let loaded = |text: &str| {
+            let loaded = parse(text, Path::new("a.yaml"));
+            assert!(!loaded.report.has_errors(), "{}", loaded.report);
+            loaded
+        };
+        let found = differences(&loaded(old), &loaded(new), Shown::Operator);
+        let told = found.iter().map(|one| {
+            let again = Difference::from_json(&one.to_json());
+            assert_eq!(again.as_ref(), Some(one));
+            format!("{} {}", one.path, one.to_json()["change"].as_str().unwrap())
+        });
+        told.collect()
+    }
+
+    fn policies(list: &str) -> String {
+        format!("routes: {{ a: {{ match: {{ path: /a }}, respond: {{}}, policies: [{list}] }} }}")
+    }
+
+    #[test]
+    fn policies_that_moved_are_not_told_as_changed() {
+        let (ip, one, two) =
+            ("ip_filter: { deny: [\"10.0.0.0/8\"] }", "cors: { origins: [\"*\"] }", "compress: {}");
+        let list = |of: &[&str]| {
+            policies(&of.iter().map(|p| format!("{{ {p} }}")).collect::<Vec<_>>().join(", "))
+        };
+        let at = |index: u32, change: &str| format!("routes.a.policies[{index}] {change}");
+        for (old, new, expected) in [
+            (vec![one, two], vec![ip, one, two], vec![at(0, "added")]),
+            (vec![one, two], vec![one, two, ip], vec![at(2, "added")]),
+            (vec![one, two], vec![one, ip, two], vec![at(1, "added")]),
+            (vec![ip, one, two], vec![one, two], vec![at(0, "removed")]),
+            (
+                vec![ip, one, two],
+                vec![],
+                vec![at(0, "removed"), at(1, "removed"), at(2, "removed")],
+            ),
+            (vec![ip], vec![ip, ip], vec![at(1, "added")]),
+            (vec![one, two], vec![two, one], vec![at(0, "removed"), at(1, "added")]),
+            (
+                vec![one, ip, two],
+                vec![one, "ip_filter: { deny: [\"10.0.0.0/9\"] }", two],
+                vec!["routes.a.policies[1].ip_filter.deny changed".to_owned()],
+            ),
+        ] {
+            assert_eq!(told(&list(&old), &list(&new)), expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn users_of_urls_are_not_shown() {
+        for (url, shown) in [
+            ("http://ann:pw@a/b@c", "http://(not shown)@a/b@c"),
+            ("http://a/b@c", "http://a/b@c"),
+            ("redis://:pw@a:1", "redis://(not shown)@a:1"),
+            ("no url", "no url"),
+        ] {
+            assert_eq!(without_user(url), shown);
+        }
+    }
+
+    #[test]
+    fn odd_names_are_quoted_in_paths() {
+        let route = |name: &str, path: &str| {
+            format!("routes: {{ \"{name}\": {{ match: {{ path: {path} }}, respond: {{}} }} }}")
+        };
+        let told = told(&route("a.b c", "/a"), &route("a.b c", "/b"));
+        assert_eq!(told, ["routes.\"a.b c\".match.path changed"]);
+    }
+}
