@@ -33,6 +33,7 @@ mod encrypted;
 mod errors;
 mod forwarding;
 mod http2;
+mod http2_hostile;
 mod http2_policies;
 mod import_wsdl;
 mod interceptor;

@@ -12,11 +12,13 @@ use memchr::memmem;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use socket2::{Domain, Socket, Type};
 
 /// Most requests are read and answered within it; a larger one is gathered in its connection.
 const SCRATCH_BYTES: usize = 256 << 10;
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 const EVENTS_MAX: usize = 1024;
+const BACKLOG: i32 = 4096;
 const LISTENER: Token = Token(usize::MAX);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -38,7 +40,7 @@ pub fn serve(
     answers: &Answers,
     ready: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
-    let mut listener = TcpListener::bind(address)?;
+    let mut listener = listener(address)?;
     let mut poll = Poll::new()?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     ready(listener.local_addr()?);
@@ -59,6 +61,16 @@ pub fn serve(
             }
         }
     }
+}
+
+/// A listener with room for all the connections of a gateway that are opened at once.
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(socket.into()))
 }
 
 fn fixed(answers: &Answers) -> Vec<u8> {

@@ -54,7 +54,7 @@ pub use method::is_registered_method;
 pub use reason::standard_reason;
 pub use request::{METHOD_BYTES_MAX, RequestHead, parse_request};
 pub use response::{Asked, ResponseHead, parse_response};
-pub use target::{Form, is_host};
+pub use target::{Form, is_host, is_target};
 pub use token::{is_header_value, is_token, list_has};
 
 /// The largest body length taken: what a signed 64-bit count can hold, so that no reader behind

@@ -59,6 +59,11 @@ pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     absolute(target)
 }
 
+/// Whether this is a path with or without a query, or the `*` of OPTIONS.
+pub fn is_target(method: &[u8], target: &[u8]) -> bool {
+    read(method, target).is_ok_and(|read| matches!(read.form, Form::Origin | Form::Asterisk))
+}
+
 /// Whether this is a `host` or `host:port` as a Host header has it: a DNS-like name, an IPv4
 /// address or an IPv6 address in brackets. Narrower than RFC 3986, which allows commas, quotes
 /// and escapes that no resolver takes and that confuse whoever reads the value next.

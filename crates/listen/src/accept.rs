@@ -77,9 +77,9 @@ async fn connection(worker: Rc<Worker>, place: Place, socket: TcpStream, peer: S
     };
     let connection = Connection { worker, place, caller: Rc::new(prepared.caller) };
     if prepared.http2 {
-        Box::pin(h2::serve(prepared.wire, connection)).await;
-    } else if let Some((wire, connection)) = h1::serve(prepared.wire, connection).await {
-        Box::pin(h2::serve(wire, connection)).await;
+        Box::pin(h2::serve(prepared.wire, Vec::new(), connection)).await;
+    } else if let Some((wire, early, connection)) = h1::serve(prepared.wire, connection).await {
+        Box::pin(h2::serve(wire, early, connection)).await;
     }
 }
 

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -15,22 +14,15 @@ use kit::{SharedAlarm, Wire, clock};
 use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
 use policy::Exchange;
-use tokio::io::AsyncWrite;
 
 use crate::accept::Connection;
 use crate::client::{Client, ClientBody, Shared};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
-use crate::{h2, tunnel};
+use crate::{goodbye, h2, tunnel};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
-
-/// A connection that ends while its client still sends is read on for this long, so that the reply is not lost to a reset.
-const LINGER_MAX: Duration = Duration::from_secs(2);
-
-/// And for at most this much.
-const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 struct H1 {
     client: Shared,
@@ -69,8 +61,11 @@ enum After {
     Discard,
 }
 
-/// Serves a connection to its end, or hands it back if it turns out to speak HTTP/2.
-pub(crate) async fn serve(wire: Wire, connection: Connection) -> Option<(Wire, Connection)> {
+/// Serves a connection to its end, or hands it back, with what was read of it, if it turns out to speak HTTP/2.
+pub(crate) async fn serve(
+    wire: Wire,
+    connection: Connection,
+) -> Option<(Wire, Vec<u8>, Connection)> {
     let listener = connection.place.door.listener();
     let client = Rc::new(RefCell::new(Client::new(wire, listener.timeout.body)));
     let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
@@ -85,11 +80,11 @@ pub(crate) async fn serve(wire: Wire, connection: Connection) -> Option<(Wire, C
             After::Next => h1.first = false,
             After::Discard if Box::pin(h1.discard()).await => h1.first = false,
             After::Close => {
-                h1.shutdown().await;
+                goodbye::shut(&mut h1.take_wire().0).await;
                 return None;
             }
             After::Discard | After::Linger => {
-                Box::pin(h1.linger()).await;
+                Box::pin(goodbye::linger(&mut h1.take_wire().0)).await;
                 return None;
             }
             After::Cut => {
@@ -368,9 +363,9 @@ impl H1 {
         (std::mem::replace(&mut client.wire, gone), std::mem::take(&mut client.buffer))
     }
 
-    fn into_http2(self) -> Option<(Wire, Connection)> {
+    fn into_http2(self) -> Option<(Wire, Vec<u8>, Connection)> {
         let (wire, early) = self.take_wire();
-        Some((h2::rewound(early, wire), self.connection))
+        Some((wire, early, self.connection))
     }
 
     /// Makes the end of the connection a reset, and frees what the client does not take.
@@ -378,31 +373,6 @@ impl H1 {
         if let Wire::Plain(socket) = &self.client.borrow().wire {
             reset_on_close(socket);
         }
-    }
-
-    async fn shutdown(&self) {
-        let shut = poll_fn(|cx| Pin::new(&mut self.client.borrow_mut().wire).poll_shutdown(cx));
-        // Whether the goodbye reaches the peer changes nothing.
-        let _late = tokio::time::timeout(LINGER_MAX, shut).await;
-    }
-
-    /// Says goodbye, and reads on for a moment.
-    async fn linger(&self) {
-        let lingering = async {
-            self.shutdown().await;
-            let mut total = 0;
-            while total < LINGER_BYTES_MAX {
-                let mut bytes = scratch::lend();
-                let read = poll_fn(|cx| {
-                    self.client.borrow_mut().wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES)
-                });
-                match read.await {
-                    Ok(0) | Err(_) => return,
-                    Ok(n) => total += n,
-                }
-            }
-        };
-        let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
     }
 }
 

@@ -9,12 +9,12 @@ mod client;
 mod connections;
 mod date;
 mod gateway;
+mod goodbye;
 mod h1;
 mod h2;
 mod proxy_protocol;
 mod reply;
 mod sockets;
-mod streams;
 mod tunnel;
 mod worker;
 

@@ -35,7 +35,18 @@ pub struct InvalidLine;
 impl Headers {
     /// Empty, with memory an earlier head used.
     pub fn new() -> Headers {
-        Headers { bytes: pack::take(&BYTES), lines: pack::take(&LINES) }
+        let (bytes, lines) = Headers::memory();
+        Headers::of(bytes, lines)
+    }
+
+    /// Memory an earlier head used, to put a head's bytes and lines in.
+    pub fn memory() -> (Vec<u8>, Vec<Line>) {
+        (pack::take(&BYTES), pack::take(&LINES))
+    }
+
+    /// Takes a head over; the lines' offsets are into the bytes.
+    pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
+        Headers { bytes, lines }
     }
 
     /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.

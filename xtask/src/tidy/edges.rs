@@ -63,8 +63,8 @@ const RESERVED: &[Reserved] = &[
         instead: "use `tls`, which turns PEM into settings",
     },
     Reserved {
-        names: &["hyper", "hyper-util", "http", "http-body", "http-body-util"],
-        users: &["listen"],
+        names: &["hyper", "hyper-util", "h2", "http", "http-body", "http-body-util"],
+        users: &[],
         instead: "speak `message`: heads and bodies are ours",
     },
     Reserved { names: &["axum"], users: &["admin"], instead: "leave serving to `admin`" },
@@ -95,8 +95,8 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 /// What tools may use of one another: memory and clocks, and the reading of JSON.
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
-/// The XML engine is one tool in five crates.
-const XML: &[&str] = &["wsdl", "xsd", "xslt", "xpath", "xml"];
+/// Tools in several crates, each of which may use those below it: the codecs of HTTP, and the XML engine.
+const FAMILIES: &[&[&str]] = &[&["http2", "http1"], &["wsdl", "xsd", "xslt", "xpath", "xml"]];
 
 /// What the program takes from beside it: the demo backends and the load tests.
 const BESIDE_PROGRAM: &str = "bench";
@@ -216,11 +216,9 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
         (_, Band::Hot) if from.name == "policies" => {
             "a policy knows the contract in `policy`, no upstream and no pipeline".to_owned()
         }
-        (Band::Tools, _) if XML.contains(&from.name.as_str()) && XML.contains(&name) && down => {
-            return None;
-        }
+        (Band::Tools, _) if down && are_family(&from.name, name) => return None,
         (Band::Tools, _) if from.name == "http1" || !UNDER_TOOLS.contains(&name) => {
-            "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, XML what is below it"
+            "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, `http2` and XML what is below them of their own"
                 .to_owned()
         }
         _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),
@@ -229,11 +227,19 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
     Some(reason)
 }
 
+fn are_family(from: &str, to: &str) -> bool {
+    FAMILIES.iter().any(|family| family.contains(&from) && family.contains(&to))
+}
+
 /// What is wrong with using a crate of others, said as what to do instead.
 fn others(from: &Crate, name: &str) -> Option<String> {
     let reserved = RESERVED.iter().find(|reserved| reserved.names.contains(&name))?;
     let free = from.band == Band::Beside || reserved.users.contains(&from.name.as_str());
-    (!free).then(|| format!("{}; it is for {}", reserved.instead, reserved.users.join(", ")))
+    let users = match reserved.users {
+        [] => "what stands beside the program".to_owned(),
+        users => users.join(", "),
+    };
+    (!free).then(|| format!("{}; it is for {users}", reserved.instead))
 }
 
 #[cfg(test)]
@@ -261,6 +267,7 @@ members = [
   "crates/policy",
   "crates/telemetry",
   # tools: know nothing
+  "crates/http2",
   "crates/http1",
   "crates/tls",
   "crates/kit",
@@ -287,7 +294,7 @@ members = [
     #[test]
     fn the_listing_is_read_with_its_bands() {
         let members = members(MANIFEST);
-        assert_eq!(members.len(), 17);
+        assert_eq!(members.len(), 18);
         assert_eq!(members.first(), Some(&("crates/tidegate".to_owned(), Band::Program)));
         assert_eq!(members.last(), Some(&("xtask".to_owned(), Band::Beside)));
     }
@@ -305,7 +312,8 @@ members = [
             ("compile", "policies"),
             ("compile", "http1"),
             ("compile", "tls"),
-            ("listen", "hyper"),
+            ("listen", "http2"),
+            ("http2", "http1"),
             ("listen", "rustls"),
             ("plan", "upstream"),
             ("policies", "policy"),
@@ -336,10 +344,13 @@ members = [
             ("policies", "plan", "a policy knows the contract"),
             ("tls", "http1", "a tool knows nothing"),
             ("http1", "kit", "a tool knows nothing"),
+            ("http1", "http2", "a tool knows nothing"),
+            ("http2", "tls", "a tool knows nothing"),
             ("listen", "bench", "nothing of the gateway"),
             ("tidegate", "xtask", "nothing of the gateway"),
             ("compile", "rustls", "use `tls`"),
             ("pipeline", "tokio-rustls", "use `tls`"),
+            ("listen", "hyper", "speak `message`"),
             ("upstream", "hyper", "speak `message`"),
             ("admin", "hyper-util", "speak `message`"),
             ("control", "axum", "leave serving"),

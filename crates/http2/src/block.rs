@@ -1,0 +1,293 @@
+//! Header lines of one message, unpacked into the form they have in HTTP/1 (RFC 9113, 8.2 and 8.3).
+
+use http1::{Line, Span};
+
+/// What a line counts beside its text (RFC 9113, 6.5.2).
+const LINE_BYTES: usize = 32;
+
+/// Lines in HTTP/1's form: `Name: value\r\n`, and where each of them stands.
+#[derive(Debug, Default)]
+pub struct Block {
+    pub bytes: Vec<u8>,
+    pub lines: Vec<Line>,
+}
+
+/// What a request's pseudo-headers and lines say; spans are of the block's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    pub method: Span,
+    /// `:path`; empty for CONNECT.
+    pub target: Span,
+    pub content_length: Option<u64>,
+    /// The lines are more than may be; those beyond are missing, and so may be all others.
+    pub is_too_large: bool,
+    /// `:authority`, or without one `Host`, is no host.
+    pub is_host_wrong: bool,
+}
+
+/// Takes lines from the decoder, checks them and puts them down.
+pub(crate) struct Reading<'a> {
+    block: &'a mut Block,
+    /// Trailers have no pseudo-headers.
+    is_request: bool,
+    bytes_left: usize,
+    seen: Seen,
+    head: Head,
+    cookie: Vec<u8>,
+    /// Why this is no message at all.
+    wrong: Option<&'static str>,
+}
+
+#[derive(Default)]
+struct Seen {
+    method: bool,
+    scheme: bool,
+    path: bool,
+    authority: bool,
+    line: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(block: &'a mut Block, is_request: bool, bytes_max: usize) -> Reading<'a> {
+        block.bytes.clear();
+        block.lines.clear();
+        let nothing = Span { start: 0, end: 0 };
+        let head = Head {
+            method: nothing,
+            target: nothing,
+            content_length: None,
+            is_too_large: false,
+            is_host_wrong: false,
+        };
+        let (seen, cookie) = (Seen::default(), Vec::new());
+        Reading { block, is_request, bytes_left: bytes_max, seen, head, cookie, wrong: None }
+    }
+
+    pub(crate) fn line(&mut self, name: &[u8], value: &[u8]) {
+        let size = name.len() + value.len() + LINE_BYTES;
+        match self.bytes_left.checked_sub(size) {
+            Some(left) if !self.head.is_too_large => self.bytes_left = left,
+            _ => return self.head.is_too_large = true,
+        }
+        let taken = match name {
+            [b':', name @ ..] => self.pseudo(name, value),
+            _ => self.regular(name, value),
+        };
+        if let Err(wrong) = taken {
+            self.wrong = Some(wrong);
+        }
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if !self.is_request || self.seen.line {
+            return Err("a pseudo-header where none may stand");
+        }
+        let seen = match name {
+            b"method" => &mut self.seen.method,
+            b"scheme" => &mut self.seen.scheme,
+            b"path" => &mut self.seen.path,
+            b"authority" => &mut self.seen.authority,
+            _ => return Err("an unknown pseudo-header"),
+        };
+        if std::mem::replace(seen, true) {
+            return Err("a pseudo-header that stands twice");
+        }
+        match name {
+            b"method" if !http1::is_token(value) => return Err("a method that is none"),
+            b"method" => self.head.method = self.loose(value),
+            b"path" if value.is_empty() => return Err("an empty path"),
+            b"path" => self.head.target = self.loose(value),
+            b"authority" => {
+                self.head.is_host_wrong = !http1::is_host(value);
+                if !self.head.is_host_wrong {
+                    self.put(b"Host", value);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        self.seen.line = true;
+        if !http1::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
+            return Err("a header name with other letters than small ones");
+        }
+        if !http1::is_header_value(value) || value.trim_ascii().len() != value.len() {
+            return Err("a header value with white space around it or control characters");
+        }
+        match name {
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => return Err("a header of an HTTP/1 connection"),
+            b"te" if value != b"trailers" => return Err("a header of an HTTP/1 connection"),
+            b"content-length" => self.length(value)?,
+            b"host" if self.seen.authority => return Ok(()),
+            b"host" if self.is_request => self.head.is_host_wrong |= !http1::is_host(value),
+            b"cookie" => {
+                self.crumb(value);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.put(name, value);
+        Ok(())
+    }
+
+    fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        const WRONG: &str = "a content-length that is no number, or stands twice";
+        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(value).ok().filter(|_| digits && self.is_request);
+        let length = text.and_then(|text| text.parse().ok()).ok_or(WRONG)?;
+        match self.head.content_length.replace(length) {
+            None => Ok(()),
+            Some(_) => Err(WRONG),
+        }
+    }
+
+    /// Cookies may come in crumbs, and are one line elsewhere (RFC 9113, 8.2.3).
+    fn crumb(&mut self, value: &[u8]) {
+        if !self.cookie.is_empty() {
+            self.cookie.extend_from_slice(b"; ");
+        }
+        self.cookie.extend_from_slice(value);
+    }
+
+    /// What the block came to. An error is a message that is malformed (8.1.1).
+    pub(crate) fn finish(mut self) -> Result<Head, &'static str> {
+        if self.head.is_too_large {
+            return Ok(self.head);
+        }
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if !self.cookie.is_empty() {
+            let cookie = std::mem::take(&mut self.cookie);
+            self.put(b"Cookie", &cookie);
+        }
+        let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
+        let Seen { method, scheme, path, authority, .. } = self.seen;
+        let whole = match is_connect {
+            true => authority && !scheme && !path,
+            false => method && scheme && path,
+        };
+        if self.is_request && !whole { Err("pseudo-headers are missing") } else { Ok(self.head) }
+    }
+
+    fn put(&mut self, name: &[u8], value: &[u8]) {
+        let bytes = &mut self.block.bytes;
+        let start = at(bytes);
+        bytes.extend_from_slice(name);
+        let name = Span { start, end: at(bytes) };
+        bytes.extend_from_slice(b": ");
+        let value_start = at(bytes);
+        bytes.extend_from_slice(value);
+        let value = Span { start: value_start, end: at(bytes) };
+        bytes.extend_from_slice(b"\r\n");
+        self.block.lines.push(Line { line: Span { start, end: at(bytes) }, name, value });
+    }
+
+    /// Bytes that are part of no line.
+    fn loose(&mut self, text: &[u8]) -> Span {
+        let start = at(&self.block.bytes);
+        self.block.bytes.extend_from_slice(text);
+        Span { start, end: at(&self.block.bytes) }
+    }
+}
+
+/// Blocks are bounded far below 4 GiB.
+fn at(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(is_request: bool, lines: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
+        let mut block = Block::default();
+        let mut reading = Reading::new(&mut block, is_request, 1000);
+        lines.iter().for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
+        let head = reading.finish()?;
+        let lines = block.lines.iter().map(|line| line.line.of(&block.bytes));
+        let method = head.method.of(&block.bytes);
+        let target = head.target.of(&block.bytes);
+        let all = [method, b" ", target, b"\r\n", &lines.collect::<Vec<_>>().concat()].concat();
+        Ok((String::from_utf8(all).unwrap(), head))
+    }
+
+    const GET: [(&str, &str); 3] = [(":method", "GET"), (":path", "/a?b"), (":scheme", "https")];
+
+    fn get(more: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
+        read(true, &[&GET, more].concat())
+    }
+
+    #[test]
+    fn a_request_becomes_what_it_is_in_http_1() {
+        let more = [
+            (":authority", "a.test:81"),
+            ("cookie", "a=b"),
+            ("host", "other"),
+            ("content-length", "12"),
+            ("cookie", "c=d"),
+            ("te", "trailers"),
+        ];
+        let (text, head) = get(&more).unwrap();
+        let lines = "Host: a.test:81\r\ncontent-length: 12\r\nte: trailers\r\nCookie: a=b; c=d\r\n";
+        assert_eq!(text, format!("GET /a?b\r\n{lines}"));
+        assert_eq!(
+            (head.content_length, head.is_too_large, head.is_host_wrong),
+            (Some(12), false, false)
+        );
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        let cases: [&[(&str, &str)]; 20] = [
+            &[(":method", "PUT")],
+            &[(":status", "200")],
+            &[(":protocol", "websocket")],
+            &[("a", "b"), (":authority", "x")],
+            &[("A", "b")],
+            &[("", "b")],
+            &[("a b", "c")],
+            &[("a", " b")],
+            &[("a", "b\t")],
+            &[("a", "b\r\nc: d")],
+            &[("a", "b\0")],
+            &[("connection", "close")],
+            &[("keep-alive", "1")],
+            &[("proxy-connection", "close")],
+            &[("transfer-encoding", "chunked")],
+            &[("upgrade", "h2c")],
+            &[("te", "gzip")],
+            &[("content-length", "+1")],
+            &[("content-length", "1"), ("content-length", "1")],
+            &[("content-length", "99999999999999999999")],
+        ];
+        for case in cases {
+            assert!(get(case).is_err(), "{case:?}");
+        }
+        for missing in 0..3 {
+            let mut lines = GET.to_vec();
+            lines.remove(missing);
+            assert!(read(true, &lines).is_err(), "{lines:?}");
+        }
+        let connect = [(":method", "CONNECT"), (":authority", "a:1")];
+        assert!(read(true, &connect).is_ok());
+        assert!(read(true, &[&connect[..], &[(":path", "/")]].concat()).is_err());
+        assert!(read(false, &[(":path", "/")]).is_err());
+        assert!(read(false, &[("content-length", "1")]).is_err());
+    }
+
+    #[test]
+    fn what_can_be_answered_is_told() {
+        let (_, head) = get(&[(":authority", "a b")]).unwrap();
+        assert!(head.is_host_wrong);
+        let (_, head) = get(&[("host", "a/b")]).unwrap();
+        assert!(head.is_host_wrong);
+        let (_, head) = get(&[("a", &"b".repeat(1000))]).unwrap();
+        assert!(head.is_too_large);
+        // Nothing behind it is looked at any more.
+        assert!(get(&[("a", &"b".repeat(1000)), ("A", "")]).unwrap().1.is_too_large);
+    }
+}

@@ -1,0 +1,89 @@
+//! Writing header lines: by the fixed table where it has them, as they are otherwise. Nothing is put in the client's table, since
+//! what differs between replies of a gateway (dates, numbers, identifiers) would push out what does not.
+
+use super::{fixed, integer};
+
+/// Says that the client's table for us is empty and stays so; once a connection, before its first line.
+pub(crate) fn forget(out: &mut Vec<u8>) {
+    out.push(0x20);
+}
+
+/// `:status`.
+pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
+    const KNOWN: [(u16, u8); 7] =
+        [(200, 8), (204, 9), (206, 10), (304, 11), (400, 12), (404, 13), (500, 14)];
+    if let Some((_, index)) = KNOWN.iter().find(|(known, _)| *known == status) {
+        return out.push(0x80 | index);
+    }
+    out.push(8);
+    let mut digits = itoa::Buffer::new();
+    string(out, digits.format(status).as_bytes());
+}
+
+/// One line. The name is written in lower case (RFC 9113, 8.2.1).
+pub(crate) fn write(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    // Without an index: 0000, then the name's, or 0 and the name.
+    let mut lower = [0; NAME_BYTES_LOOKED_UP];
+    let known = lower.get_mut(..name.len()).and_then(|lower| {
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        fixed::index_of(lower)
+    });
+    match known {
+        Some(index) => integer::put(out, 0, 4, index),
+        None => {
+            out.push(0);
+            integer::put(out, 0, 7, name.len());
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+        }
+    }
+    string(out, value);
+}
+
+/// No name in the fixed table is longer.
+const NAME_BYTES_LOOKED_UP: usize = 32;
+
+fn string(out: &mut Vec<u8>, text: &[u8]) {
+    integer::put(out, 0, 7, text.len());
+    out.extend_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Decoder;
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let long = "v".repeat(5000);
+        let lines = [
+            ("content-type", "text/plain"),
+            ("x-request-id", "0af"),
+            ("accept-charset", ""),
+            ("x", &long),
+            ("via", "1.1 tidegate"),
+        ];
+        let mut out = Vec::new();
+        forget(&mut out);
+        status(&mut out, 200);
+        status(&mut out, 499);
+        lines.iter().for_each(|(name, value)| {
+            write(&mut out, name.to_uppercase().as_bytes(), value.as_bytes());
+        });
+        let mut read = Vec::new();
+        let mut decoder = Decoder::default();
+        decoder
+            .decode(&out, |name, value| {
+                read.push((
+                    String::from_utf8(name.to_vec()).unwrap(),
+                    String::from_utf8(value.to_vec()).unwrap(),
+                ));
+            })
+            .unwrap();
+        let written = [(":status", "200"), (":status", "499")].iter().chain(&lines);
+        assert!(
+            written.eq(&read.iter().map(|(n, v)| (&**n, &**v)).collect::<Vec<_>>()),
+            "{read:?}"
+        );
+    }
+}

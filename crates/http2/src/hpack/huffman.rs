@@ -1,0 +1,212 @@
+//! Huffman-coded text (RFC 7541, 5.2 and appendix B).
+//!
+//! The code is canonical: codes of one length follow each other in the order of their symbols, and longer ones follow shorter
+//! ones. So the lengths say all, and the tables here are made of them when the program is compiled.
+
+use crate::{Code, Error};
+
+/// The bits of each byte's code, and of the mark of the end.
+#[rustfmt::skip]
+const LENGTHS: [u8; 257] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7,
+    7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21,
+    23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24,
+    21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
+];
+
+const SHORTEST: usize = 5;
+const LONGEST: usize = 30;
+const END: u16 = 256;
+
+const WRONG: Error = Error::new(Code::COMPRESSION_ERROR, "text that is not Huffman-coded");
+
+/// Codes of one length, held to the left in 32 bits.
+#[derive(Clone, Copy)]
+struct Codes {
+    first: u32,
+    /// One past the last; 2^32 for the longest.
+    end: u64,
+    /// Where the symbols of this length begin in [`SYMBOLS`].
+    symbols: usize,
+}
+
+/// By length.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "made when the program is compiled, which an index beyond the end would stop"
+)]
+static CODES: [Codes; LONGEST + 1] = {
+    let mut codes = [Codes { first: 0, end: 0, symbols: 0 }; LONGEST + 1];
+    let (mut next, mut symbols, mut len) = (0u64, 0, SHORTEST);
+    while len <= LONGEST {
+        let mut count = 0;
+        let mut symbol = 0;
+        while symbol < LENGTHS.len() {
+            count += (LENGTHS[symbol] as usize == len) as usize;
+            symbol += 1;
+        }
+        let end = next + ((count as u64) << (32 - len));
+        codes[len] = Codes { first: next as u32, end, symbols };
+        (next, symbols, len) = (end, symbols + count, len + 1);
+    }
+    codes
+};
+
+/// Symbols in the order of their codes.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "made when the program is compiled, which an index beyond the end would stop"
+)]
+static SYMBOLS: [u16; 257] = {
+    let mut sorted = [0; 257];
+    let (mut at, mut len) = (0, SHORTEST);
+    while len <= LONGEST {
+        let mut symbol = 0;
+        while symbol < LENGTHS.len() {
+            if LENGTHS[symbol] as usize == len {
+                sorted[at] = symbol as u16;
+                at += 1;
+            }
+            symbol += 1;
+        }
+        len += 1;
+    }
+    sorted
+};
+
+/// Symbol and length by the next eight bits, for codes that are no longer; a length of 0 for the others.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "made when the program is compiled, which an index beyond the end would stop"
+)]
+static SHORT: [(u8, u8); 256] = {
+    let mut table = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (symbol, len) = search((byte as u32) << 24, SHORTEST);
+        if len <= 8 {
+            table[byte] = (symbol as u8, len as u8);
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// The symbol at the front of `bits`, and the length of its code, which is at least `len`.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "there are codes of each length up to the longest, and the symbols are asked for"
+)]
+const fn search(bits: u32, mut len: usize) -> (u16, usize) {
+    while len < LONGEST && bits as u64 >= CODES[len].end {
+        len += 1;
+    }
+    let codes = CODES[len];
+    let nth = (bits.wrapping_sub(codes.first) >> (32 - len)) as usize;
+    // Codes fill the space: the index is within the symbols, as the test of all codes says.
+    let at = codes.symbols + nth;
+    (if at < SYMBOLS.len() { SYMBOLS[at] } else { END }, len)
+}
+
+/// Appends the text.
+pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    // Bits not yet used, held to the left.
+    let (mut bits, mut count) = (0u64, 0u32);
+    for &byte in coded {
+        bits |= u64::from(byte) << (56 - count);
+        count += 8;
+        loop {
+            let (symbol, len) = match SHORT.get(usize::from(bits.to_be_bytes()[0])) {
+                Some(&(symbol, len)) if len != 0 => (u16::from(symbol), u32::from(len)),
+                _ => {
+                    let next = u32::try_from(bits >> 32).map_err(|_| WRONG)?;
+                    let (symbol, len) = search(next, 9);
+                    (symbol, u32::try_from(len).map_err(|_| WRONG)?)
+                }
+            };
+            if len > count {
+                break;
+            }
+            out.push(u8::try_from(symbol).map_err(|_| WRONG)?);
+            bits <<= len;
+            count -= len;
+        }
+    }
+    // What is left is the beginning of the mark of the end, which is all ones, and less than a byte of it.
+    let padding = bits.leading_ones() >= count && count < 8;
+    if padding { Ok(()) } else { Err(WRONG) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bits of a text, padded as the standard says.
+    fn encode(text: &[u8]) -> Vec<u8> {
+        let mut bits = String::new();
+        for byte in text {
+            let len = usize::from(LENGTHS[usize::from(*byte)]);
+            let codes = CODES[len];
+            let of_len = &SYMBOLS[codes.symbols..];
+            let nth = of_len.iter().position(|s| *s == u16::from(*byte)).unwrap();
+            let code = (u64::from(codes.first) >> (32 - len)) + nth as u64;
+            bits += &format!("{code:0len$b}");
+        }
+        while bits.len() % 8 != 0 {
+            bits.push('1');
+        }
+        bits.as_bytes()
+            .chunks(8)
+            .map(|b| u8::from_str_radix(std::str::from_utf8(b).unwrap(), 2).unwrap())
+            .collect()
+    }
+
+    #[track_caller]
+    fn decoded(coded: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        decode(coded, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn the_codes_fill_the_space() {
+        assert_eq!(CODES[LONGEST].end, 1 << 32);
+    }
+
+    /// RFC 7541, C.4.1 and C.6.1.
+    #[test]
+    fn the_standards_examples() {
+        let host = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
+        assert_eq!(decoded(&host).unwrap(), b"www.example.com");
+        assert_eq!(decoded(&[0x64, 0x02]).unwrap(), b"302");
+        assert_eq!(encode(b"www.example.com"), host);
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(decoded(&encode(&all)).unwrap(), all);
+        for byte in all {
+            assert_eq!(decoded(&encode(&[byte, b'a', byte])).unwrap(), [byte, b'a', byte]);
+        }
+    }
+
+    #[test]
+    fn padding_is_ones_and_short() {
+        // `a` is 00011.
+        assert_eq!(decoded(&[0b0001_1111]).unwrap(), b"a");
+        for bad in [&[0b0001_1000][..], &[0b0001_1111, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff]] {
+            assert_eq!(decoded(bad), Err(WRONG), "{bad:x?}");
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! What a client sends, frame by frame (RFC 9113, 5 and 6).
+
+use super::{Begun, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving, PREFACE, RESETS_MAX};
+use super::{Read, Session, WINDOW_MAX};
+use crate::block::{Block, Head, Reading};
+use crate::error::{Code, Error};
+use crate::frame::{self, flag, kind, number};
+use crate::session::stream::Stream;
+
+/// A block of header lines that comes in several frames.
+pub(super) struct Unfinished {
+    stream: u32,
+    is_end: bool,
+    bytes: Vec<u8>,
+}
+
+/// A block may be this many times as long as it is allowed to unpack to, so that one that is too large gets an answer.
+const PACKED_MAX: usize = 4;
+
+const IDLE: Error = Error::protocol("a frame for a stream that was never opened");
+const NO_STREAM: Error = Error::protocol("a frame that needs a stream, without one");
+const WITH_STREAM: Error = Error::protocol("a frame of the connection, with a stream");
+const WRONG_SIZE: Error = Error::new(Code::FRAME_SIZE_ERROR, "a frame of the wrong size");
+const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
+
+impl Session {
+    /// Reads one frame from the front of the input; none, if it is not whole yet. A request's head is left in `block`.
+    pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<Read>, Error> {
+        if self.begun == Begun::Nothing {
+            return self.preface(input);
+        }
+        let Some(head) = frame::Head::read(input) else { return Ok(None) };
+        if head.len > frame::PAYLOAD_BYTES_MAX {
+            return Err(Error::new(Code::FRAME_SIZE_ERROR, "a frame of more than 16,384 bytes"));
+        }
+        let len = frame::HEAD_BYTES + head.len;
+        let Some(payload) = input.get(frame::HEAD_BYTES..len) else { return Ok(None) };
+        let event = self.frame(head, payload, block)?;
+        Ok(Some(Read { len, event }))
+    }
+
+    fn preface(&mut self, input: &[u8]) -> Result<Option<Read>, Error> {
+        if !input.iter().zip(PREFACE).all(|(a, b)| a == b) {
+            return Err(Error::protocol("no preface"));
+        }
+        if input.len() < PREFACE.len() {
+            return Ok(None);
+        }
+        self.begun = Begun::Preface;
+        Ok(Some(Read { len: PREFACE.len(), event: Event::Nothing }))
+    }
+
+    fn frame(
+        &mut self,
+        head: frame::Head,
+        payload: &[u8],
+        block: &mut Block,
+    ) -> Result<Event, Error> {
+        if self.begun == Begun::Preface && head.kind != kind::SETTINGS {
+            return Err(Error::protocol("the preface has no SETTINGS"));
+        }
+        if self.unfinished.is_some() && head.kind != kind::CONTINUATION {
+            return Err(Error::protocol("a frame within a block of header lines"));
+        }
+        self.fruitless += 1;
+        if self.fruitless > FRUITLESS_MAX {
+            return Err(Error::new(Code::ENHANCE_YOUR_CALM, "frames that come to nothing"));
+        }
+        let event = self.by_kind(head, payload, block)?;
+        match self.resets > RESETS_MAX {
+            true => Err(Error::new(Code::ENHANCE_YOUR_CALM, "streams that are opened to be reset")),
+            false => Ok(event),
+        }
+    }
+
+    fn by_kind(
+        &mut self,
+        head: frame::Head,
+        payload: &[u8],
+        block: &mut Block,
+    ) -> Result<Event, Error> {
+        match head.kind {
+            kind::DATA => self.data(head, payload)?,
+            kind::HEADERS => return self.headers(head, payload, block),
+            kind::PRIORITY => self.priority(head, payload)?,
+            kind::RST_STREAM => self.reset_by_client(head, payload)?,
+            kind::SETTINGS => self.settings(head, payload)?,
+            kind::PUSH_PROMISE => return Err(Error::protocol("a push from a client")),
+            kind::PING => self.pinged(head, payload)?,
+            kind::GOAWAY => self.goaway(head, payload)?,
+            kind::WINDOW_UPDATE => self.window_update(head, payload)?,
+            kind::CONTINUATION => return self.continuation(head, payload, block),
+            // Unknown ones mean nothing (5.5).
+            _ => {}
+        }
+        Ok(Event::Nothing)
+    }
+
+    fn data(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        self.known(head.stream)?;
+        let bytes = head.unpadded(payload)?;
+        let len = u32::try_from(head.len).unwrap_or(u32::MAX);
+        if !self.receive.take(len) {
+            return Err(TOO_MUCH);
+        }
+        let Some(stream) = self.streams.get_mut(head.stream) else {
+            self.give_back(len);
+            if !self.streams.was_reset(head.stream) {
+                frame::reset(&mut self.out, head.stream, Code::STREAM_CLOSED);
+            }
+            return Ok(());
+        };
+        let is_end = head.has(flag::END_STREAM);
+        let fits = match &mut stream.announced {
+            None => true,
+            Some(left) => match left.checked_sub(bytes.len() as u64) {
+                None => false,
+                Some(rest) => {
+                    *left = rest;
+                    rest == 0 || !is_end
+                }
+            },
+        };
+        let wrong = match () {
+            () if !stream.is_receiving => Some(Code::STREAM_CLOSED),
+            () if !stream.receive.take(len) => Some(Code::FLOW_CONTROL_ERROR),
+            () if !fits => Some(Code::PROTOCOL_ERROR),
+            () => None,
+        };
+        if let Some(code) = wrong {
+            self.give_back(len);
+            self.refuse_stream(head.stream, code);
+            return Ok(());
+        }
+        stream.body.extend_from_slice(bytes);
+        stream.is_receiving = !is_end;
+        if !bytes.is_empty() || is_end {
+            stream.wake_reader();
+            self.fruitless = 0;
+        }
+        let padding = len.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        self.consumed(head.stream, padding);
+        Ok(())
+    }
+
+    fn headers(
+        &mut self,
+        head: frame::Head,
+        payload: &[u8],
+        block: &mut Block,
+    ) -> Result<Event, Error> {
+        if head.stream == 0 {
+            return Err(NO_STREAM);
+        }
+        let mut packed = head.unpadded(payload)?;
+        let mut depends_on = None;
+        if head.has(flag::PRIORITY) {
+            let (priority, rest) = packed.split_first_chunk::<5>().ok_or(WRONG_SIZE)?;
+            let [a, b, c, d, _weight] = *priority;
+            (packed, depends_on) = (rest, Some(number([a, b, c, d])));
+        }
+        let is_end = head.has(flag::END_STREAM);
+        if !head.has(flag::END_HEADERS) {
+            let bytes = packed.to_vec();
+            self.unfinished = Some(Unfinished { stream: head.stream, is_end, bytes });
+            return Ok(Event::Nothing);
+        }
+        let event = self.lines(head.stream, is_end, packed, block)?;
+        if depends_on == Some(head.stream) {
+            self.refuse_stream(head.stream, Code::PROTOCOL_ERROR);
+            return Ok(Event::Nothing);
+        }
+        Ok(event)
+    }
+
+    fn continuation(
+        &mut self,
+        head: frame::Head,
+        payload: &[u8],
+        block: &mut Block,
+    ) -> Result<Event, Error> {
+        const ALONE: Error = Error::protocol("a continuation of nothing");
+        let mut unfinished =
+            self.unfinished.take().filter(|block| block.stream == head.stream).ok_or(ALONE)?;
+        if unfinished.bytes.len() + payload.len() > PACKED_MAX * self.config.head_bytes_max {
+            return Err(Error::new(Code::ENHANCE_YOUR_CALM, "header lines without end"));
+        }
+        unfinished.bytes.extend_from_slice(payload);
+        if !head.has(flag::END_HEADERS) {
+            self.unfinished = Some(unfinished);
+            return Ok(Event::Nothing);
+        }
+        self.lines(unfinished.stream, unfinished.is_end, &unfinished.bytes, block)
+    }
+
+    /// A whole block of header lines. It is unpacked whatever becomes of it: the next one may refer to it.
+    fn lines(
+        &mut self,
+        number: u32,
+        is_end: bool,
+        packed: &[u8],
+        block: &mut Block,
+    ) -> Result<Event, Error> {
+        let is_new = number > self.last_opened;
+        let mut reading = Reading::new(block, is_new, self.config.head_bytes_max);
+        self.decoder.decode(packed, |name, value| reading.line(name, value))?;
+        let head = reading.finish();
+        match is_new {
+            true => self.request(number, is_end, head),
+            false => self.trailers(number, is_end, head, block).map(|()| Event::Nothing),
+        }
+    }
+
+    fn request(
+        &mut self,
+        number: u32,
+        is_end: bool,
+        head: Result<Head, &'static str>,
+    ) -> Result<Event, Error> {
+        if number.is_multiple_of(2) {
+            return Err(Error::protocol("a client's stream with an even number"));
+        }
+        self.last_opened = number;
+        if self.leaving == Leaving::Refusing {
+            self.streams.note_reset(number);
+            return Ok(Event::Nothing);
+        }
+        self.last_stream = number;
+        let has_room =
+            self.streams.len() < usize::try_from(self.config.streams_max).unwrap_or(usize::MAX);
+        let announced = |head: &Head| !is_end || head.content_length.is_none_or(|n| n == 0);
+        let refused = match head {
+            Ok(head) if !announced(&head) => Code::PROTOCOL_ERROR,
+            Ok(head) if has_room => {
+                let stream = Stream::new(number, !is_end, head.content_length, self.room_first);
+                self.streams.push(stream);
+                self.fruitless = 0;
+                return Ok(Event::Request { stream: number, head });
+            }
+            Ok(_) => Code::REFUSED_STREAM,
+            Err(_) => Code::PROTOCOL_ERROR,
+        };
+        frame::reset(&mut self.out, number, refused);
+        self.streams.note_reset(number);
+        Ok(Event::Nothing)
+    }
+
+    fn trailers(
+        &mut self,
+        number: u32,
+        is_end: bool,
+        head: Result<Head, &'static str>,
+        block: &mut Block,
+    ) -> Result<(), Error> {
+        let Some(stream) = self.streams.get_mut(number) else {
+            return match self.streams.was_reset(number) {
+                true => Ok(()),
+                false => Err(Error::new(Code::STREAM_CLOSED, "a head for a stream that has ended")),
+            };
+        };
+        let whole = stream.announced.is_none_or(|left| left == 0);
+        let wrong = match head {
+            _ if !stream.is_receiving => Some(Code::STREAM_CLOSED),
+            Ok(head) if is_end && whole && !head.is_too_large => None,
+            Ok(_) | Err(_) => Some(Code::PROTOCOL_ERROR),
+        };
+        match wrong {
+            Some(code) => self.refuse_stream(number, code),
+            None => {
+                stream.is_receiving = false;
+                stream.trailers.extend_from_slice(&block.bytes);
+                stream.wake_reader();
+            }
+        }
+        Ok(())
+    }
+
+    /// Says nothing any more, but how it is misused.
+    fn priority(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        if head.stream == 0 {
+            return Err(NO_STREAM);
+        }
+        let wrong = match payload {
+            [a, b, c, d, _weight] if number([*a, *b, *c, *d]) == head.stream => {
+                Code::PROTOCOL_ERROR
+            }
+            [_, _, _, _, _] => return Ok(()),
+            _ => Code::FRAME_SIZE_ERROR,
+        };
+        self.refuse_stream(head.stream, wrong);
+        Ok(())
+    }
+
+    fn reset_by_client(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        self.known(head.stream)?;
+        if payload.len() != 4 {
+            return Err(WRONG_SIZE);
+        }
+        if let Some(stream) = self.streams.remove(head.stream) {
+            self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+            stream.wake();
+            self.resets += 1;
+        }
+        Ok(())
+    }
+
+    /// Resets a stream for what the client did to it, which counts as if the client had (CVE-2025-8671).
+    fn refuse_stream(&mut self, number: u32, code: Code) {
+        self.resets += 1;
+        self.reset(number, code);
+    }
+
+    fn settings(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        if head.stream != 0 {
+            return Err(WITH_STREAM);
+        }
+        let is_ack = head.has(flag::ACK);
+        let (settings, rest) = payload.as_chunks::<6>();
+        if !rest.is_empty() || (is_ack && !settings.is_empty()) {
+            return Err(WRONG_SIZE);
+        }
+        self.begun = Begun::Settings;
+        if is_ack {
+            return Ok(());
+        }
+        for [name_high, name_low, value @ ..] in settings {
+            self.setting(u16::from_be_bytes([*name_high, *name_low]), u32::from_be_bytes(*value))?;
+        }
+        frame::begin(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
+        Ok(())
+    }
+
+    fn setting(&mut self, name: u16, value: u32) -> Result<(), Error> {
+        const ENABLE_PUSH: u16 = 0x2;
+        const INITIAL_WINDOW_SIZE: u16 = 0x4;
+        const MAX_FRAME_SIZE: u16 = 0x5;
+        match name {
+            ENABLE_PUSH if value > 1 => Err(Error::protocol("ENABLE_PUSH is neither 0 nor 1")),
+            MAX_FRAME_SIZE if !(16_384..=0xff_ffff).contains(&value) => {
+                Err(Error::protocol("MAX_FRAME_SIZE is out of its range"))
+            }
+            INITIAL_WINDOW_SIZE => {
+                let room = i64::from(value);
+                if room > WINDOW_MAX {
+                    return Err(TOO_MUCH);
+                }
+                let more = room - std::mem::replace(&mut self.room_first, room);
+                for stream in self.streams.iter_mut() {
+                    stream.room += more;
+                    if stream.room > WINDOW_MAX {
+                        return Err(TOO_MUCH);
+                    }
+                    stream.wake_writer();
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn pinged(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        if head.stream != 0 {
+            return Err(WITH_STREAM);
+        }
+        let payload = *payload.as_array::<8>().ok_or(WRONG_SIZE)?;
+        if !head.has(flag::ACK) {
+            frame::ping(&mut self.out, flag::ACK, payload);
+            return Ok(());
+        }
+        if payload == LAST_CALL && self.leaving == Leaving::Announced {
+            self.refuse();
+        }
+        Ok(())
+    }
+
+    /// The client opens no more streams; it may be waiting for those that it has.
+    fn goaway(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        if head.stream != 0 {
+            return Err(WITH_STREAM);
+        }
+        if payload.len() < 8 {
+            return Err(WRONG_SIZE);
+        }
+        self.refuse();
+        Ok(())
+    }
+
+    fn window_update(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+        let more = i64::from(number(*payload.as_array::<4>().ok_or(WRONG_SIZE)?));
+        if head.stream == 0 {
+            self.room += more;
+            return match () {
+                () if more == 0 => Err(Error::protocol("a window that grows by nothing")),
+                () if self.room > WINDOW_MAX => Err(TOO_MUCH),
+                () => {
+                    self.streams.wake_writers();
+                    Ok(())
+                }
+            };
+        }
+        self.known(head.stream)?;
+        let Some(stream) = self.streams.get_mut(head.stream) else { return Ok(()) };
+        stream.room += more;
+        match () {
+            () if more == 0 => self.refuse_stream(head.stream, Code::PROTOCOL_ERROR),
+            () if stream.room > WINDOW_MAX => {
+                self.refuse_stream(head.stream, Code::FLOW_CONTROL_ERROR)
+            }
+            () => stream.wake_writer(),
+        }
+        Ok(())
+    }
+
+    /// The stream is or was open.
+    fn known(&self, stream: u32) -> Result<(), Error> {
+        match stream {
+            0 => Err(NO_STREAM),
+            _ if stream > self.last_opened || stream.is_multiple_of(2) => Err(IDLE),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the client send so much more, over all streams.
+    pub(super) fn give_back(&mut self, len: u32) {
+        if let Some(len) = self.receive.give(len) {
+            frame::word(&mut self.out, kind::WINDOW_UPDATE, 0, len);
+        }
+    }
+
+    /// So much of a stream was read, or thrown away.
+    pub(super) fn consumed(&mut self, number: u32, len: u32) {
+        self.give_back(len);
+        let Some(stream) = self.streams.get_mut(number).filter(|stream| stream.is_receiving) else {
+            return;
+        };
+        if let Some(len) = stream.receive.give(len) {
+            frame::word(&mut self.out, kind::WINDOW_UPDATE, number, len);
+        }
+    }
+}
+
+const _: () = assert!(FIRST_WINDOW < super::CONNECTION_WINDOW);

@@ -1,0 +1,198 @@
+//! What is sent on a stream, and what is read from it.
+
+use std::task::{Context, Poll};
+
+use super::{Piece, Session};
+use crate::error::Code;
+use crate::frame::{self, flag, kind};
+use crate::hpack;
+
+impl Session {
+    /// Bytes of the request's body that have come, appended. Where there are none, the task is woken when that changes.
+    pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
+        let Some(stream) = self.find(number) else { return Piece::Gone };
+        if stream.body.is_empty() && stream.is_receiving {
+            stream.wants_body = true;
+            stream.wait(cx.waker());
+            return Piece::None;
+        }
+        let len = stream.body.len();
+        match out.is_empty() && out.capacity() < len {
+            true => *out = std::mem::take(&mut stream.body),
+            false => out.append(&mut stream.body),
+        }
+        let piece = match stream.is_receiving {
+            true => Piece::More,
+            false => Piece::End(std::mem::take(&mut stream.trailers)),
+        };
+        self.consumed(number, u32::try_from(len).unwrap_or(u32::MAX));
+        piece
+    }
+
+    /// The whole body, where it has come already and has no trailers.
+    pub fn whole_body(&mut self, number: u32) -> Option<Vec<u8>> {
+        let stream = self.find(number).filter(|s| !s.is_receiving && s.trailers.is_empty())?;
+        let body = std::mem::take(&mut stream.body);
+        self.give_back(u32::try_from(body.len()).unwrap_or(u32::MAX));
+        Some(body)
+    }
+
+    /// Bytes of the body still to be read from here, where their number is known.
+    pub fn remaining(&self, number: u32) -> Option<u64> {
+        let stream = self.streams.get(number)?;
+        let here = stream.body.len() as u64;
+        match stream.is_receiving {
+            true => stream.announced.map(|left| left + here),
+            false => stream.trailers.is_empty().then_some(here),
+        }
+    }
+
+    /// Ready with how many bytes may be sent now, or with nothing when the stream has ended.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>, number: u32) -> Poll<Option<usize>> {
+        let full = self.is_full();
+        let room = self.room;
+        let Some(stream) = self.find(number) else { return Poll::Ready(None) };
+        match usize::try_from(stream.room.min(room)) {
+            Ok(room) if room > 0 && !full => Poll::Ready(Some(room)),
+            _ => {
+                stream.wants_room = true;
+                stream.wait(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Writes the head of a reply. What belongs to an HTTP/1 connection is left out (RFC 9113, 8.2.2).
+    pub fn send_head<'h>(
+        &mut self,
+        number: u32,
+        status: u16,
+        lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        is_end: bool,
+    ) {
+        if !self.is_open(number) {
+            return;
+        }
+        let begun = self.begin_lines();
+        if !std::mem::replace(&mut self.forgot, true) {
+            hpack::forget(&mut self.out);
+        }
+        hpack::status(&mut self.out, status);
+        for (name, value) in lines.filter(|(name, _)| !is_of_connection(name)) {
+            hpack::write(&mut self.out, name, value);
+        }
+        self.end_lines(begun, number, is_end);
+    }
+
+    /// Writes as much of the bytes as there is room for, and says how many these were. The stream ends where all of them went
+    /// and they are the last.
+    pub fn send_data(&mut self, number: u32, mut bytes: &[u8], is_last: bool) -> usize {
+        let (whole, room) = (bytes.len(), self.room);
+        let Some(stream) = self.streams.get_mut(number) else { return 0 };
+        let room = usize::try_from(stream.room.min(room)).unwrap_or_default();
+        bytes = bytes.get(..room).unwrap_or(bytes);
+        let is_end = is_last && bytes.len() == whole;
+        let sent = i64::try_from(bytes.len()).unwrap_or_default();
+        stream.room -= sent;
+        self.room -= sent;
+        self.fruitless = 0;
+        self.out.reserve(bytes.len() + 2 * frame::HEAD_BYTES);
+        let sent = bytes.len();
+        while let Some((now, rest)) = bytes.split_at_checked(frame::PAYLOAD_BYTES_MAX) {
+            let is_end = is_end && rest.is_empty();
+            self.frame_of_data(number, now, is_end);
+            bytes = rest;
+        }
+        if !bytes.is_empty() || (is_end && sent == 0) {
+            self.frame_of_data(number, bytes, is_end);
+        }
+        if is_end {
+            self.finish(number);
+        }
+        sent
+    }
+
+    fn frame_of_data(&mut self, number: u32, bytes: &[u8], is_end: bool) {
+        let flags = if is_end { flag::END_STREAM } else { 0 };
+        frame::begin(&mut self.out, bytes.len(), kind::DATA, flags, number);
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Ends a reply with trailers.
+    pub fn send_trailers<'h>(
+        &mut self,
+        number: u32,
+        lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    ) {
+        if !self.is_open(number) {
+            return;
+        }
+        let begun = self.begin_lines();
+        for (name, value) in lines.filter(|(name, _)| !is_of_connection(name)) {
+            hpack::write(&mut self.out, name, value);
+        }
+        self.end_lines(begun, number, true);
+    }
+
+    fn begin_lines(&mut self) -> usize {
+        let begun = self.out.len();
+        self.out.extend_from_slice(&[0; frame::HEAD_BYTES]);
+        begun
+    }
+
+    /// Writes the frame's head before its lines.
+    fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
+        let flags = flag::END_HEADERS | if is_end { flag::END_STREAM } else { 0 };
+        let len = self.out.len().saturating_sub(begun + frame::HEAD_BYTES);
+        match self.out.get_mut(begun..).and_then(<[u8]>::first_chunk_mut) {
+            Some(head) if len <= frame::PAYLOAD_BYTES_MAX => {
+                *head = frame::head(len, kind::HEADERS, flags, number);
+            }
+            _ => self.cut_lines(begun, number, is_end),
+        }
+        if is_end {
+            self.finish(number);
+        }
+    }
+
+    /// Cuts lines that are too long for one frame into several.
+    fn cut_lines(&mut self, begun: usize, number: u32, is_end: bool) {
+        let lines = self.out.split_off(begun.min(self.out.len()));
+        let lines = lines.get(frame::HEAD_BYTES..).unwrap_or_default();
+        let pieces = lines.len().div_ceil(frame::PAYLOAD_BYTES_MAX);
+        for (n, piece) in lines.chunks(frame::PAYLOAD_BYTES_MAX).enumerate() {
+            let kind = if n == 0 { kind::HEADERS } else { kind::CONTINUATION };
+            let last = if n + 1 == pieces { flag::END_HEADERS } else { 0 };
+            let end = if is_end && n == 0 { flag::END_STREAM } else { 0 };
+            frame::begin(&mut self.out, piece.len(), kind, last | end, number);
+            self.out.extend_from_slice(piece);
+        }
+    }
+
+    /// Our side has said its last. A client that still sends is told that nobody listens (8.1).
+    fn finish(&mut self, number: u32) {
+        self.resets = self.resets.saturating_sub(1);
+        let Some(stream) = self.streams.remove(number) else { return };
+        self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+        if stream.is_receiving {
+            frame::reset(&mut self.out, number, Code::NO_ERROR);
+            self.streams.note_reset(number);
+        }
+    }
+
+    /// Ends a stream at once, and wakes its task.
+    pub fn reset(&mut self, number: u32, code: Code) {
+        frame::reset(&mut self.out, number, code);
+        self.streams.note_reset(number);
+        if let Some(stream) = self.streams.remove(number) {
+            self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+            stream.wake();
+        }
+    }
+}
+
+fn is_of_connection(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] =
+        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+    NAMES.iter().any(|of| of.len() == name.len() && of.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,134 @@
+//! Streams that are open, in the order in which they were opened.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use super::{STREAM_WINDOW, Window};
+
+/// How many of the streams that we reset are remembered. What a client sent them meanwhile is no mistake of its.
+const RESET_KEPT: usize = 64;
+
+/// One stream, from its head until both sides have said their last.
+pub(super) struct Stream {
+    pub(super) number: u32,
+    /// The client may still send.
+    pub(super) is_receiving: bool,
+    /// What it sent and nobody has read; no more than the window.
+    pub(super) body: Vec<u8>,
+    /// Bytes still to come, where the client announced how many.
+    pub(super) announced: Option<u64>,
+    pub(super) trailers: Vec<u8>,
+    pub(super) receive: Window,
+    /// What the client has left for this stream.
+    pub(super) room: i64,
+    task: Option<Waker>,
+    pub(super) wants_body: bool,
+    pub(super) wants_room: bool,
+}
+
+impl Stream {
+    pub(super) fn new(
+        number: u32,
+        is_receiving: bool,
+        announced: Option<u64>,
+        room: i64,
+    ) -> Stream {
+        Stream {
+            number,
+            is_receiving,
+            body: Vec::new(),
+            announced,
+            trailers: Vec::new(),
+            receive: Window::new(STREAM_WINDOW),
+            room,
+            task: None,
+            wants_body: false,
+            wants_room: false,
+        }
+    }
+
+    pub(super) fn wait(&mut self, task: &Waker) {
+        match &mut self.task {
+            Some(known) => known.clone_from(task),
+            None => self.task = Some(task.clone()),
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+
+    pub(super) fn wake_reader(&mut self) {
+        if std::mem::take(&mut self.wants_body) {
+            self.wake();
+        }
+    }
+
+    pub(super) fn wake_writer(&mut self) {
+        if std::mem::take(&mut self.wants_room) {
+            self.wake();
+        }
+    }
+}
+
+/// All of a connection.
+#[derive(Default)]
+pub(super) struct Streams {
+    open: Vec<Stream>,
+    reset: VecDeque<u32>,
+}
+
+impl Streams {
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Stream> {
+        self.open.get(self.place(number)?)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Stream> {
+        let place = self.place(number)?;
+        self.open.get_mut(place)
+    }
+
+    /// Numbers only grow, so the streams are sorted by them.
+    fn place(&self, number: u32) -> Option<usize> {
+        self.open.binary_search_by_key(&number, |stream| stream.number).ok()
+    }
+
+    pub(super) fn push(&mut self, stream: Stream) {
+        self.open.push(stream);
+    }
+
+    pub(super) fn remove(&mut self, number: u32) -> Option<Stream> {
+        let place = self.place(number)?;
+        Some(self.open.remove(place))
+    }
+
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Stream> {
+        std::mem::take(&mut self.open).into_iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.open.iter_mut()
+    }
+
+    pub(super) fn wake_writers(&mut self) {
+        self.open.iter_mut().for_each(Stream::wake_writer);
+    }
+
+    pub(super) fn note_reset(&mut self, number: u32) {
+        if self.reset.len() == RESET_KEPT {
+            self.reset.pop_front();
+        }
+        self.reset.push_back(number);
+    }
+
+    /// We ended it before the client did, and not long ago.
+    pub(super) fn was_reset(&self, number: u32) -> bool {
+        self.reset.contains(&number)
+    }
+}

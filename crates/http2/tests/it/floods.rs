@@ -1,0 +1,89 @@
+//! Clients that mean harm.
+
+use http2::{Code, Error};
+
+use crate::frames::*;
+
+/// Sends frames until the session has had enough, as a connection does that reads its answers.
+fn flood(client: &mut Client, most: usize, mut frames: impl FnMut(u32) -> Vec<u8>) -> Error {
+    for n in 0..most {
+        if let Err(error) = client.send(&frames(u32::try_from(n).unwrap())) {
+            return error;
+        }
+        client.answers();
+    }
+    panic!("{most} times were taken");
+}
+
+#[test]
+fn streams_that_are_opened_to_be_reset() {
+    let error = flood(&mut Client::new(), 300, |n| {
+        [post(2 * n + 1), frame(RST_STREAM, 0, 2 * n + 1, &[0; 4])].concat()
+    });
+    assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
+}
+
+/// CVE-2025-8671: the client makes the server reset them.
+#[test]
+fn streams_that_are_opened_to_be_refused() {
+    let error =
+        flood(&mut Client::new(), 300, |n| [get(2 * n + 1), window_update(2 * n + 1, 0)].concat());
+    assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
+    let mut client = Client::new();
+    for n in 0..5000 {
+        let stream = 2 * n + 1;
+        client.send(&get(stream)).unwrap();
+        match n % 2 {
+            0 => client.send(&frame(RST_STREAM, 0, stream, &[0; 4])).unwrap(),
+            _ => client.reply(stream, true),
+        }
+        client.answers();
+    }
+}
+
+#[test]
+fn frames_that_come_to_nothing() {
+    let kinds: [(&str, fn() -> Vec<u8>); 6] = [
+        ("ping", || frame(PING, 0, 0, &[0; 8])),
+        ("settings", || frame(SETTINGS, 0, 0, &[])),
+        ("priority", || frame(PRIORITY, 0, 1, &[0; 5])),
+        ("empty data", || frame(DATA, 0, 1, &[])),
+        ("window", || window_update(0, 1)),
+        ("unknown", || frame(0x42, 0, 0, &[])),
+    ];
+    for (what, of) in kinds {
+        let mut client = Client::new();
+        client.send(&frame(HEADERS, END_HEADERS, 1, GET)).unwrap();
+        let error = flood(&mut client, 20_000, |_| of());
+        assert_eq!(error.code, Code::ENHANCE_YOUR_CALM, "{what}");
+    }
+}
+
+/// CVE-2024-27316.
+#[test]
+fn header_lines_without_end() {
+    let mut client = Client::new();
+    client.send(&frame(HEADERS, END_STREAM, 1, GET)).unwrap();
+    let error = flood(&mut client, 100, |_| frame(CONTINUATION, 0, 1, &[0x82; 100]));
+    assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
+    let mut client = Client::new();
+    client.send(&frame(HEADERS, END_STREAM, 1, GET)).unwrap();
+    let error = flood(&mut client, 20_000, |_| frame(CONTINUATION, 0, 1, &[]));
+    assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
+}
+
+/// CVE-2016-6581: a small block that refers to one long line again and again.
+#[test]
+fn a_small_block_of_much_text_is_a_head_that_is_too_large() {
+    let mut client = Client::new();
+    let mut block = [GET, &[0x40, 1, b'x', 0x7f, 0x81, 0x06]].concat();
+    block.extend([b'v'; 900]);
+    block.extend([0xbe; 10_000]);
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &block)).unwrap();
+    // It is a request, so that it can be answered: see `Head::is_too_large`.
+    assert_eq!(client.requests, [1]);
+}

@@ -1,0 +1,61 @@
+//! One stream: its request goes to the pipeline, and the reply back.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use fault::Fault;
+use message::{Reply, Request, RequestHead};
+use pipeline::Account;
+use plan::Listener;
+use policy::Exchange;
+
+use super::stream::Stream;
+use super::{body, reply};
+use crate::accept::Connection;
+
+/// One exchange, from its head to the end of its reply.
+pub(super) async fn run(
+    connection: Rc<Connection>,
+    listener: Arc<Listener>,
+    stream: Stream,
+    head: Result<RequestHead, Fault>,
+) {
+    let alarm = kit::alarm::take();
+    {
+        let current = connection.worker.current();
+        let ex = Exchange::new(connection.caller.clone(), alarm.clone());
+        let mut account = Account::open(ex, current.books.clone());
+        let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
+        let reply = match head {
+            Ok(head) => {
+                account.asked_for(&head);
+                let (body, counted) = body::of(&stream, listener.timeout.body);
+                account.count_request_body(counted);
+                let mut request = Request { head, body };
+                let serving =
+                    pin!(pipeline::serve(&current.plan, &listener, &mut account, &mut request));
+                unless_gone(&stream, serving).await
+            }
+            Err(fault) => Some(pipeline::refuse(&mut account, fault)),
+        };
+        if let Some(reply) = reply {
+            reply::send(&stream, reply, &mut account, is_head, listener.timeout.body).await;
+        }
+    }
+    kit::alarm::give(alarm);
+}
+
+/// The reply, unless the client resets the stream first: an upstream does not work for nobody.
+async fn unless_gone(
+    stream: &Stream,
+    mut serving: Pin<&mut impl Future<Output = Reply>>,
+) -> Option<Reply> {
+    poll_fn(|cx| match serving.as_mut().poll(cx) {
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
+        Poll::Pending => stream.poll_gone(cx).map(|()| None),
+    })
+    .await
+}

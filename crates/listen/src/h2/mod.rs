@@ -1,0 +1,324 @@
+//! One HTTP/2 connection: reads frames, starts an exchange for each request, writes what the exchanges put down.
+//!
+//! The connection's task owns the wire. Each stream's exchange is a task of its own beside it; what they share is the
+//! session, which nobody holds while waiting.
+
+mod body;
+mod exchange;
+mod reply;
+mod stream;
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use http2::{Block, Config, Event, Head, Session};
+use kit::scratch::{self, SCRATCH_BYTES, Scratch};
+use kit::{Alarm, Wire, clock};
+use message::{Headers, Protocol, RequestHead};
+use plan::Listener;
+
+use crate::accept::Connection;
+use crate::goodbye;
+use stream::{Shared, Stream};
+
+pub(crate) fn is_preface(bytes: &[u8]) -> bool {
+    bytes.starts_with(http2::PREFACE)
+}
+
+/// What there is so far may become the preface.
+pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
+    bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
+}
+
+/// How long a client that was told to go has to say that it has read it.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+struct H2 {
+    wire: Wire,
+    connection: Rc<Connection>,
+    listener: Arc<Listener>,
+    shared: Rc<Shared>,
+    /// What was read and is no whole frame yet, or was left for later.
+    unread: Vec<u8>,
+    /// Something may be on its way through TLS.
+    unflushed: bool,
+    phase: Phase,
+    alarm: Alarm,
+    /// Something came since the alarm was set.
+    heard: bool,
+}
+
+/// What the connection waits for, apart from its wire: what the alarm is set for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The first frames, or the rest of a head.
+    Beginning,
+    /// A request.
+    Idle,
+    /// The ends of its streams; a client that is silent meanwhile is asked whether it is there.
+    Busy,
+    /// The answer to that.
+    Asked,
+    /// A client that was told to go.
+    Leaving,
+}
+
+/// Why a connection ended.
+enum Ended {
+    /// As it should.
+    Over,
+    /// The client has gone.
+    Gone(io::Error),
+    /// It does not speak HTTP/2.
+    Wrong(http2::Error),
+    /// It does not answer.
+    Silent,
+}
+
+/// Serves a connection to its end. `early` is what was read of it already.
+pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
+    let listener = connection.place.door.listener();
+    let config = Config {
+        streams_max: listener.limits.streams_max,
+        head_bytes_max: listener.limits.head_bytes_max,
+    };
+    let mut h2 = H2 {
+        wire,
+        connection: Rc::new(connection),
+        shared: Shared::new(Session::new(config)),
+        listener,
+        unread: early,
+        unflushed: false,
+        phase: Phase::Beginning,
+        alarm: Alarm::default(),
+        heard: false,
+    };
+    h2.alarm.set(clock::now(), h2.time(Phase::Beginning));
+    let ended = poll_fn(|cx| h2.poll(cx)).await;
+    h2.end(ended).await;
+}
+
+impl H2 {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        self.shared.written_by(cx.waker());
+        loop {
+            let read = match self.poll_read(cx) {
+                Ok(read) => read,
+                Err(ended) => return Poll::Ready(ended),
+            };
+            if self.connection.place.is_closing(cx.waker()) {
+                self.shared.session().leave();
+            }
+            let written = match self.poll_write(cx) {
+                Ok(written) => written,
+                Err(error) => return Poll::Ready(Ended::Gone(error)),
+            };
+            if written && self.shared.session().is_over() {
+                return Poll::Ready(Ended::Over);
+            }
+            // What was left unread because too much was unwritten.
+            if !(written && read == Reading::Full) {
+                return self.poll_time(cx);
+            }
+        }
+    }
+
+    /// Reads as long as there is something to read and room to answer it.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Reading, Ended> {
+        let mut input = scratch::lend();
+        input.append(&mut self.unread);
+        let read = loop {
+            self.take_frames(&mut input).map_err(Ended::Wrong)?;
+            if self.shared.session().is_full() {
+                break Reading::Full;
+            }
+            match self.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+                Poll::Ready(Ok(0)) => {
+                    return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Poll::Ready(Ok(_)) => self.heard = true,
+                Poll::Ready(Err(error)) => return Err(Ended::Gone(error)),
+                Poll::Pending => break Reading::Nothing,
+            }
+        };
+        if !input.is_empty() {
+            self.unread = input.to_vec();
+        }
+        Ok(read)
+    }
+
+    /// Takes what is whole from the front of the input.
+    fn take_frames(&mut self, input: &mut Scratch) -> Result<(), http2::Error> {
+        let mut at = 0;
+        let mut block = empty_block();
+        while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
+            let Some(read) = self.shared.session().read(rest, &mut block)? else { break };
+            at += read.len;
+            match read.event {
+                Event::Nothing => {}
+                Event::Request { stream, head } => {
+                    let lines = std::mem::replace(&mut block, empty_block());
+                    self.begin(stream, &head, lines);
+                }
+            }
+            if self.shared.session().is_full() {
+                break;
+            }
+        }
+        input.drain(..at);
+        drop(Headers::of(block.bytes, block.lines));
+        Ok(())
+    }
+
+    /// Starts the exchange of a stream.
+    fn begin(&mut self, number: u32, head: &Head, block: Block) {
+        self.connection.place.door.refresh(&mut self.listener);
+        let request = self.request_head(head, block);
+        let stream = Stream::new(self.shared.clone(), number);
+        // Boxed, so that it is not moved on its way into a task.
+        let exchange =
+            exchange::run(self.connection.clone(), self.listener.clone(), stream, request);
+        drop(kit::spawn(Box::pin(exchange)));
+    }
+
+    /// The head as the rest of the gateway knows it, if it may be served.
+    fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, Fault> {
+        let limits = &self.listener.limits;
+        let lines = block.lines.len();
+        let headers = Headers::of(block.bytes, block.lines);
+        let request = RequestHead::parsed(headers, Protocol::Http2, head.method, head.target);
+        let (method, target) = (request.method(), request.target());
+        if head.is_too_large || lines > limits.headers_max {
+            return Err(Fault::new(Kind::HeadTooLarge, format!("{lines} header lines or more")));
+        }
+        if matches!(method, b"CONNECT" | b"TRACE") {
+            return Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)));
+        }
+        if target.len() > limits.target_bytes_max {
+            let what = format!("a target of {} bytes", target.len());
+            return Err(Fault::new(Kind::TargetTooLong, what));
+        }
+        if head.is_host_wrong || method.len() > http1::METHOD_BYTES_MAX {
+            return Err(Fault::new(Kind::Malformed, "a method or a host that HTTP/1 cannot carry"));
+        }
+        if !http1::is_target(method, target) {
+            return Err(Fault::new(Kind::Malformed, "the target is neither a path nor `*`"));
+        }
+        Ok(request)
+    }
+
+    /// True when everything has been written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut session = self.shared.session();
+        if session.unsent().is_empty() && !self.unflushed {
+            return Ok(true);
+        }
+        let mut sent = 0;
+        let written = self.wire.poll_send(cx, session.unsent(), &mut sent);
+        session.sent(sent);
+        self.unflushed = written.is_pending();
+        match written {
+            Poll::Ready(Ok(())) => Ok(true),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Pending => Ok(false),
+        }
+    }
+
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let phase = self.shared.phase(self.phase, !self.unread.is_empty());
+        if phase != self.phase {
+            self.enter(phase);
+        }
+        while self.alarm.poll(cx).is_ready() {
+            if let Some(ended) = self.rung() {
+                return Poll::Ready(ended);
+            }
+        }
+        Poll::Pending
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.heard = false;
+        self.shared.session().rest();
+        self.alarm.set(clock::now(), self.time(phase));
+    }
+
+    fn time(&self, phase: Phase) -> Duration {
+        let timeout = &self.listener.timeout;
+        match phase {
+            Phase::Idle | Phase::Busy => timeout.idle,
+            Phase::Beginning | Phase::Asked => timeout.head,
+            Phase::Leaving => timeout.head.min(LAST_CALL),
+        }
+    }
+
+    /// The time is up for what the phase waits for.
+    fn rung(&mut self) -> Option<Ended> {
+        let mut session = self.shared.session();
+        let next = match self.phase {
+            Phase::Beginning | Phase::Idle => {
+                session.leave();
+                Phase::Leaving
+            }
+            Phase::Busy if self.heard => Phase::Busy,
+            Phase::Busy => {
+                session.ping();
+                Phase::Asked
+            }
+            Phase::Asked if self.heard => Phase::Busy,
+            Phase::Asked => return Some(Ended::Silent),
+            // It takes nothing, or says nothing: it has had its time.
+            Phase::Leaving => return Some(Ended::Over),
+        };
+        drop(session);
+        self.shared.write_soon();
+        self.enter(next);
+        None
+    }
+
+    /// Tells the client why, where there is something to tell, and what becomes of its streams.
+    async fn end(mut self, ended: Ended) {
+        let name = &self.listener.name;
+        match &ended {
+            Ended::Over => {}
+            Ended::Gone(error) => tracing::debug!(listener = name, "HTTP/2 connection: {error}"),
+            Ended::Wrong(error) => tracing::debug!(listener = name, "HTTP/2 connection: {error}"),
+            Ended::Silent => {
+                tracing::debug!(listener = name, "HTTP/2 connection: the client does not answer");
+            }
+        }
+        match ended {
+            Ended::Over => self.shared.session().refuse(),
+            Ended::Wrong(error) => self.shared.session().fail(&error),
+            Ended::Gone(_) | Ended::Silent => return self.shared.session().abandon(),
+        }
+        self.shared.session().abandon();
+        let last = poll_fn(|cx| match self.poll_write(cx) {
+            Ok(false) => Poll::Pending,
+            Ok(true) | Err(_) => Poll::Ready(()),
+        });
+        // Whether the goodbye reaches the peer changes nothing.
+        let _late = tokio::time::timeout(LAST_CALL, last).await;
+        goodbye::linger(&mut self.wire).await;
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Reading {
+    /// There is nothing to read.
+    Nothing,
+    /// There may be; too much is unwritten.
+    Full,
+}
+
+/// Memory for the next head.
+fn empty_block() -> Block {
+    let (bytes, lines) = Headers::memory();
+    Block { bytes, lines }
+}

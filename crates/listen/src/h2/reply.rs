@@ -1,0 +1,187 @@
+//! A reply on its way to an HTTP/2 client, as fast as it is made and taken.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use http2::Code;
+use kit::clock::{self, Instant};
+use kit::{Alarm, scratch};
+use message::{Body, Fill, Reply, ReplyHead, Trailers};
+use pipeline::Account;
+
+use super::stream::Stream;
+use crate::date;
+
+/// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
+pub(super) async fn send(
+    stream: &Stream,
+    mut reply: Reply,
+    account: &mut Account,
+    is_head: bool,
+    timeout: Duration,
+) {
+    // A 101 means nothing in HTTP/2, and was never asked for.
+    let status = if reply.head.status < 200 { 502 } else { reply.head.status };
+    if status == 204 {
+        reply.head.headers.remove("content-length");
+    }
+    let bodiless = is_head || matches!(status, 204 | 304);
+    let announced = reply.head.headers.contains("content-length");
+    let length = reply.body.remaining().filter(|n| !announced && (!bodiless || *n > 0));
+    let length = length.filter(|_| status != 204);
+    let body = if bodiless { Body::Empty } else { reply.body };
+    let is_end = body.is_empty();
+    send_head(stream, status, &reply.head, length, is_end);
+    if is_end {
+        return;
+    }
+    let mut sending = Sending::new(body, timeout);
+    let sent = poll_fn(|cx| sending.poll(cx, stream, account)).await;
+    account.reply_bytes = sending.sent;
+    if let Err((fault, code)) = sent {
+        account.broke(fault);
+        stream.reset(code);
+    }
+}
+
+fn send_head(stream: &Stream, status: u16, head: &ReplyHead, length: Option<u64>, is_end: bool) {
+    let mut digits = itoa::Buffer::new();
+    let length = length.map(|n| (&b"content-length"[..], digits.format(n).as_bytes()));
+    date::with(|date| {
+        let has_date = head.headers.contains("date");
+        let date = (!has_date).then_some((&b"date"[..], date.as_bytes()));
+        let lines = head.headers.iter().chain(length).chain(date);
+        stream.with(|session, number| session.send_head(number, status, lines, is_end));
+    });
+}
+
+struct Sending {
+    body: Body,
+    /// What the body gave and the client has not taken yet.
+    piece: Bytes,
+    ended: bool,
+    trailers: Trailers,
+    sent: u64,
+    timeout: Duration,
+    /// For the client to take something.
+    alarm: Alarm,
+    /// Since when, and whether for the client.
+    waiting: Option<(Instant, bool)>,
+}
+
+type Broken = (Fault, Code);
+
+impl Sending {
+    fn new(body: Body, timeout: Duration) -> Sending {
+        let (body, piece, ended) = match body {
+            Body::Whole(bytes) => (Body::Empty, bytes, true),
+            body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
+        };
+        let (trailers, alarm) = (Trailers::new(), Alarm::default());
+        Sending { body, piece, ended, trailers, sent: 0, timeout, alarm, waiting: None }
+    }
+
+    /// Goes on, and puts down to whom it waits for how long that takes.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &Stream,
+        account: &mut Account,
+    ) -> Poll<Result<(), Broken>> {
+        if let Some((since, for_client)) = self.waiting.take() {
+            let waited = clock::now().duration_since(since);
+            *(if for_client { &mut account.client_wait } else { &mut account.ex.upstream_wait }) +=
+                waited;
+        }
+        self.poll_pieces(cx, stream)
+    }
+
+    fn poll_pieces(&mut self, cx: &mut Context<'_>, stream: &Stream) -> Poll<Result<(), Broken>> {
+        while !(self.ended && self.piece.is_empty()) {
+            // No piece is made before there is room for some of it.
+            let Some(_room) = ready!(self.poll_room(cx, stream)?) else {
+                return Poll::Ready(Err(gone("reset")));
+            };
+            if !self.piece.is_empty() {
+                let mut piece = std::mem::take(&mut self.piece);
+                let sent = self.put(stream, &piece);
+                self.piece = piece.split_off(sent.min(piece.len()));
+                continue;
+            }
+            let mut made = scratch::lend();
+            let Poll::Ready(fill) = self.body.poll_fill(cx, &mut made) else {
+                self.waiting = Some((clock::now(), false));
+                return stream.poll_gone(cx).map(|()| Err(gone("reset")));
+            };
+            if fill.map_err(|fault| (fault, Code::INTERNAL_ERROR))? == Fill::End {
+                self.ended = true;
+                self.trailers = self.body.trailers();
+            }
+            let sent = self.put(stream, &made);
+            self.piece = made.get(sent..).map(Bytes::copy_from_slice).unwrap_or_default();
+        }
+        self.finish(stream);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what there is room for.
+    fn put(&mut self, stream: &Stream, bytes: &[u8]) -> usize {
+        if bytes.is_empty() {
+            return 0;
+        }
+        let is_last = self.ended && self.trailers.is_empty();
+        let sent = stream.with(|session, number| session.send_data(number, bytes, is_last));
+        self.sent += sent as u64;
+        sent
+    }
+
+    /// Ready with nothing when the stream is gone. The deadline moves with every piece the client takes.
+    fn poll_room(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &Stream,
+    ) -> Poll<Result<Option<usize>, Broken>> {
+        let room = stream.shared.session().poll_room(cx, stream.number);
+        if let Poll::Ready(room) = room {
+            self.alarm.clear();
+            return Poll::Ready(Ok(room));
+        }
+        let now = clock::now();
+        self.waiting = Some((now, true));
+        if !self.alarm.is_set() {
+            self.alarm.set(now, self.timeout);
+        }
+        self.alarm.poll(cx).map(|()| {
+            let (fault, _) = gone("it takes nothing of its reply");
+            Err((fault, Code::CANCEL))
+        })
+    }
+
+    /// Ends the stream, where the last piece did not.
+    fn finish(&mut self, stream: &Stream) {
+        if self.trailers.is_empty() {
+            return stream.with(|session, number| {
+                if session.is_open(number) {
+                    session.send_data(number, &[], true);
+                }
+            });
+        }
+        message::with_lines(|lines| {
+            // The upstream's trailers were checked as they were read.
+            if http1::parse_lines(&self.trailers, &http1::Limits::default(), lines).is_err() {
+                return stream.reset(Code::INTERNAL_ERROR);
+            }
+            let trailers = &self.trailers;
+            let pairs = lines.iter().map(|l| (l.name.of(trailers), l.value.of(trailers)));
+            stream.with(|session, number| session.send_trailers(number, pairs));
+        });
+    }
+}
+
+fn gone(why: &str) -> Broken {
+    let what = format!("the client, while it was answered: {why}");
+    (Fault::new(Kind::ClientGone, what), Code::CANCEL)
+}

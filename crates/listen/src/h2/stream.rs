@@ -1,0 +1,97 @@
+//! What a connection's task and those of its streams share.
+
+use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use http2::{Code, Session};
+
+use super::Phase;
+
+/// One connection, as its streams know it.
+pub(super) struct Shared {
+    session: RefCell<Session>,
+    /// The connection's task, while it does not know that there is something to write.
+    writer: RefCell<Option<Waker>>,
+}
+
+impl Shared {
+    pub(super) fn new(session: Session) -> Rc<Shared> {
+        Rc::new(Shared { session: RefCell::new(session), writer: RefCell::default() })
+    }
+
+    /// Held for a few lines, never while something is waited for.
+    pub(super) fn session(&self) -> RefMut<'_, Session> {
+        self.session.borrow_mut()
+    }
+
+    /// This task writes.
+    pub(super) fn written_by(&self, task: &Waker) {
+        self.writer.replace(Some(task.clone()));
+    }
+
+    /// Something is to be written: now, or when all that is ready now has been done. So the replies of many streams are one write.
+    pub(super) fn write_soon(&self) {
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+
+    /// What the connection waits for, which was `before`; `begun` says that a frame has, and has not ended.
+    pub(super) fn phase(&self, before: Phase, begun: bool) -> Phase {
+        let session = self.session.borrow();
+        match (session.open(), before) {
+            (0, _) if session.is_leaving() => Phase::Leaving,
+            (0, _) if begun || !session.has_begun() || session.is_within_head() => Phase::Beginning,
+            (0, _) => Phase::Idle,
+            (_, Phase::Asked) => Phase::Asked,
+            (_, _) => Phase::Busy,
+        }
+    }
+}
+
+/// One stream, held by its exchange. Dropped before its end, it is reset.
+pub(super) struct Stream {
+    pub(super) shared: Rc<Shared>,
+    pub(super) number: u32,
+}
+
+impl Stream {
+    pub(super) fn new(shared: Rc<Shared>, number: u32) -> Stream {
+        Stream { shared, number }
+    }
+
+    /// Works on the session, and has written what that put down.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut Session, u32) -> R) -> R {
+        let mut session = self.shared.session();
+        let result = work(&mut session, self.number);
+        if !session.unsent().is_empty() {
+            self.shared.write_soon();
+        }
+        result
+    }
+
+    /// Ready when the client has reset the stream, or has gone.
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut session = self.shared.session();
+        if !session.is_open(self.number) {
+            return Poll::Ready(());
+        }
+        session.wait(self.number, cx.waker());
+        Poll::Pending
+    }
+
+    pub(super) fn reset(&self, code: Code) {
+        self.with(|session, number| {
+            if session.is_open(number) {
+                session.reset(number, code);
+            }
+        });
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.reset(Code::INTERNAL_ERROR);
+    }
+}
