@@ -150,12 +150,23 @@ impl Spaces {
         bindings.iter().map(|b| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
     }
 
+    /// What counts now of the declarations from `from` to before `to`, in the order written.
+    pub(crate) fn counting(&self, from: usize, to: usize) -> impl Iterator<Item = (&str, &str)> {
+        let bindings = self.bindings.get(from..to).unwrap_or_default();
+        let counting = bindings.iter().zip(from..).filter(|(b, at)| self.counts(b, *at));
+        counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
+    }
+
     /// What counts now, in the order declared.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Namespace<'_>)> {
-        let counting = self.bindings.iter().enumerate().filter(|(at, b)| {
-            self.top.get(b.prefix as usize).is_some_and(|top| *top as usize == *at)
-        });
-        let named = counting.filter(|(_, b)| b.uri != NO_NAMESPACE);
-        named.map(|(_, b)| (self.prefixes.get(b.prefix), self.namespace(b.uri)))
+        let counting = self.bindings.iter().zip(0..).filter(|(b, at)| self.counts(b, *at));
+        counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.namespace(b.uri)))
+    }
+
+    /// Whether nothing hides a declaration, and it declares something.
+    #[inline]
+    fn counts(&self, binding: &Binding, at: usize) -> bool {
+        let top = self.top.get(binding.prefix as usize);
+        binding.uri != NO_NAMESPACE && top.is_some_and(|top| *top as usize == at)
     }
 }

@@ -212,6 +212,27 @@ impl<'a> Scope<'a> {
         self.spaces.since(self.from)
     }
 
+    /// This element has declarations.
+    #[inline]
+    pub fn declares(&self) -> bool {
+        self.spaces.len() > self.from
+    }
+
+    /// How many declarations the elements around have made that are in scope: where those of this element begin.
+    #[inline]
+    pub fn outer_len(&self) -> usize {
+        self.from
+    }
+
+    /// The declarations between two such places, without those that another one hides or that take the default back.
+    pub fn counting(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.spaces.counting(from, to)
+    }
+
     /// Every prefix in scope and what it means, `xml` included.
     pub fn all(&self) -> impl Iterator<Item = (&'a str, Namespace<'a>)> + use<'a> {
         self.spaces.all()

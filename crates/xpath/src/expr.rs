@@ -21,6 +21,10 @@ impl Expr {
         self.op.literal()
     }
 
+    pub(crate) fn op(&self) -> &Op {
+        &self.op
+    }
+
     /// Evaluates to whatever type the expression has.
     pub fn value(&self, evaluation: &mut Evaluation<'_>) -> Result<Value, Error> {
         evaluation.nested(|evaluation| evaluation.value(&self.op).map(Val::into_value))

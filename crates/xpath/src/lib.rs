@@ -29,6 +29,7 @@ mod pattern;
 mod regex;
 mod statics;
 mod syntax;
+mod told;
 mod value;
 mod world;
 
@@ -39,5 +40,6 @@ pub use host::{Call, Evaluation, Focus, Host, NoHost};
 pub use number::{number_text, text_number};
 pub use pattern::{Alternative, Pattern, Shape};
 pub use statics::{Lookup, Name, NameTest, Options, Plain, Statics, Unknown};
+pub use told::{Around, Asked, Known, Needs, Question, Saying, Selection, Told};
 pub use value::Value;
 pub use world::{DocId, Node, NodeKind, World};

@@ -40,6 +40,15 @@ pub enum ErrorKind {
     Limit { name: &'static str, max: u64 },
 }
 
+/// Why there is no result of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// It is no document, or not one that is accepted.
+    Source(xml::Error),
+    /// The transformation did not end well.
+    Run(Error),
+}
+
 impl Error {
     pub(crate) fn new(kind: ErrorKind, at: At) -> Error {
         Error { kind, at }
@@ -84,3 +93,14 @@ impl fmt::Display for ErrorKind {
 }
 
 impl std::error::Error for Error {}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Source(error) => error.fmt(f),
+            Failed::Run(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}

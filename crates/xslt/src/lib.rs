@@ -28,9 +28,10 @@ mod out;
 mod program;
 mod resolver;
 mod run;
+mod stream;
 mod stylesheet;
 
-pub use error::{At, Error, ErrorKind};
+pub use error::{At, Error, ErrorKind, Failed};
 pub use limits::Budgets;
 pub use out::{Encoding, Method};
 pub use resolver::{Nothing, Resolver, Resource};

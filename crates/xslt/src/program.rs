@@ -254,7 +254,7 @@ pub(crate) enum Part {
 }
 
 /// A literal result element.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Literal {
     pub(crate) name: Named,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,

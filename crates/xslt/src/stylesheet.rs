@@ -7,18 +7,24 @@ use xml::{Builder, Document};
 use xpath::{Budget, Evaluation, Expr, Name, NoHost, Plain, Value, World};
 
 use crate::compile;
-use crate::error::{At, Error, ErrorKind};
+use crate::error::{At, Error, ErrorKind, Failed};
 use crate::exslt::Surroundings;
 use crate::limits::Budgets;
-use crate::out::{Composer, Encoding, Method, Serializer, Target};
+use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Target};
 use crate::program::Program;
 use crate::resolver::{Nothing, Resolver};
 use crate::run::{Given, Held, Machine, Reach, spaces};
+use crate::stream::{Stream, Streamed, lower};
+
+/// Room for a result besides what grows with its source.
+const ROOM_BYTES: usize = 256;
 
 /// A compiled stylesheet. Immutable, to be shared between threads.
 #[derive(Debug)]
 pub struct Stylesheet {
     program: Program,
+    /// The program without a tree, where it needs none.
+    streamed: Option<Streamed>,
 }
 
 /// A value for one of the stylesheet's parameters.
@@ -96,31 +102,54 @@ impl Stylesheet {
     /// Compiles a stylesheet. `uri` is its address: its name in errors, and the base for references in it. The resolver
     /// is asked for what it imports and includes.
     pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
-        compile::compile(bytes, uri, resolver).map(|program| Stylesheet { program })
+        let program = compile::compile(bytes, uri, resolver)?;
+        let streamed = lower(&program);
+        Ok(Stylesheet { program, streamed })
+    }
+
+    /// Whether [`Stylesheet::transform_bytes`] reads and writes at once, without a tree of the source.
+    pub fn streams(&self) -> bool {
+        self.streamed.is_some()
+    }
+
+    /// Parses a document and transforms it into bytes: the same as parsing and [`Stylesheet::transform`] one after the other,
+    /// but that its steps are counted by events where it streams. A document that is malformed is that whatever else is
+    /// wrong.
+    pub fn transform_bytes(
+        &self,
+        source: &[u8],
+        options: &xml::Options,
+        run: &Run<'_>,
+    ) -> Result<Output, Failed> {
+        let Some(streamed) = self.streamed.as_ref().filter(|_| !asks_source(run)) else {
+            let document = Document::parse(source, options).map_err(Failed::Source)?;
+            return self.transform(&Arc::new(document), run).map_err(Failed::Run);
+        };
+        let settings = self.settings(run);
+        let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
+        let out = Composer::new(Target::Bytes(Box::new(serializer)));
+        let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
+        xml::parse(source, options, &mut stream).map_err(Failed::Source)?;
+        let composer = stream.finish().map_err(Failed::Run)?;
+        Ok(output(Some(composer), &settings, Vec::new()))
     }
 
     /// Transforms a document into bytes.
     pub fn transform(&self, source: &Arc<Document>, run: &Run<'_>) -> Result<Output, Error> {
-        let mut settings = self.program.output.clone();
-        if run.as_xml {
-            let xml = crate::out::Declared { method: Some(Method::Xml), ..(*settings).clone() };
-            settings = Arc::new(xml);
-        }
-        let capacity = 256 + 24 * source.len() as usize;
+        let settings = self.settings(run);
+        let capacity = ROOM_BYTES + 24 * source.len() as usize;
         let serializer = Serializer::new(settings.clone(), capacity);
         let target = Target::Bytes(Box::new(serializer));
         let (composer, messages) = self.run(source, run, target)?;
-        let serializer = composer.and_then(Composer::into_serializer);
-        let (bytes, method) = match serializer {
-            Some(serializer) => serializer.finish(),
-            None => (Vec::new(), Method::Xml),
-        };
-        let media_type = match settings.media_type.as_deref() {
-            Some(named) => Cow::Owned(named.to_owned()),
-            None => Cow::Borrowed(method.media_type()),
-        };
-        let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
-        Ok(Output { bytes, method, media_type, encoding, messages })
+        Ok(output(composer, &settings, messages))
+    }
+
+    fn settings(&self, run: &Run<'_>) -> Settings {
+        let settings = &self.program.output;
+        match run.as_xml {
+            true => Arc::new(Declared { method: Some(Method::Xml), ..(**settings).clone() }),
+            false => settings.clone(),
+        }
     }
 
     /// Transforms a document into a tree; gives it with the messages.
@@ -171,6 +200,28 @@ impl Stylesheet {
         let finished = machine.finish();
         done.map(|()| finished)
     }
+}
+
+/// Whether a parameter's value has to be looked for in the source.
+fn asks_source(run: &Run<'_>) -> bool {
+    run.parameters.iter().any(|parameter| match parameter.value {
+        Argument::Expression(_) => true,
+        Argument::Text(_) | Argument::Number(_) | Argument::Boolean(_) => false,
+    })
+}
+
+fn output(composer: Option<Composer>, settings: &Settings, messages: Vec<String>) -> Output {
+    let serializer = composer.and_then(Composer::into_serializer);
+    let (bytes, method) = match serializer {
+        Some(serializer) => serializer.finish(),
+        None => (Vec::new(), Method::Xml),
+    };
+    let media_type = match settings.media_type.as_deref() {
+        Some(named) => Cow::Owned(named.to_owned()),
+        None => Cow::Borrowed(method.media_type()),
+    };
+    let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
+    Output { bytes, method, media_type, encoding, messages }
 }
 
 fn argument(argument: &Argument, world: &World, budget: &mut Budget) -> Result<Value, Error> {

@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     let pack = Pack::open(&options.pack)?;
     let judge_all = || {
         let chosen = pack.cases.iter().filter(|case| id(case).contains(&options.only));
-        chosen.map(|case| judge(case, &pack)).collect::<Vec<Judged>>()
+        chosen.map(|case| judge(case, &pack)).collect::<Vec<_>>()
     };
     let judged = std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -34,7 +34,9 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
         worker.ok().and_then(|worker| worker.join().ok())
     });
     let judged = judged.ok_or_else(|| Failure::Broken("the suite's thread ended".to_owned()))?;
-    close("xslt10", &judged, String::new())
+    let streamed = judged.iter().filter(|(_, streams)| *streams).count();
+    let judged: Vec<Judged> = judged.into_iter().map(|(judged, _)| judged).collect();
+    close("xslt10", &judged, format!("{streamed} stylesheets ran without a tree\n"))
 }
 
 fn text<'v>(case: &'v Value, key: &str) -> &'v str {
@@ -45,8 +47,10 @@ fn id(case: &Value) -> String {
     format!("{}/{}", text(case, "set"), text(case, "id"))
 }
 
-fn judge(case: &Value, pack: &Pack) -> Judged {
-    let got = transform(case, pack);
+/// How a case went, and whether it ran without a tree of its source.
+fn judge(case: &Value, pack: &Pack) -> (Judged, bool) {
+    let mut streams = false;
+    let got = transform_or(case, pack, &mut streams).unwrap_or_else(Got::Failed);
     let files = Files { files: &pack.files };
     let judged = case.get("assert").map(|assert| {
         assertion::holds(assert, &got, text(case, "compare") == "ignore-blank-text", &files)
@@ -56,22 +60,20 @@ fn judge(case: &Value, pack: &Pack) -> Judged {
         Some(Err(complaint)) => (false, complaint),
         None => (false, "no assertion".to_owned()),
     };
-    Judged { id: id(case), passed, complaint: format!("{}\n  {complaint}", got.show()) }
+    let complaint = format!("{}\n  {complaint}", got.show());
+    (Judged { id: id(case), passed, complaint }, streams)
 }
 
-fn transform(case: &Value, pack: &Pack) -> Got {
-    transform_or(case, pack).unwrap_or_else(Got::Failed)
-}
-
-fn transform_or(case: &Value, pack: &Pack) -> Result<Got, String> {
+fn transform_or(case: &Value, pack: &Pack, streams: &mut bool) -> Result<Got, String> {
     let files = Files { files: &pack.files };
     let (stylesheet, source) = (text(case, "stylesheet"), text(case, "source"));
     let show = |error: &dyn std::fmt::Display| error.to_string();
     let compiled = Stylesheet::compile(files.get(stylesheet)?, stylesheet, &files)
         .map_err(|error| show(&error))?;
     let options = XmlOptions { doctype: Doctype::Internal, ..XmlOptions::default() };
-    let document = Document::parse(files.get(source)?, &options)
-        .map_err(|error| format!("{source}: {error}"))?;
+    let bytes = files.get(source)?;
+    let document =
+        Document::parse(bytes, &options).map_err(|error| format!("{source}: {error}"))?;
     let document = Arc::new(document);
     let parameters = parameters(case);
     let run = Run {
@@ -81,7 +83,8 @@ fn transform_or(case: &Value, pack: &Pack) -> Result<Got, String> {
         as_xml: text(case, "output_method") == "xml-tree",
         ..Run::default()
     };
-    let output = compiled.transform(&document, &run).map_err(|error| show(&error))?;
+    *streams = compiled.streams();
+    let output = compiled.transform_bytes(bytes, &options, &run).map_err(|error| show(&error))?;
     let (tree, _) = compiled.transform_to_tree(&document, &run).map_err(|error| show(&error))?;
     Ok(Got::Result { bytes: output.bytes, tree: Arc::new(tree) })
 }

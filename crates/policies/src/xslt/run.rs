@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -72,8 +71,6 @@ impl Settings {
         stylesheet: &Stylesheet,
         message: &[u8],
     ) -> Result<Made, Refused> {
-        let document = xml::Document::parse(message, &xml::Options::default())
-            .map_err(|error| Failed::client(soap::malformed(&error, message)))?;
         let run = Run {
             parameters: &self.parameters,
             budgets: Budgets {
@@ -84,9 +81,12 @@ impl Settings {
             seed: fastrand::u64(..),
             ..Run::default()
         };
-        let output = stylesheet
-            .transform(&Arc::new(document), &run)
-            .map_err(|error| Failed::server(error.kind.to_string()))?;
+        let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(
+            |failed| match failed {
+                xslt::Failed::Source(error) => Failed::client(soap::malformed(&error, message)),
+                xslt::Failed::Run(error) => Failed::server(error.kind.to_string()),
+            },
+        )?;
         let charset = match output.encoding {
             Encoding::Utf8 => "utf-8",
             Encoding::Utf16 => "utf-16",

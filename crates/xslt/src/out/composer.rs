@@ -88,15 +88,12 @@ impl Desk {
     }
 
     /// Declares the prefix and namespace of the element's name unless they are in scope.
-    fn bind(&mut self) {
-        let pieces = &self.tag.pieces;
-        let (prefix, uri) = (pieces.prefix(self.tag.name), pieces.uri(self.tag.name));
-        if prefix == "xml" || uri == XML_NAMESPACE {
-            return;
-        }
+    #[inline]
+    fn bind(&mut self, prefix: &str, uri: &str) {
         match self.scope.find(prefix) {
             Some(found) if found == uri => {}
             None if uri.is_empty() && prefix.is_empty() => {}
+            Some(_) | None if prefix == "xml" || uri == XML_NAMESPACE => {}
             Some(_) | None => self.scope.declare(prefix, uri),
         }
     }
@@ -199,6 +196,12 @@ impl Composer {
         self.nodes > nodes || self.bytes > bytes || self.full
     }
 
+    /// Namespace declarations in scope.
+    #[inline]
+    pub(crate) fn declared_len(&self) -> usize {
+        self.desk.scope.len()
+    }
+
     /// The node the innermost open element is a copy of.
     #[inline]
     pub(crate) fn origin(&self) -> Option<Node> {
@@ -213,6 +216,7 @@ impl Composer {
         }
     }
 
+    #[inline]
     pub(crate) fn start(&mut self, prefix: &str, local: &str, uri: &str) {
         self.flush();
         self.nodes += 1;
@@ -224,8 +228,28 @@ impl Composer {
         self.desk.tag.begin(prefix, local, uri);
         let scope = self.desk.scope.len();
         self.desk.open.push(Open { origin: None, scope });
-        self.desk.bind();
+        self.desk.bind(prefix, uri);
         self.pending = true;
+    }
+
+    /// Starts a copy of an element that gets no attributes and declares nothing.
+    #[inline]
+    pub(crate) fn start_plain(&mut self, prefix: &str, local: &str, uri: &str, node: Node) {
+        self.flush();
+        let Target::Bytes(serializer) = &mut self.target else {
+            self.start(prefix, local, uri);
+            return self.copied_from(node);
+        };
+        if !serializer.is_plain() {
+            self.start(prefix, local, uri);
+            return self.copied_from(node);
+        }
+        self.nodes += 1;
+        self.bytes += (prefix.len() + local.len()) as u64;
+        let scope = self.desk.scope.len();
+        self.desk.open.push(Open { origin: Some(node), scope });
+        self.desk.bind(prefix, uri);
+        serializer.start_plain(prefix, local, self.desk.scope.since(scope));
     }
 
     /// A namespace node of the element just started.
@@ -258,7 +282,7 @@ impl Composer {
             let others: Vec<(String, String)> =
                 others.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
             desk.scope.truncate(from);
-            desk.bind();
+            desk.bind(&fresh, &own);
             for (prefix, uri) in others {
                 desk.ask(&prefix, &uri);
             }
@@ -276,12 +300,19 @@ impl Composer {
     }
 
     /// `raw`: without escaping, where there is any.
+    #[inline]
     pub(crate) fn text(&mut self, text: &str, raw: bool) {
         if text.is_empty() {
             return;
         }
-        self.flush();
         self.nodes += 1;
+        self.more_text(text, raw);
+    }
+
+    /// Text that belongs to the node written last.
+    #[inline]
+    pub(crate) fn more_text(&mut self, text: &str, raw: bool) {
+        self.flush();
         self.bytes += text.len() as u64;
         match &mut self.target {
             Target::Bytes(serializer) => serializer.text(text, raw),

@@ -113,6 +113,29 @@ impl Serializer {
         self.tag_open = true;
     }
 
+    /// Elements are written as they come: the method is XML, and none of them is told from others.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.method == Some(Method::Xml) && self.settings.cdata_sections.is_empty()
+    }
+
+    /// A start tag without attributes, where elements are written as they come.
+    pub(crate) fn start_plain<'a>(
+        &mut self,
+        prefix: &str,
+        local: &str,
+        declared: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
+        self.close_tag();
+        self.doctype(prefix, local);
+        self.break_line(false);
+        self.out.push(b'<');
+        let name = self.name(prefix, local);
+        self.open.push(Open { name, ..Open::default() });
+        self.declarations(declared);
+        self.tag_open = true;
+    }
+
     pub(crate) fn end(&mut self) {
         if self.method == Some(Method::Text) {
             return;

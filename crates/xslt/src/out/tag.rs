@@ -26,7 +26,9 @@ impl Pieces {
         let local_end = self.end();
         self.text.push_str(uri);
         let uri_end = self.end();
-        self.text.push_str(value);
+        if !value.is_empty() {
+            self.text.push_str(value);
+        }
         Piece { start, prefix_end, local_end, uri_end, value_end: self.end() }
     }
 

@@ -34,11 +34,7 @@ impl<'s> Machine<'s> {
     ) -> Result<(), Error> {
         let text = self.kept_text()?;
         let target = self.avt(name, reach)?;
-        let target = target.trim();
-        if !is_ncname(target) || target.eq_ignore_ascii_case("xml") {
-            return Err(dynamic(format!("`{target}` cannot name a processing instruction")));
-        }
-        self.top()?.instruction(target, &text);
+        self.top()?.instruction(instruction_target(&target)?, &text);
         Ok(())
     }
 
@@ -60,34 +56,54 @@ impl<'s> Machine<'s> {
             self.write_avt(namespace, reach, text)?;
         }
         let (name, uri) = text.split_at_checked(end).unwrap_or((text, ""));
-        let name = name.trim();
-        let Some((prefix, local)) = split_qname(name) else {
-            return Err(dynamic(format!("`{name}` is not a name")));
-        };
-        if made.namespace.is_some() {
-            let prefix = if uri.is_empty() || prefix == "xmlns" { "" } else { prefix };
-            return Ok(MadeName { prefix, local, uri });
-        }
-        if !element && name == "xmlns" {
-            return Err(dynamic("an attribute cannot be named xmlns"));
-        }
-        if prefix == "xml" {
-            return Ok(MadeName { prefix, local, uri: xml::XML_NAMESPACE });
-        }
+        let uri = made.namespace.is_some().then_some(uri);
         let scope = self.given.program.scopes.get(made.scope as usize);
-        let found = scope.and_then(|scope| scope.iter().find(|(known, _)| **known == *prefix));
-        match (found, prefix) {
-            (_, "") if !element => Ok(MadeName { prefix, local, uri: "" }),
-            (Some((_, uri)), _) => Ok(MadeName { prefix, local, uri }),
-            (None, "") => Ok(MadeName { prefix, local, uri: "" }),
-            (None, _) => Err(dynamic(format!("the prefix `{prefix}` is not declared"))),
-        }
+        made_name(name, uri, element, scope.map(Vec::as_slice).unwrap_or_default())
+    }
+}
+
+/// A made name with its namespace: the one given, or what the prefix means in the stylesheet.
+pub(crate) fn made_name<'t>(
+    name: &'t str,
+    uri: Option<&'t str>,
+    element: bool,
+    scope: &'t [(Box<str>, Box<str>)],
+) -> Result<MadeName<'t>, Error> {
+    let name = name.trim();
+    let Some((prefix, local)) = split_qname(name) else {
+        return Err(dynamic(format!("`{name}` is not a name")));
+    };
+    if let Some(uri) = uri {
+        let prefix = if uri.is_empty() || prefix == "xmlns" { "" } else { prefix };
+        return Ok(MadeName { prefix, local, uri });
+    }
+    if !element && name == "xmlns" {
+        return Err(dynamic("an attribute cannot be named xmlns"));
+    }
+    if prefix == "xml" {
+        return Ok(MadeName { prefix, local, uri: xml::XML_NAMESPACE });
+    }
+    let found = scope.iter().find(|(known, _)| **known == *prefix);
+    match (found, prefix) {
+        (_, "") if !element => Ok(MadeName { prefix, local, uri: "" }),
+        (Some((_, uri)), _) => Ok(MadeName { prefix, local, uri }),
+        (None, "") => Ok(MadeName { prefix, local, uri: "" }),
+        (None, _) => Err(dynamic(format!("the prefix `{prefix}` is not declared"))),
+    }
+}
+
+/// The target of an instruction that is made.
+pub(crate) fn instruction_target(made: &str) -> Result<&str, Error> {
+    let target = made.trim();
+    match is_ncname(target) && !target.eq_ignore_ascii_case("xml") {
+        true => Ok(target),
+        false => Err(dynamic(format!("`{target}` cannot name a processing instruction"))),
     }
 }
 
 /// A name that was made.
-struct MadeName<'t> {
-    prefix: &'t str,
-    local: &'t str,
-    uri: &'t str,
+pub(crate) struct MadeName<'t> {
+    pub(crate) prefix: &'t str,
+    pub(crate) local: &'t str,
+    pub(crate) uri: &'t str,
 }

@@ -10,7 +10,7 @@ mod frames;
 mod functions;
 mod host;
 mod keys;
-mod made;
+pub(crate) mod made;
 mod memory;
 mod number;
 mod sort;

@@ -35,7 +35,8 @@ pub(crate) fn stripped(document: &Arc<Document>, program: &Program) -> Arc<Docum
     }
 }
 
-fn strips(name: xml::QName<'_>, program: &Program) -> bool {
+/// Whether white space goes in elements of a name.
+pub(crate) fn strips(name: xml::QName<'_>, program: &Program) -> bool {
     let rule = program.spaces.iter().find(|rule| rule.test.accepts(name));
     rule.is_some_and(|rule| rule.strip)
 }

@@ -1,0 +1,499 @@
+//! What a parser tells of a node before anything in it has come, and the expressions and patterns that ask no more.
+//!
+//! Owns the question whether one can do without a tree, and what it comes to then: the same as an evaluation gives.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "a few kinds of expressions can be told, and all others need a tree"
+)]
+
+use std::borrow::Cow;
+
+use xml::{Attribute, Attributes, QName};
+
+use crate::syntax::{Axis, Comparison, Core, Op, Path, PatternStart, Predicate, Start, Step, Test};
+use crate::{Alternative, Expr, NodeKind};
+
+/// A node as a parser tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// Any but a namespace.
+    pub kind: NodeKind,
+    /// Of an instruction its target is the local part; empty for kinds without names.
+    pub name: QName<'a>,
+    /// Of kinds without content.
+    pub value: Option<&'a str>,
+    /// Of an element at its start.
+    pub attributes: Option<Attributes<'a>>,
+}
+
+/// What is told beside kind and name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The string-value.
+    pub value: bool,
+    /// Attributes, or that there are none.
+    pub attributes: bool,
+}
+
+/// What stands around a node that is told.
+pub trait Around {
+    /// The node so many levels above the parent: elements without attributes, and above them the root.
+    fn above(&self, levels: usize) -> Option<Told<'_>>;
+}
+
+/// An expression whose string what is told suffices for.
+#[derive(Debug, Clone)]
+pub struct Saying(Op);
+
+/// An expression whose truth what is told suffices for.
+#[derive(Debug, Clone)]
+pub struct Question(Op);
+
+/// A step that what is told suffices for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    attribute: bool,
+    test: Test,
+    predicates: Box<[Op]>,
+}
+
+/// Nodes below the focus, found as they are told.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// `.` and nothing else.
+    pub itself: bool,
+    /// It starts at the document's root, whatever the focus is.
+    pub from_root: bool,
+    /// Attributes that any of them accepts.
+    pub attributes: Vec<Asked>,
+    /// Steps down through children, each with alternatives; none: no children.
+    pub below: Vec<Vec<Asked>>,
+}
+
+/// What a pattern needs to know of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// What is told of it.
+    Itself,
+    /// What stands around it too.
+    Around,
+}
+
+const ELEMENT: Known = Known { value: false, attributes: true };
+const LEAF: Known = Known { value: true, attributes: true };
+const AROUND: Known = Known { value: false, attributes: false };
+
+impl Expr {
+    /// The expression for its string, if that can be told.
+    pub fn saying(&self, known: Known) -> Option<Saying> {
+        is_said(self.op(), known).then(|| Saying(self.op().clone()))
+    }
+
+    /// The expression for its truth, if that can be told.
+    pub fn question(&self, known: Known) -> Option<Question> {
+        is_answered(self.op(), known).then(|| Question(self.op().clone()))
+    }
+
+    /// The nodes it finds, if they can be told one by one as they come.
+    pub fn selection(&self) -> Option<Selection> {
+        match self.op() {
+            Op::Path(path) => Selection::of(path),
+            Op::Union(all, _) => Selection::joined(all),
+            _ => None,
+        }
+    }
+}
+
+impl Saying {
+    /// Appends the string.
+    pub fn write(&self, told: &Told<'_>, out: &mut String) {
+        out.push_str(&said(&self.0, told));
+    }
+}
+
+impl Question {
+    /// Whether it is true.
+    pub fn holds(&self, told: &Told<'_>) -> bool {
+        holds(&self.0, told)
+    }
+}
+
+impl Asked {
+    fn of(step: &Step, known: Known) -> Option<Asked> {
+        let test = |predicate: &Predicate| match predicate {
+            Predicate::Test(op) if is_answered(op, known) => Some(op.clone()),
+            Predicate::Test(_) | Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => {
+                None
+            }
+        };
+        let attribute = match step.axis {
+            Axis::Attribute => true,
+            Axis::Child => false,
+            _ => return None,
+        };
+        let predicates = step.predicates.iter().map(test).collect::<Option<_>>()?;
+        Some(Asked { attribute, test: step.test.clone(), predicates })
+    }
+
+    fn any(attribute: bool) -> Asked {
+        Asked { attribute, test: Test::Node, predicates: Box::default() }
+    }
+
+    /// Whether it accepts every node of its axis.
+    pub fn is_any(&self) -> bool {
+        self.test == Test::Node && self.predicates.is_empty()
+    }
+
+    /// Whether it accepts a node.
+    pub fn accepts(&self, told: &Told<'_>) -> bool {
+        let here = match told.kind {
+            NodeKind::Attribute => self.attribute,
+            NodeKind::Namespace | NodeKind::Root => false,
+            NodeKind::Element | NodeKind::Text | NodeKind::Comment | NodeKind::Instruction => {
+                !self.attribute
+            }
+        };
+        here && fits(&self.test, told) && self.predicates.iter().all(|op| holds(op, told))
+    }
+}
+
+impl Selection {
+    /// The children, and before them the attributes or not.
+    pub fn content(attributes: bool) -> Selection {
+        let list = |asked: bool| asked.then(|| Asked::any(true)).into_iter().collect();
+        Selection {
+            attributes: list(attributes),
+            below: vec![vec![Asked::any(false)]],
+            ..Selection::default()
+        }
+    }
+
+    fn of(path: &Path) -> Option<Selection> {
+        let from_root = match path.start {
+            Start::Root => true,
+            Start::Focus => false,
+            Start::Op(..) => return None,
+        };
+        if let ([step], false) = (&*path.steps, from_root)
+            && step.axis == Axis::Attribute
+        {
+            return Some(Selection {
+                attributes: vec![Asked::of(step, LEAF)?],
+                ..Selection::default()
+            });
+        }
+        let down = |step: &Step| Asked::of(step, ELEMENT).filter(|asked| !asked.attribute);
+        let below = path.steps.iter().map(|step| Some(vec![down(step)?]));
+        let below: Vec<Vec<Asked>> = below.collect::<Option<_>>()?;
+        match (below.is_empty(), from_root) {
+            (true, true) => None,
+            (itself, from_root) => {
+                Some(Selection { itself, from_root, below, ..Selection::default() })
+            }
+        }
+    }
+
+    /// Of one step each, so that a node is found by what it is, whatever stands before it.
+    fn joined(all: &[Op]) -> Option<Selection> {
+        let mut joined = Selection::default();
+        let mut children = Vec::new();
+        for op in all {
+            let Op::Path(path) = op else { return None };
+            let one = Selection::of(path)?;
+            if one.itself || one.from_root || one.below.len() > 1 {
+                return None;
+            }
+            joined.attributes.extend(one.attributes);
+            children.extend(one.below.into_iter().flatten());
+        }
+        if !children.is_empty() {
+            joined.below.push(children);
+        }
+        Some(joined)
+    }
+}
+
+impl Alternative {
+    /// What it needs to know of a node; none: a tree.
+    pub fn needs(&self) -> Option<Needs> {
+        if let PatternStart::Id(_) | PatternStart::Key { .. } = self.start {
+            return None;
+        }
+        for (place, step) in self.steps.iter().enumerate() {
+            let known = match (place, step.step.axis) {
+                (0, Axis::Attribute) => LEAF,
+                (0, _) => ELEMENT,
+                (_, _) => AROUND,
+            };
+            Asked::of(&step.step, known)?;
+        }
+        Some(match self.steps.is_empty() || self.only_step().is_some() {
+            true => Needs::Itself,
+            false => Needs::Around,
+        })
+    }
+
+    /// The step, where there is one that may be anywhere: everything has the root above it.
+    #[inline]
+    fn only_step(&self) -> Option<&Step> {
+        match (&*self.steps, &self.start) {
+            ([only], PatternStart::Root) => only.anywhere.then_some(&only.step),
+            ([only], PatternStart::Anywhere) => Some(&only.step),
+            _ => None,
+        }
+    }
+
+    /// Whether a node that is told matches, for alternatives that need no tree.
+    pub fn fits(&self, told: &Told<'_>, around: &dyn Around) -> bool {
+        if let Some(only) = self.only_step() {
+            return is_step(only, told);
+        }
+        let at = |level: usize| match level.checked_sub(1) {
+            None => Some(*told),
+            Some(levels) => around.above(levels),
+        };
+        let (mut step, mut level, mut slides) = (0, 0, false);
+        // As in evaluation: each run of steps at the lowest place where it fits.
+        while let Some(node) = at(level) {
+            match self.lay(step, level, node, &at) {
+                Laid::Fits => return true,
+                Laid::Not if !slides => return false,
+                Laid::Not => level += 1,
+                Laid::Above { step: next, level: below } => {
+                    (step, level, slides) = (next, below + 1, true);
+                }
+            }
+        }
+        false
+    }
+
+    /// Lays a run of steps over nodes from a level upwards.
+    fn lay<'t>(
+        &self,
+        first: usize,
+        level: usize,
+        node: Told<'t>,
+        at: &dyn Fn(usize) -> Option<Told<'t>>,
+    ) -> Laid {
+        let (mut level, mut node) = (level, Some(node));
+        for (place, step) in self.steps.iter().enumerate().skip(first) {
+            if !node.is_some_and(|node| is_step(&step.step, &node)) {
+                return Laid::Not;
+            }
+            if step.anywhere {
+                return Laid::Above { step: place + 1, level };
+            }
+            level += 1;
+            node = at(level);
+        }
+        let starts = match self.start {
+            PatternStart::Anywhere => true,
+            PatternStart::Root => node.is_some_and(|node| node.kind == NodeKind::Root),
+            PatternStart::Id(_) | PatternStart::Key { .. } => false,
+        };
+        if starts { Laid::Fits } else { Laid::Not }
+    }
+}
+
+/// How a run of steps fits.
+enum Laid {
+    Fits,
+    Not,
+    /// What is left, from this step on, has to fit somewhere above the level.
+    Above {
+        step: usize,
+        level: usize,
+    },
+}
+
+fn is_step(step: &Step, told: &Told<'_>) -> bool {
+    let here = match told.kind {
+        NodeKind::Attribute => step.axis == Axis::Attribute,
+        NodeKind::Namespace | NodeKind::Root => false,
+        NodeKind::Element | NodeKind::Text | NodeKind::Comment | NodeKind::Instruction => {
+            step.axis == Axis::Child
+        }
+    };
+    let passes = |predicate: &Predicate| match predicate {
+        Predicate::Test(op) => holds(op, told),
+        Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => false,
+    };
+    here && fits(&step.test, told) && step.predicates.iter().all(passes)
+}
+
+fn fits(test: &Test, told: &Told<'_>) -> bool {
+    match test {
+        Test::Node => true,
+        Test::Text => told.kind == NodeKind::Text,
+        Test::Comment => told.kind == NodeKind::Comment,
+        Test::Instruction(None) => told.kind == NodeKind::Instruction,
+        Test::Instruction(Some(target)) => {
+            told.kind == NodeKind::Instruction && told.name.local == &**target
+        }
+        Test::Name(test) => {
+            matches!(told.kind, NodeKind::Element | NodeKind::Attribute) && test.accepts(told.name)
+        }
+    }
+}
+
+/// The focus itself.
+fn is_focus(op: &Op) -> bool {
+    matches!(op, Op::Path(path) if matches!(path.start, Start::Focus) && path.steps.is_empty())
+}
+
+/// `@x`
+fn attribute_step(op: &Op) -> Option<&Step> {
+    let Op::Path(path) = op else { return None };
+    match (&path.start, &*path.steps) {
+        (Start::Focus, [step]) if step.axis == Axis::Attribute => Some(step),
+        _ => None,
+    }
+}
+
+/// Whether it is `@x` by a test that can be told.
+fn is_attribute_told(op: &Op) -> bool {
+    attribute_step(op).is_some_and(|step| Asked::of(step, LEAF).is_some())
+}
+
+/// `self::x`.
+fn own_step(op: &Op) -> Option<&Step> {
+    let Op::Path(path) = op else { return None };
+    match (&path.start, &*path.steps) {
+        (Start::Focus, [step]) if step.axis == Axis::Itself && step.predicates.is_empty() => {
+            Some(step)
+        }
+        _ => None,
+    }
+}
+
+fn attributes_at<'t>(step: &Step, told: &Told<'t>) -> impl Iterator<Item = Attribute<'t>> {
+    let all = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
+    all.filter(move |attribute| is_step(step, &Told::attribute(attribute)))
+}
+
+impl<'a> Told<'a> {
+    /// An attribute of an element.
+    pub fn attribute(attribute: &Attribute<'a>) -> Told<'a> {
+        Told {
+            kind: NodeKind::Attribute,
+            name: attribute.name,
+            value: Some(attribute.value),
+            attributes: None,
+        }
+    }
+}
+
+/// Whether a string can be told.
+fn is_said(op: &Op, known: Known) -> bool {
+    match op {
+        Op::Text(_) => true,
+        Op::Path(_) if is_focus(op) => known.value,
+        Op::Path(_) => known.attributes && is_attribute_told(op),
+        Op::Core {
+            function: Core::LocalName | Core::Name | Core::NamespaceUri, arguments, ..
+        } => arguments.iter().all(is_focus),
+        Op::Core { function: Core::String, arguments, .. } => {
+            arguments.iter().all(|op| is_said(op, known))
+        }
+        _ => false,
+    }
+}
+
+fn said<'t>(op: &'t Op, told: &Told<'t>) -> Cow<'t, str> {
+    match op {
+        Op::Text(text) => Cow::Borrowed(text),
+        Op::Path(_) if is_focus(op) => Cow::Borrowed(told.value.unwrap_or_default()),
+        Op::Path(_) => {
+            let first = attribute_step(op).and_then(|step| attributes_at(step, told).next());
+            Cow::Borrowed(first.map_or("", |attribute| attribute.value))
+        }
+        Op::Core { function: Core::LocalName, .. } => Cow::Borrowed(told.name.local),
+        Op::Core { function: Core::NamespaceUri, .. } => Cow::Borrowed(told.name.namespace.uri),
+        Op::Core { function: Core::Name, .. } if told.name.prefix.is_empty() => {
+            Cow::Borrowed(told.name.local)
+        }
+        Op::Core { function: Core::Name, .. } => {
+            Cow::Owned(format!("{}:{}", told.name.prefix, told.name.local))
+        }
+        Op::Core { function: Core::String, arguments, .. } => {
+            arguments.first().map_or(Cow::Borrowed(""), |only| said(only, told))
+        }
+        _ => Cow::Borrowed(""),
+    }
+}
+
+/// Whether a truth can be told.
+fn is_answered(op: &Op, known: Known) -> bool {
+    let answered = |op: &Op| is_answered(op, known);
+    let said = |op: &Op| is_said(op, known);
+    match op {
+        Op::Boolean(_) => true,
+        Op::Any(all) | Op::All(all) => all.iter().all(answered),
+        Op::Compare(Comparison::Equal | Comparison::NotEqual, sides) => {
+            // One set of nodes is compared with a string; two would be with each other.
+            let sets = sides.iter().filter(|op| matches!(op, Op::Path(_))).count();
+            sets < 2 && sides.iter().all(said)
+        }
+        Op::Core { function: Core::Not | Core::Boolean, arguments, .. } => {
+            arguments.iter().all(answered)
+        }
+        Op::Core { function: Core::True | Core::False, .. } => true,
+        Op::Core { function: Core::StartsWith | Core::Contains, arguments, .. } => {
+            arguments.iter().all(said)
+        }
+        Op::Path(_) if own_step(op).is_some() => true,
+        Op::Path(_) => known.attributes && is_attribute_told(op),
+        Op::Text(_) | Op::Core { .. } => is_said(op, known),
+        _ => false,
+    }
+}
+
+fn holds(op: &Op, told: &Told<'_>) -> bool {
+    match op {
+        Op::Boolean(value) => *value,
+        Op::Any(all) => all.iter().any(|op| holds(op, told)),
+        Op::All(all) => all.iter().all(|op| holds(op, told)),
+        Op::Compare(comparison, sides) => equal(sides, told, *comparison == Comparison::Equal),
+        Op::Core { function: Core::Not, arguments, .. } => {
+            !arguments.iter().any(|op| holds(op, told))
+        }
+        Op::Core { function: Core::Boolean, arguments, .. } => {
+            arguments.iter().any(|op| holds(op, told))
+        }
+        Op::Core { function: Core::True, .. } => true,
+        Op::Core { function: Core::False, .. } => false,
+        Op::Core { function: Core::StartsWith, arguments, .. } => match &**arguments {
+            [text, start] => said(text, told).starts_with(&*said(start, told)),
+            _ => false,
+        },
+        Op::Core { function: Core::Contains, arguments, .. } => match &**arguments {
+            [text, part] => said(text, told).contains(&*said(part, told)),
+            _ => false,
+        },
+        Op::Path(_) => match (own_step(op), attribute_step(op)) {
+            (Some(step), _) => fits_itself(&step.test, told),
+            (None, Some(step)) => attributes_at(step, told).next().is_some(),
+            (None, None) => false,
+        },
+        op => !said(op, told).is_empty(),
+    }
+}
+
+/// `self::*` asks for an element even of an attribute, whose own axis has another kind.
+fn fits_itself(test: &Test, told: &Told<'_>) -> bool {
+    let named = matches!(test, Test::Name(_));
+    (!named || told.kind == NodeKind::Element) && fits(test, told)
+}
+
+/// `=` or `!=` of two strings, or of a string and any of some attributes.
+fn equal(sides: &[Op; 2], told: &Told<'_>, wanted: bool) -> bool {
+    let (set, other) = match sides {
+        [set @ Op::Path(_), other] | [other, set] => (set, other),
+    };
+    let other = said(other, told);
+    match attribute_step(set) {
+        Some(step) => attributes_at(step, told).any(|a| (a.value == other) == wanted),
+        None => (said(set, told) == other) == wanted,
+    }
+}

@@ -1,0 +1,286 @@
+//! What acts do: the same calls of the composer that the machine's instructions come to.
+
+use xml::{Attributes, Document, NodeId, Scope};
+use xpath::{Asked, DocId, Node as TreeNode, NodeKind, Told};
+
+use super::events::{Node, Stream};
+use super::{Act, COPY_END, Made, Say, Then};
+use crate::error::{At, Error};
+use crate::program::{Literal, Pc, Place};
+use crate::run::made::{instruction_target, made_name};
+
+/// Acts that wait for the end of a node.
+pub(super) struct Paused {
+    pub(super) descent: u32,
+    pub(super) rest: u32,
+}
+
+impl<'s> Stream<'s> {
+    /// Runs acts for a node: to their end, or into its content.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "a few acts lead elsewhere, and all others write"
+    )]
+    pub(super) fn perform(&mut self, from: u32, node: &Node<'_>) -> Result<Option<Paused>, Error> {
+        let streamed = self.streamed;
+        let mut at = from;
+        while let Some(act) = streamed.code.get(at as usize) {
+            let place = at;
+            at += 1;
+            match act {
+                Act::Done => return Ok(None),
+                Act::Descend(descent) => return Ok(Some(Paused { descent: *descent, rest: at })),
+                Act::Jump(target) => at = *target,
+                Act::Unless(question, target) => {
+                    if !question.holds(&node.told) {
+                        at = *target;
+                    }
+                }
+                act => {
+                    let done = self.charge().and_then(|()| self.act(act, node));
+                    done.and_then(|()| self.check()).map_err(|error| self.placed(error, place))?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The error with the place in the stylesheet that it came from.
+    #[cold]
+    fn placed(&self, error: Error, act: u32) -> Error {
+        if error.at.line > 0 {
+            return error;
+        }
+        let pc: Pc = self.streamed.places.get(act as usize).copied().unwrap_or_default();
+        let place: Place = self.program.places.get(pc as usize).copied().unwrap_or_default();
+        let module = self.program.modules.get(place.module as usize);
+        let file = module.map(|module| module.uri.clone()).unwrap_or_default();
+        Error { at: At { file, line: place.line, column: place.column }, ..error }
+    }
+
+    fn act(&mut self, act: &'s Act, node: &Node<'_>) -> Result<(), Error> {
+        match act {
+            Act::Text { text, raw } => self.out.text(text, *raw),
+            Act::Say { what, raw } => {
+                let text = self.said(what, &node.told);
+                self.out.text(&text, *raw);
+                self.memory.said = text;
+            }
+            Act::Start(literal) => self.start_literal(literal),
+            Act::StartMade(made) => return self.start_made(made, &node.told),
+            Act::End => self.out.end(),
+            Act::Attribute(attribute) => {
+                let (name, value) = &**attribute;
+                let text = self.said(value, &node.told);
+                self.out.attribute(&name.prefix, &name.local, &name.uri, &text);
+                self.memory.said = text;
+            }
+            Act::MadeAttribute(attribute) => {
+                let (made, value) = &**attribute;
+                let text = self.said(value, &node.told);
+                let done = self.made_attribute(made, &text, &node.told);
+                self.memory.said = text;
+                return done;
+            }
+            Act::Comment(text) => {
+                let text = self.said(text, &node.told);
+                self.out.comment(&text);
+                self.memory.said = text;
+            }
+            Act::Instruction(parts) => {
+                let [target, text] = &**parts;
+                let target = self.said(target, &node.told);
+                let text = self.said(text, &node.told);
+                self.out.instruction(instruction_target(&target)?, &text);
+                self.memory.said = text;
+            }
+            Act::CopyStart => self.copy_start(node, false),
+            Act::CopyLeaf => self.copy_leaf(&node.told),
+            Act::CopyAttributes(asked) => self.copy_attributes(Some(asked), &node.told),
+            Act::ApplyAttributes(asked, mode) => {
+                if let Some(all) = node.told.attributes {
+                    return self.apply_attributes(Some(asked), *mode, all);
+                }
+            }
+            Act::Done | Act::Descend(_) | Act::Unless(..) | Act::Jump(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Text that is put together, in memory to be given back.
+    fn said(&mut self, what: &[Say], told: &Told<'_>) -> String {
+        let mut text = std::mem::take(&mut self.memory.said);
+        text.clear();
+        write_said(what, told, &mut text);
+        text
+    }
+
+    fn start_literal(&mut self, literal: &Literal) {
+        let name = &literal.name;
+        self.out.start(&name.prefix, &name.local, &name.uri);
+        for (prefix, uri) in &literal.namespaces {
+            self.out.namespace(prefix, uri);
+        }
+    }
+
+    fn start_made(&mut self, made: &'s Made, told: &Told<'_>) -> Result<(), Error> {
+        self.with_name(made, true, told, |stream, prefix, local, uri| {
+            stream.out.start(prefix, local, uri);
+        })
+    }
+
+    fn made_attribute(
+        &mut self,
+        made: &'s Made,
+        value: &str,
+        told: &Told<'_>,
+    ) -> Result<(), Error> {
+        self.with_name(made, false, told, |stream, prefix, local, uri| {
+            stream.out.attribute(prefix, local, uri, value);
+        })
+    }
+
+    /// Makes a name, and uses its prefix, local part and namespace.
+    fn with_name(
+        &mut self,
+        made: &'s Made,
+        element: bool,
+        told: &Told<'_>,
+        then: impl FnOnce(&mut Self, &str, &str, &str),
+    ) -> Result<(), Error> {
+        let mut text = std::mem::take(&mut self.memory.name);
+        text.clear();
+        write_said(&made.name, told, &mut text);
+        let end = text.len();
+        if let Some(namespace) = &made.namespace {
+            write_said(namespace, told, &mut text);
+        }
+        let (name, uri) = text.split_at_checked(end).unwrap_or((&text, ""));
+        let uri = made.namespace.is_some().then_some(uri);
+        let scope = self.program.scopes.get(made.scope as usize);
+        let scope = scope.map(Vec::as_slice).unwrap_or_default();
+        let name = made_name(name, uri, element, scope)?;
+        then(self, name.prefix, name.local, name.uri);
+        self.memory.name = text;
+        Ok(())
+    }
+
+    /// A copy of an element with all that is in it.
+    pub(super) fn copy(&mut self, node: &Node<'_>) -> Result<(), Error> {
+        self.copy_start(node, node.told.attributes.is_none_or(|all| all.is_empty()));
+        self.copy_attributes(None, &node.told);
+        self.check()?;
+        self.open(self.streamed.whole(Then::Copy), 0, COPY_END, node)
+    }
+
+    /// Starts a copy of the element at hand, with its namespaces; `alone`: no attributes follow.
+    pub(super) fn copy_start(&mut self, node: &Node<'_>, alone: bool) {
+        let Some(scope) = node.scope else { return };
+        let origin = |element: u32| TreeNode::new(DocId(0), NodeId(element));
+        let name = node.told.name;
+        let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
+        // Inside a copy of its parent only what it declares itself is new, and there is nothing above the outermost element.
+        let known = parent == Document::ROOT.0 || self.out.origin() == Some(origin(parent));
+        let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
+        if known && alone && !scope.declares() {
+            return self.out.start_plain(prefix, local, uri, origin(self.elements));
+        }
+        let around = self.out.declared_len();
+        self.out.start(prefix, local, uri);
+        self.out.copied_from(origin(self.elements));
+        for (prefix, uri) in scope.declared() {
+            if known || !uri.is_empty() {
+                self.out.namespace(prefix, uri);
+            }
+        }
+        if !known {
+            self.copy_outer(scope, around);
+        }
+    }
+
+    /// The namespaces that the elements around have declared, nearest first; `around` declarations are in scope of the result
+    /// around the copy.
+    fn copy_outer(&mut self, scope: Scope<'_>, around: usize) {
+        let covered = self.memory.frames.last().is_some_and(|top| top.covered == Some(around));
+        if covered && self.out.declared_len() == around {
+            return;
+        }
+        let mut to = scope.outer_len();
+        for frame in self.memory.frames.iter().rev() {
+            for (prefix, uri) in scope.counting(frame.declared_from, to) {
+                self.out.namespace(prefix, uri);
+            }
+            to = frame.declared_from;
+        }
+        // Nothing was declared: it is the same for the elements that follow.
+        if self.out.declared_len() == around
+            && let Some(top) = self.memory.frames.last_mut()
+        {
+            top.covered = Some(around);
+        }
+    }
+
+    pub(super) fn copy_leaf(&mut self, told: &Told<'_>) {
+        let value = told.value.unwrap_or_default();
+        match told.kind {
+            NodeKind::Text => self.out.text(value, false),
+            NodeKind::Attribute => {
+                let name = told.name;
+                self.out.attribute(name.prefix, name.local, name.namespace.uri, value);
+            }
+            NodeKind::Comment => self.out.comment(value),
+            NodeKind::Instruction => self.out.instruction(told.name.local, value),
+            NodeKind::Root | NodeKind::Element | NodeKind::Namespace => {}
+        }
+    }
+
+    /// Those that any of the steps accepts; all where there are none.
+    fn copy_attributes(&mut self, asked: Option<&[Asked]>, told: &Told<'_>) {
+        let attributes = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
+        for attribute in attributes {
+            let told = Told::attribute(&attribute);
+            if asked.is_none_or(|asked| asked.iter().any(|asked| asked.accepts(&told))) {
+                self.copy_leaf(&told);
+            }
+        }
+    }
+
+    /// Applies templates to those that any of the steps accepts; to all where there are none.
+    pub(super) fn apply_attributes(
+        &mut self,
+        asked: Option<&[Asked]>,
+        mode: u32,
+        all: Attributes<'_>,
+    ) -> Result<(), Error> {
+        let Some(mode) = self.program.modes.get(mode as usize) else { return Ok(()) };
+        for attribute in all.iter() {
+            let told = Told::attribute(&attribute);
+            if asked.is_some_and(|asked| !asked.iter().any(|asked| asked.accepts(&told))) {
+                continue;
+            }
+            self.charge()?;
+            let name = told.name;
+            let rules = match mode.attributes.named.is_empty() {
+                true => &mode.attributes.others,
+                false => {
+                    mode.attributes.rules(mode.attributes.find(name.local, name.namespace.uri))
+                }
+            };
+            match self.rule(rules, &told, 0) {
+                Some(template) => self.apply_leaf(template, &Node { told, scope: None })?,
+                None => self.out.text(attribute.value, false),
+            }
+            self.check()?;
+        }
+        Ok(())
+    }
+}
+
+fn write_said(what: &[Say], told: &Told<'_>, text: &mut String) {
+    for say in what {
+        match say {
+            Say::Text(known) => text.push_str(known),
+            Say::Of(saying) => saying.write(told, text),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The names of the open elements, for patterns that look at what stands around a node.
+
+use xml::{Namespace, QName};
+use xpath::{Around, NodeKind, Told};
+
+/// Open elements, inner ones last. Their names lie in one string, so that one costs no allocation of its own.
+#[derive(Debug, Default)]
+pub(super) struct Lineage {
+    text: String,
+    names: Vec<Name>,
+}
+
+/// Where a name lies: prefix, local part and namespace one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Name {
+    from: usize,
+    local: usize,
+    uri: usize,
+    to: usize,
+}
+
+/// What stands around a node, by the number of open elements that are not above it: itself or none.
+pub(super) struct Above<'l> {
+    pub(super) lineage: &'l Lineage,
+    pub(super) below: usize,
+}
+
+impl Lineage {
+    pub(super) fn push(&mut self, name: QName<'_>) {
+        let from = self.text.len();
+        self.text.push_str(name.prefix);
+        let local = self.text.len();
+        self.text.push_str(name.local);
+        let uri = self.text.len();
+        self.text.push_str(name.namespace.uri);
+        self.names.push(Name { from, local, uri, to: self.text.len() });
+    }
+
+    pub(super) fn pop(&mut self) {
+        if let Some(name) = self.names.pop() {
+            self.text.truncate(name.from);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.names.clear();
+    }
+
+    /// How much memory it holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.text.capacity() + self.names.capacity() * size_of::<Name>()
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+}
+
+impl Around for Above<'_> {
+    fn above(&self, levels: usize) -> Option<Told<'_>> {
+        let all = &self.lineage.names;
+        let depth = all.len().checked_sub(self.below)?;
+        let (kind, name) = match depth.checked_sub(levels)? {
+            0 => (NodeKind::Root, Name { from: 0, local: 0, uri: 0, to: 0 }),
+            above => (NodeKind::Element, all.get(above - 1).copied()?),
+        };
+        let namespace = Namespace { id: 0, uri: self.lineage.slice(name.uri, name.to) };
+        let name = QName {
+            prefix: self.lineage.slice(name.from, name.local),
+            local: self.lineage.slice(name.local, name.uri),
+            namespace,
+        };
+        Some(Told { kind, name, value: None, attributes: None })
+    }
+}

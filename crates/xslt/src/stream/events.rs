@@ -1,0 +1,462 @@
+//! The run: what each event of the parser leads to.
+
+use xml::{Here, QName, Scope, Sink, Start, XML_NAMESPACE};
+use xpath::{NodeKind, Told};
+
+use super::around::Above;
+use super::memory::Memory;
+use super::text::{Passage, Value};
+use super::{COPY_END, Content, DONE, Leaf, Streamed, Then};
+use crate::error::{At, Error};
+use crate::limits::Budgets;
+use crate::out::Composer;
+use crate::program::Program;
+use crate::run::spaces;
+
+/// A transformation under way, fed by a parser.
+pub(crate) struct Stream<'s> {
+    pub(super) program: &'s Program,
+    pub(super) streamed: &'s Streamed,
+    pub(super) budgets: &'s Budgets,
+    pub(super) out: Composer,
+    pub(super) memory: Box<Memory>,
+    /// Open elements that nothing is done with.
+    skipped: u32,
+    /// The text at hand.
+    pub(super) passage: Passage,
+    pub(super) value: Value,
+    pub(super) steps: u64,
+    /// Elements that something was done with; the document is 0.
+    pub(super) elements: u32,
+    /// The transformation is over; the document may be malformed all the same, and is read to its end.
+    failed: Option<Error>,
+}
+
+/// An open node whose content is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    /// What is done with its children, and which step of it they are tried against.
+    descent: u32,
+    step: u32,
+    /// Of the descent.
+    then: Then,
+    /// The step is the last, and accepts all children.
+    whole: bool,
+    /// The acts that go on at its end.
+    rest: u32,
+    /// Its number.
+    pub(super) element: u32,
+    /// Where its namespace declarations begin.
+    pub(super) declared_from: usize,
+    /// With so many declarations in scope of the result, all namespaces of this one are.
+    pub(super) covered: Option<usize>,
+    /// What is done with any text in it, where that is known.
+    pub(super) texts: Option<Passage>,
+    /// White space goes that stands alone in it.
+    pub(super) strips: bool,
+    /// By `xml:space`.
+    preserves: bool,
+}
+
+/// Where the children of the innermost open node are in a descent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Top {
+    descent: u32,
+    step: u32,
+    whole: bool,
+    pub(super) then: Then,
+}
+
+/// A node that acts are for.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub(super) told: Told<'a>,
+    /// Of an element at its start.
+    pub(super) scope: Option<Scope<'a>>,
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn new(kind: NodeKind, name: QName<'a>, value: Option<&'a str>) -> Node<'a> {
+        Node { told: Told { kind, name, value, attributes: None }, scope: None }
+    }
+}
+
+/// The name of what has none.
+pub(super) const NAMELESS: QName<'static> =
+    QName { prefix: "", local: "", namespace: xml::Namespace { id: 0, uri: "" } };
+
+impl<'s> Stream<'s> {
+    pub(crate) fn begin(
+        program: &'s Program,
+        streamed: &'s Streamed,
+        budgets: &'s Budgets,
+        out: Composer,
+    ) -> Stream<'s> {
+        let mut stream = Stream {
+            program,
+            streamed,
+            budgets,
+            out,
+            memory: Memory::take(),
+            skipped: 0,
+            passage: Passage::None,
+            value: Value::default(),
+            steps: budgets.steps_max,
+            elements: 0,
+            failed: None,
+        };
+        let done = stream.document();
+        stream.note(done);
+        stream
+    }
+
+    /// The result, once the document was read.
+    pub(crate) fn finish(mut self) -> Result<Composer, Error> {
+        if self.failed.is_none() {
+            let done = self.end_text().and_then(|()| match self.skipped {
+                0 => self.close(Node::new(NodeKind::Root, NAMELESS, None)),
+                _ => Ok(()),
+            });
+            self.note(done);
+        }
+        self.memory.give();
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(self.out),
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, done: Result<(), Error>) {
+        if let Err(error) = done {
+            self.failed = Some(error);
+        }
+    }
+
+    /// The document begins.
+    fn document(&mut self) -> Result<(), Error> {
+        let node = Node::new(NodeKind::Root, NAMELESS, None);
+        let rules = self.program.modes.first().map(|mode| &*mode.root).unwrap_or_default();
+        match self.rule(rules, &node.told, 0) {
+            None => self.open(0, 0, DONE, &node),
+            Some(template) => self.enter(self.streamed.body(template).root.unwrap_or(DONE), &node),
+        }
+    }
+
+    fn element(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        self.end_text()?;
+        self.charge()?;
+        let Some(top) = self.top() else { return Ok(()) };
+        let node = Node {
+            told: Told {
+                kind: NodeKind::Element,
+                name: start.name,
+                value: None,
+                attributes: Some(start.attributes),
+            },
+            scope: Some(start.scope),
+        };
+        if !self.accepts(top, &node.told) {
+            self.skipped = 1;
+            return Ok(());
+        }
+        self.elements += 1;
+        if self.streamed.around {
+            self.memory.lineage.push(start.name);
+        }
+        if !self.is_last(top) {
+            return self.open(top.descent, top.step + 1, DONE, &node);
+        }
+        match top.then {
+            Then::Apply(mode) => self.apply(mode, &node),
+            Then::Copy => self.copy(&node),
+            Then::Value { raw } => match self.value.take() {
+                true => self.open(self.streamed.whole(Then::Texts { raw }), 0, DONE, &node),
+                false => self.skip(),
+            },
+            Then::Texts { .. } => self.open(top.descent, 0, DONE, &node),
+        }
+    }
+
+    /// Applies templates to an element.
+    fn apply(&mut self, mode: u32, node: &Node<'_>) -> Result<(), Error> {
+        let Some(rules) = self.program.modes.get(mode as usize) else { return self.skip() };
+        let name = node.told.name;
+        let place = match rules.elements.named.is_empty() {
+            true => None,
+            false => rules.elements.find(name.local, name.namespace.uri),
+        };
+        let content = match self.streamed.sure(mode, place) {
+            Some(sure) => Some(sure),
+            None => match self.rule(rules.elements.rules(place), &node.told, 1) {
+                Some(template) => self.streamed.body(template).element,
+                None => return self.open(mode, 0, DONE, node),
+            },
+        };
+        match content {
+            Some(Content::Pass { attributes, descent }) => self.pass(attributes, descent, node),
+            Some(Content::Acts(from)) => self.enter(from, node),
+            None => self.skip(),
+        }
+    }
+
+    /// Copies an element, and goes into it.
+    fn pass(
+        &mut self,
+        attributes: Option<u32>,
+        descent: u32,
+        node: &Node<'_>,
+    ) -> Result<(), Error> {
+        let all = node.told.attributes.filter(|all| attributes.is_some() && !all.is_empty());
+        self.copy_start(node, all.is_none() && !self.streamed.lends);
+        self.check()?;
+        if let (Some(mode), Some(all)) = (attributes, all) {
+            self.apply_attributes(None, mode, all)?;
+        }
+        self.open(descent, 0, COPY_END, node)
+    }
+
+    /// Begins the acts for a node with content.
+    fn enter(&mut self, from: u32, node: &Node<'_>) -> Result<(), Error> {
+        match self.perform(from, node)? {
+            Some(paused) => {
+                self.value = Value::default();
+                self.open(paused.descent, 0, paused.rest, node)
+            }
+            None => self.skip(),
+        }
+    }
+
+    /// Nothing is done with what is in the node that has just begun.
+    fn skip(&mut self) -> Result<(), Error> {
+        self.skipped = 1;
+        if self.streamed.around {
+            self.memory.lineage.pop();
+        }
+        Ok(())
+    }
+
+    /// Looks at the content of a node.
+    pub(super) fn open(
+        &mut self,
+        descent: u32,
+        step: u32,
+        rest: u32,
+        node: &Node<'_>,
+    ) -> Result<(), Error> {
+        let Some(known) = self.streamed.descents.get(descent as usize) else { return Ok(()) };
+        let max = self.budgets.depth_max;
+        if self.memory.frames.len() >= max as usize {
+            return Err(self.too_deep());
+        }
+        let mut frame = Frame {
+            descent,
+            step,
+            then: known.then,
+            whole: known.whole,
+            rest,
+            element: self.elements,
+            declared_from: node.scope.map_or(0, |scope| scope.outer_len()),
+            covered: None,
+            texts: known.texts,
+            strips: false,
+            preserves: false,
+        };
+        if self.streamed.strips && node.told.kind == NodeKind::Element {
+            frame.preserves = self.preserves(&node.told);
+            frame.strips = !frame.preserves && spaces::strips(node.told.name, self.program);
+        }
+        self.memory.frames.push(frame);
+        Ok(())
+    }
+
+    #[cold]
+    fn too_deep(&self) -> Error {
+        Error::limit("depth_max", self.budgets.depth_max.into(), At::default())
+    }
+
+    /// By the nearest `xml:space`.
+    fn preserves(&self, told: &Told<'_>) -> bool {
+        let own = told.attributes.and_then(|attributes| attributes.get(XML_NAMESPACE, "space"));
+        match own {
+            Some(space) => space.value == "preserve",
+            None => self.memory.frames.last().is_some_and(|frame| frame.preserves),
+        }
+    }
+
+    /// The innermost open node ends.
+    fn close(&mut self, node: Node<'_>) -> Result<(), Error> {
+        let Some(frame) = self.memory.frames.pop() else { return Ok(()) };
+        match frame.rest {
+            DONE => {}
+            COPY_END => self.out.end(),
+            rest => self.perform(rest, &node).map(drop)?,
+        }
+        if self.streamed.around {
+            self.memory.lineage.pop();
+        }
+        Ok(())
+    }
+
+    /// A comment or an instruction.
+    fn leaf(&mut self, node: &Node<'_>) -> Result<(), Error> {
+        self.end_text()?;
+        self.charge()?;
+        let Some(top) = self.top() else { return Ok(()) };
+        if !self.is_last(top) || !self.accepts(top, &node.told) {
+            return Ok(());
+        }
+        match top.then {
+            Then::Apply(mode) => {
+                let mode = self.program.modes.get(mode as usize);
+                let rules = mode.map(|mode| match node.told.kind == NodeKind::Comment {
+                    true => &*mode.comment,
+                    false => &*mode.instruction,
+                });
+                if let Some(template) = self.rule(rules.unwrap_or_default(), &node.told, 0) {
+                    self.apply_leaf(template, node)?;
+                }
+            }
+            Then::Copy => self.copy_leaf(&node.told),
+            Then::Value { raw } => {
+                if self.value.take() {
+                    self.out.text(node.told.value.unwrap_or_default(), raw);
+                }
+            }
+            Then::Texts { .. } => {}
+        }
+        self.check()
+    }
+
+    /// A template for a node without content.
+    pub(super) fn apply_leaf(&mut self, template: u32, node: &Node<'_>) -> Result<(), Error> {
+        match self.streamed.body(template).leaf {
+            Some(Leaf::Copy) => self.copy_leaf(&node.told),
+            Some(Leaf::Acts(from)) => self.perform(from, node).map(drop)?,
+            Some(Leaf::Nothing) | None => {}
+        }
+        Ok(())
+    }
+
+    /// The node whose content comes.
+    #[inline]
+    pub(super) fn top(&self) -> Option<Top> {
+        let Frame { descent, step, whole, then, .. } = *self.memory.frames.last()?;
+        Some(Top { descent, step, whole, then })
+    }
+
+    /// Whether the descent finds a child.
+    #[inline]
+    pub(super) fn accepts(&self, top: Top, told: &Told<'_>) -> bool {
+        let descent = || self.streamed.descents.get(top.descent as usize);
+        top.whole || descent().is_some_and(|descent| descent.accepts(top.step, told))
+    }
+
+    /// Whether what it finds now is what it looks for.
+    #[inline]
+    pub(super) fn is_last(&self, top: Top) -> bool {
+        let descent = || self.streamed.descents.get(top.descent as usize);
+        top.whole || descent().is_some_and(|descent| descent.is_last(top.step))
+    }
+
+    /// The template of the first rule that a node fits; `below` open elements are not above it: itself or none.
+    pub(super) fn rule(&self, rules: &[u32], told: &Told<'_>, below: usize) -> Option<u32> {
+        let above = Above { lineage: &self.memory.lineage, below };
+        let mut rules = rules.iter().filter_map(|rule| self.program.rules.get(*rule as usize));
+        rules
+            .find(|rule| rule.certain || rule.alternative.fits(told, &above))
+            .map(|rule| rule.template)
+    }
+
+    #[inline]
+    pub(super) fn charge(&mut self) -> Result<(), Error> {
+        match self.steps.checked_sub(1) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => Err(self.spent()),
+        }
+    }
+
+    #[cold]
+    fn spent(&self) -> Error {
+        Error::limit("steps_max", self.budgets.steps_max, At::default())
+    }
+
+    /// Checks what was written against the budgets.
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let budgets = self.budgets;
+        match self.out.is_over((budgets.nodes_max, budgets.output_bytes_max)) {
+            true => Err(self.over()),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn over(&self) -> Error {
+        let budgets = self.budgets;
+        match self.out.nodes() > budgets.nodes_max {
+            true => Error::limit("nodes_max", budgets.nodes_max, At::default()),
+            false => Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()),
+        }
+    }
+}
+
+impl Sink for Stream<'_> {
+    type Error = xml::Error;
+
+    #[inline]
+    fn start(&mut self, start: &Start<'_>, _here: Here<'_>) -> Result<(), xml::Error> {
+        match (self.failed.is_some(), self.skipped) {
+            (true, _) => {}
+            (false, 0) => {
+                let done = self.element(start);
+                self.note(done);
+            }
+            (false, _) => self.skipped += 1,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, _cdata: bool, _here: Here<'_>) -> Result<(), xml::Error> {
+        if self.failed.is_none() && self.skipped == 0 {
+            let done = self.characters(text);
+            self.note(done);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end(&mut self, name: QName<'_>, _here: Here<'_>) -> Result<(), xml::Error> {
+        match (self.failed.is_some(), self.skipped) {
+            (true, _) => {}
+            (false, 0) => {
+                let node = Node::new(NodeKind::Element, name, None);
+                let done = self.end_text().and_then(|()| self.close(node));
+                self.note(done);
+            }
+            (false, _) => self.skipped -= 1,
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str, _here: Here<'_>) -> Result<(), xml::Error> {
+        if self.failed.is_none() && self.skipped == 0 {
+            let done = self.leaf(&Node::new(NodeKind::Comment, NAMELESS, Some(text)));
+            self.note(done);
+        }
+        Ok(())
+    }
+
+    fn instruction(&mut self, target: &str, data: &str, _here: Here<'_>) -> Result<(), xml::Error> {
+        if self.failed.is_none() && self.skipped == 0 {
+            let name = QName { local: target, ..NAMELESS };
+            let done = self.leaf(&Node::new(NodeKind::Instruction, name, Some(data)));
+            self.note(done);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,496 @@
+//! Which stylesheets run on events, and their templates as acts.
+//!
+//! A template does if all it asks is told before a node's content comes, or at its end, and it goes into the content once at
+//! most, from above to below. Every template that can be reached has to.
+
+#![allow(clippy::wildcard_enum_match_arm, reason = "all instructions but a few need a tree")]
+
+use xpath::{Asked, Expr, Known, Needs, Selection};
+
+use super::text::Passage;
+use super::{Act, Body, Content, DONE, Descent, Leaf, Made, Say, Says, Step, Streamed, Sure, Then};
+use crate::program::{Apply, Avt, ByName, Mode, Op, Part, Pc, Program, Select};
+
+/// More acts than any stylesheet that people write comes to: templates that call others are written out.
+const ACTS_MAX: usize = 10_000;
+
+/// Calls that one template comes to, those within others included.
+const CALLS_MAX: u32 = 64;
+
+/// What a template is applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Root,
+    Element,
+    /// Without content.
+    Leaf,
+}
+
+/// The program as acts; none: it needs a tree.
+pub(crate) fn lower(program: &Program) -> Option<Streamed> {
+    let (made, modes, leaves) = (begun(program), vec![0], Vec::new());
+    let mut lowering = Lowering { program, made, modes, leaves };
+    lowering.template_rules(&program.modes.first()?.root, Kind::Root)?;
+    let mut next = 0;
+    while let Some(mode) = lowering.modes.get(next).copied() {
+        lowering.mode(mode)?;
+        next += 1;
+    }
+    lowering.settle_texts();
+    lowering.made.lends = lowering.lends();
+    lowering.made.sure = program.modes.iter().map(|mode| lowering.sure(mode)).collect();
+    Some(lowering.made)
+}
+
+/// What every program has: the fixed acts, and descents by the built-in rules of each mode.
+fn begun(program: &Program) -> Streamed {
+    let all = || vec![Step { any: true, asked: Vec::new() }];
+    let modes = u32::try_from(program.modes.len()).unwrap_or(u32::MAX);
+    let fixed = [Then::Copy, Then::Texts { raw: false }, Then::Texts { raw: true }];
+    let thens = (0..modes).map(Then::Apply).chain(fixed);
+    Streamed {
+        code: vec![Act::Done, Act::End, Act::Done],
+        places: vec![0; 3],
+        descents: thens.map(|then| Descent::new(all(), then)).collect(),
+        bodies: vec![Body::default(); program.templates.len()],
+        sure: Vec::new(),
+        lends: false,
+        around: false,
+        strips: program.spaces.iter().any(|rule| rule.strip),
+    }
+}
+
+impl Streamed {
+    /// The descent into all that is in a node.
+    pub(super) fn whole(&self, then: Then) -> u32 {
+        let at = self.descents.iter().position(|descent| descent.then == then);
+        at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
+    }
+}
+
+struct Lowering<'p> {
+    program: &'p Program,
+    made: Streamed,
+    /// Modes that are reached.
+    modes: Vec<u32>,
+    /// Where templates for texts, comments and instructions begin.
+    leaves: Vec<u32>,
+}
+
+/// One template as it is lowered for a kind of node.
+struct Lowered {
+    kind: Kind,
+    /// The node's content was gone into: only its name is told from here on.
+    over: bool,
+    calls: u32,
+}
+
+/// An act that leads to a later instruction.
+struct Waiting {
+    target: Pc,
+    act: u32,
+    /// The content was gone into before it.
+    over: bool,
+}
+
+impl Lowered {
+    fn known(&self) -> Known {
+        Known {
+            value: self.kind == Kind::Leaf,
+            attributes: self.kind != Kind::Element || !self.over,
+        }
+    }
+}
+
+impl Lowering<'_> {
+    fn mode(&mut self, mode: u32) -> Option<()> {
+        let rules = self.program.modes.get(mode as usize)?;
+        self.named_rules(&rules.elements, Kind::Element)?;
+        self.named_rules(&rules.attributes, Kind::Leaf)?;
+        for rules in [&rules.text, &rules.comment, &rules.instruction] {
+            self.template_rules(rules, Kind::Leaf)?;
+            for number in rules {
+                let rule = self.program.rules.get(*number as usize)?;
+                if let Some(Leaf::Acts(from)) = self.made.body(rule.template).leaf {
+                    self.leaves.push(from);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn named_rules(&mut self, rules: &ByName, kind: Kind) -> Option<()> {
+        for named in &rules.named {
+            self.template_rules(&named.rules, kind)?;
+        }
+        self.template_rules(&rules.others, kind)
+    }
+
+    /// The templates of a list of rules, up to one that always fits.
+    fn template_rules(&mut self, rules: &[u32], kind: Kind) -> Option<()> {
+        for number in rules {
+            let rule = self.program.rules.get(*number as usize)?;
+            self.made.around |= rule.alternative.needs()? == Needs::Around;
+            self.template(rule.template, kind)?;
+            if rule.certain {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    fn template(&mut self, number: u32, kind: Kind) -> Option<()> {
+        let body = self.made.body(number);
+        let known = match kind {
+            Kind::Root => body.root.is_some(),
+            Kind::Element => body.element.is_some(),
+            Kind::Leaf => body.leaf.is_some(),
+        };
+        if known {
+            return Some(());
+        }
+        let entry = self.program.templates.get(number as usize)?.entry;
+        let from = self.here();
+        self.block(entry.pc, &mut Lowered { kind, over: false, calls: 0 })?;
+        self.act(Act::Done, entry.pc)?;
+        let content = self.content(from);
+        let body = self.made.bodies.get_mut(number as usize)?;
+        match kind {
+            Kind::Root => body.root = Some(from),
+            Kind::Element => body.element = Some(content),
+            Kind::Leaf => {
+                body.leaf = Some(match self.made.code.get(from as usize..)? {
+                    [Act::Done] => Leaf::Nothing,
+                    [Act::CopyLeaf, Act::Done] => Leaf::Copy,
+                    _ => Leaf::Acts(from),
+                });
+            }
+        }
+        Some(())
+    }
+
+    /// The acts from there on, or what they come to.
+    fn content(&self, from: u32) -> Content {
+        match self.made.code.get(from as usize..).unwrap_or_default() {
+            [Act::CopyStart, Act::Descend(descent), Act::End, Act::Done] => {
+                Content::Pass { attributes: None, descent: *descent }
+            }
+            [
+                Act::CopyStart,
+                Act::ApplyAttributes(asked, mode),
+                Act::Descend(descent),
+                Act::End,
+                Act::Done,
+            ] if asked.iter().any(Asked::is_any) => {
+                Content::Pass { attributes: Some(*mode), descent: *descent }
+            }
+            _ => Content::Acts(from),
+        }
+    }
+
+    /// Says of each descent what becomes of texts, where their names or places are not asked for.
+    fn settle_texts(&mut self) {
+        for at in 0..self.made.descents.len() {
+            let texts = self.made.descents.get(at).and_then(|descent| self.texts(descent));
+            if let Some(descent) = self.made.descents.get_mut(at) {
+                descent.texts = texts;
+            }
+        }
+    }
+
+    fn sure(&self, mode: &Mode) -> Sure {
+        let content = |rules: &[u32]| {
+            let rule = self.program.rules.get(*rules.first()? as usize)?;
+            self.made.body(rule.template).element.filter(|_| rule.certain)
+        };
+        Sure {
+            named: mode.elements.named.iter().map(|named| content(&named.rules)).collect(),
+            others: content(&mode.elements.others),
+        }
+    }
+
+    /// Whether an attribute may come that belongs to an element which another template started.
+    fn lends(&self) -> bool {
+        let elements = self.made.bodies.iter().filter_map(|body| match body.element {
+            Some(Content::Acts(from)) => Some(from),
+            Some(Content::Pass { .. }) | None => None,
+        });
+        let roots = self.made.bodies.iter().filter_map(|body| body.root);
+        elements.chain(roots).chain(self.leaves.iter().copied()).any(|from| self.lends_from(from))
+    }
+
+    /// The same of one template: attributes come before it has started an element itself, or perhaps do.
+    fn lends_from(&self, from: u32) -> bool {
+        for act in self.made.code.get(from as usize..).unwrap_or_default() {
+            match act {
+                Act::Start(_) | Act::StartMade(_) | Act::CopyStart | Act::Done => return false,
+                Act::Attribute(_)
+                | Act::MadeAttribute(_)
+                | Act::CopyAttributes(_)
+                | Act::ApplyAttributes(..)
+                | Act::Unless(..) => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn texts(&self, descent: &Descent) -> Option<Passage> {
+        let mode = match descent.then {
+            _ if !descent.whole => return None,
+            Then::Copy => return Some(Passage::Written { raw: false }),
+            Then::Value { .. } | Then::Texts { .. } => return None,
+            Then::Apply(mode) => self.program.modes.get(mode as usize)?,
+        };
+        let Some(first) = mode.text.first() else { return Some(Passage::Written { raw: false }) };
+        let rule = self.program.rules.get(*first as usize).filter(|rule| rule.certain)?;
+        Some(Passage::of(self.made.body(rule.template).leaf))
+    }
+
+    fn here(&self) -> u32 {
+        u32::try_from(self.made.code.len()).unwrap_or(u32::MAX)
+    }
+
+    fn act(&mut self, act: Act, pc: Pc) -> Option<u32> {
+        let at = self.here();
+        self.made.code.push(act);
+        self.made.places.push(pc);
+        (self.made.code.len() <= ACTS_MAX).then_some(at)
+    }
+
+    /// The instructions of an entry up to its end.
+    fn block(&mut self, from: Pc, to: &mut Lowered) -> Option<()> {
+        let program = self.program;
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let (mut pc, mut reached) = (from, true);
+        loop {
+            for lands in waiting.extract_if(.., |waiting| waiting.target == pc) {
+                to.over = to.over && reached || lands.over;
+                reached = true;
+                self.land(lands.act)?;
+            }
+            let op = program.code.get(pc as usize)?;
+            pc = match op {
+                Op::Return => return waiting.is_empty().then_some(()),
+                Op::Unless(test, target) => {
+                    let question = test.question(to.known())?;
+                    let act = self.act(Act::Unless(question, DONE), pc)?;
+                    waiting.push(Waiting { target: *target, act, over: to.over });
+                    pc + 1
+                }
+                Op::Jump(target) => {
+                    let act = self.act(Act::Jump(DONE), pc)?;
+                    waiting.push(Waiting { target: *target, act, over: to.over });
+                    reached = false;
+                    pc + 1
+                }
+                Op::Copy(behind) if to.kind == Kind::Leaf => {
+                    self.act(Act::CopyLeaf, pc)?;
+                    *behind
+                }
+                Op::BeginText => self.kept(pc, to)?,
+                op => {
+                    self.plain(op, pc, to)?;
+                    pc + 1
+                }
+            };
+        }
+    }
+
+    /// Lets an act lead here.
+    fn land(&mut self, act: u32) -> Option<()> {
+        let here = self.here();
+        match self.made.code.get_mut(act as usize)? {
+            Act::Unless(_, target) | Act::Jump(target) => *target = here,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// An instruction that leads to the next one.
+    fn plain(&mut self, op: &Op, pc: Pc, to: &mut Lowered) -> Option<()> {
+        let known = to.known();
+        let act = match op {
+            Op::Text(text) => Act::Text { text: text.clone(), raw: false },
+            Op::RawText(text) => Act::Text { text: text.clone(), raw: true },
+            Op::Value(expr) => return self.value(expr, false, pc, to),
+            Op::RawValue(expr) => return self.value(expr, true, pc, to),
+            Op::Start(literal) => Act::Start(literal.clone()),
+            Op::StartMade(made) => Act::StartMade(Box::new(made_of(made, known)?)),
+            Op::End => Act::End,
+            Op::Attribute(attribute) => {
+                let (name, value) = &**attribute;
+                Act::Attribute(Box::new((name.clone(), says(value, known)?)))
+            }
+            Op::Copy(_) | Op::EndCopy if to.kind != Kind::Element => return Some(()),
+            Op::Copy(_) if to.over => return None,
+            Op::Copy(_) => Act::CopyStart,
+            Op::EndCopy => Act::End,
+            Op::CopyOf(expr) => return self.copy_of(expr, pc, to),
+            Op::Apply(apply) => return self.apply(apply, pc, to),
+            Op::UseSet(set) => {
+                return self.call(self.program.sets.get(*set as usize)?.pc, to);
+            }
+            Op::Call { template, params: 0 } => {
+                return self.call(self.program.templates.get(*template as usize)?.entry.pc, to);
+            }
+            _ => return None,
+        };
+        self.act(act, pc).map(drop)
+    }
+
+    /// An entry without parameters, written out.
+    fn call(&mut self, entry: Pc, to: &mut Lowered) -> Option<()> {
+        to.calls += 1;
+        match to.calls > CALLS_MAX {
+            true => None,
+            false => self.block(entry, to),
+        }
+    }
+
+    /// Text that is kept until its end; behind that it goes on.
+    fn kept(&mut self, pc: Pc, to: &Lowered) -> Option<Pc> {
+        let known = to.known();
+        let mut text = Vec::new();
+        let mut pc = pc + 1;
+        loop {
+            let act = match self.program.code.get(pc as usize)? {
+                Op::Text(kept) | Op::RawText(kept) => {
+                    text.push(Say::Text(kept.clone()));
+                    pc += 1;
+                    continue;
+                }
+                Op::Value(expr) | Op::RawValue(expr) => {
+                    text.push(Say::Of(expr.saying(known)?));
+                    pc += 1;
+                    continue;
+                }
+                Op::EndAttribute(made) => {
+                    Act::MadeAttribute(Box::new((made_of(made, known)?, text.into())))
+                }
+                Op::EndComment => Act::Comment(text.into()),
+                Op::EndInstruction(target) => {
+                    Act::Instruction(Box::new([says(target, known)?, text.into()]))
+                }
+                _ => return None,
+            };
+            self.act(act, pc)?;
+            return Some(pc + 1);
+        }
+    }
+
+    fn value(&mut self, expr: &Expr, raw: bool, pc: Pc, to: &mut Lowered) -> Option<()> {
+        if let Some(saying) = expr.saying(to.known()) {
+            return self.act(Act::Say { what: [Say::Of(saying)].into(), raw }, pc).map(drop);
+        }
+        let selection = expr.selection()?;
+        match (selection.itself, selection.attributes.is_empty()) {
+            (true, _) => self.descend(self.made.whole(Then::Texts { raw }), pc, to),
+            // The first of all nodes might be an attribute.
+            (false, false) => None,
+            (false, true) => self.below(selection, Then::Value { raw }, pc, to),
+        }
+    }
+
+    fn copy_of(&mut self, expr: &Expr, pc: Pc, to: &mut Lowered) -> Option<()> {
+        let Some(selection) = expr.selection() else {
+            let saying = expr.saying(to.known())?;
+            return self.act(Act::Say { what: [Say::Of(saying)].into(), raw: false }, pc).map(drop);
+        };
+        let copy = self.made.whole(Then::Copy);
+        match (selection.itself, to.kind) {
+            (true, Kind::Leaf) => self.act(Act::CopyLeaf, pc).map(drop),
+            (true, Kind::Root) => self.descend(copy, pc, to),
+            (true, Kind::Element) if to.over => None,
+            (true, Kind::Element) => {
+                self.act(Act::CopyStart, pc)?;
+                let all = Selection::content(true).attributes.into();
+                self.act(Act::CopyAttributes(all), pc)?;
+                self.descend(copy, pc, to)?;
+                self.act(Act::End, pc).map(drop)
+            }
+            (false, _) => {
+                let attributes = selection.attributes.clone();
+                self.attributes(attributes, Act::CopyAttributes, pc, to)?;
+                self.below(selection, Then::Copy, pc, to)
+            }
+        }
+    }
+
+    fn apply(&mut self, apply: &Apply, pc: Pc, to: &mut Lowered) -> Option<()> {
+        let selection = match &apply.select {
+            Select::Content { attributes } => Selection::content(*attributes),
+            Select::Expr(expr) => expr.selection()?,
+        };
+        if selection.itself || !apply.sorts.is_empty() || apply.params > 0 {
+            return None;
+        }
+        if !self.modes.contains(&apply.mode) {
+            self.modes.push(apply.mode);
+        }
+        let by_templates = |asked| Act::ApplyAttributes(asked, apply.mode);
+        self.attributes(selection.attributes.clone(), by_templates, pc, to)?;
+        self.below(selection, Then::Apply(apply.mode), pc, to)
+    }
+
+    /// What is done with attributes of an element.
+    fn attributes(
+        &mut self,
+        asked: Vec<Asked>,
+        act: impl Fn(Box<[Asked]>) -> Act,
+        pc: Pc,
+        to: &Lowered,
+    ) -> Option<()> {
+        match (asked.is_empty(), to.kind, to.over) {
+            (true, ..) | (_, Kind::Root | Kind::Leaf, _) => Some(()),
+            (false, Kind::Element, true) => None,
+            (false, Kind::Element, false) => self.act(act(asked.into()), pc).map(drop),
+        }
+    }
+
+    /// What is done with nodes below.
+    fn below(&mut self, found: Selection, then: Then, pc: Pc, to: &mut Lowered) -> Option<()> {
+        if found.from_root && to.kind != Kind::Root {
+            return None;
+        }
+        if found.below.is_empty() || to.kind == Kind::Leaf {
+            return Some(());
+        }
+        let step = |asked: Vec<Asked>| Step { any: asked.iter().any(Asked::is_any), asked };
+        let at = u32::try_from(self.made.descents.len()).ok()?;
+        let steps = found.below.into_iter().map(step).collect();
+        self.made.descents.push(Descent::new(steps, then));
+        self.descend(at, pc, to)
+    }
+
+    /// Once at most.
+    fn descend(&mut self, descent: u32, pc: Pc, to: &mut Lowered) -> Option<()> {
+        if to.over {
+            return None;
+        }
+        to.over = true;
+        self.act(Act::Descend(descent), pc).map(drop)
+    }
+}
+
+fn made_of(made: &crate::program::Made, known: Known) -> Option<Made> {
+    let namespace = match &made.namespace {
+        Some(namespace) => Some(says(namespace, known)?),
+        None => None,
+    };
+    Some(Made { name: says(&made.name, known)?, namespace, scope: made.scope })
+}
+
+fn says(avt: &Avt, known: Known) -> Option<Says> {
+    match avt {
+        Avt::Constant(text) => Some([Say::Text(text.clone())].into()),
+        Avt::Parts(parts) => parts.iter().map(|part| say(part, known)).collect(),
+    }
+}
+
+fn say(part: &Part, known: Known) -> Option<Say> {
+    match part {
+        Part::Text(text) => Some(Say::Text(text.clone())),
+        Part::Value(expr) => expr.saying(known).map(Say::Of),
+    }
+}
