@@ -163,7 +163,7 @@ mod tests {
             let code = (u64::from(codes.first) >> (32 - len)) + nth as u64;
             bits += &format!("{code:0len$b}");
         }
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push('1');
         }
         bits.as_bytes()

@@ -47,18 +47,18 @@ fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
 
 #[test]
 fn frames_that_come_to_nothing() {
-    let kinds: [(&str, fn() -> Vec<u8>); 6] = [
-        ("ping", || frame(PING, 0, 0, &[0; 8])),
-        ("settings", || frame(SETTINGS, 0, 0, &[])),
-        ("priority", || frame(PRIORITY, 0, 1, &[0; 5])),
-        ("empty data", || frame(DATA, 0, 1, &[])),
-        ("window", || window_update(0, 1)),
-        ("unknown", || frame(0x42, 0, 0, &[])),
+    let kinds = [
+        ("ping", frame(PING, 0, 0, &[0; 8])),
+        ("settings", frame(SETTINGS, 0, 0, &[])),
+        ("priority", frame(PRIORITY, 0, 1, &[0; 5])),
+        ("empty data", frame(DATA, 0, 1, &[])),
+        ("window", window_update(0, 1)),
+        ("unknown", frame(0x42, 0, 0, &[])),
     ];
-    for (what, of) in kinds {
+    for (what, fruitless) in kinds {
         let mut client = Client::new();
         client.send(&frame(HEADERS, END_HEADERS, 1, GET)).unwrap();
-        let error = flood(&mut client, 20_000, |_| of());
+        let error = flood(&mut client, 20_000, |_| fruitless.clone());
         assert_eq!(error.code, Code::ENHANCE_YOUR_CALM, "{what}");
     }
 }

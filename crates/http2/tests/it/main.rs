@@ -1,4 +1,13 @@
 //! A session, told frames as a client sends them; what it answers is read as frames again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::cast_possible_truncation,
+    reason = "a test ends where it is surprised"
+)]
 
 mod frames;
 
