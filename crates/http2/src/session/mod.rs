@@ -29,7 +29,7 @@ const WINDOW_MAX: i64 = 0x7fff_ffff;
 /// What may wait to be written. More is not asked for, of streams or of the client, until some of it is gone.
 const UNSENT_BYTES_MAX: usize = 128 * 1024;
 
-/// What is kept of that memory while nothing waits.
+/// What a buffer keeps of its memory while nothing is in it.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// Streams reset by the client beyond those that it let end (CVE-2023-44487).
@@ -220,10 +220,7 @@ impl Session {
             return;
         }
         self.sent = 0;
-        match self.out.capacity() > KEPT_BYTES_MAX {
-            true => self.out = Vec::new(),
-            false => self.out.clear(),
-        }
+        empty(&mut self.out);
         self.streams.wake_writers();
     }
 
@@ -294,5 +291,12 @@ impl Session {
 
     fn find(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(stream)
+    }
+}
+
+fn empty(buffer: &mut Vec<u8>) {
+    match buffer.capacity() > KEPT_BYTES_MAX {
+        true => *buffer = Vec::new(),
+        false => buffer.clear(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::{Piece, Session};
+use super::{Piece, Session, empty};
 use crate::error::Code;
 use crate::frame::{self, flag, kind};
 use crate::hpack;
@@ -17,10 +17,8 @@ impl Session {
             return Piece::None;
         }
         let len = stream.body.len();
-        match out.is_empty() && out.capacity() < len {
-            true => *out = std::mem::take(&mut stream.body),
-            false => out.append(&mut stream.body),
-        }
+        out.extend_from_slice(&stream.body);
+        empty(&mut stream.body);
         let piece = match stream.is_receiving {
             true => Piece::More,
             false => Piece::End(std::mem::take(&mut stream.trailers)),

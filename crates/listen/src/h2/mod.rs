@@ -146,9 +146,7 @@ impl H2 {
                 Poll::Pending => break Reading::Nothing,
             }
         };
-        if !input.is_empty() {
-            self.unread = input.to_vec();
-        }
+        self.unread = if input.is_empty() { Vec::new() } else { input.to_vec() };
         Ok(read)
     }
 
