@@ -26,6 +26,9 @@ const ADDED_BYTES: usize = 256;
 pub struct Headers {
     bytes: Vec<u8>,
     lines: Vec<Line>,
+    /// Of the names: a bit for each length that one has, or had before it was removed. Most names that are asked for are not
+    /// there, and most of these have a length of their own.
+    lengths: u64,
 }
 
 /// A name or value that cannot be written into a head without changing its meaning.
@@ -46,7 +49,8 @@ impl Headers {
 
     /// Takes a head over; the lines' offsets are into the bytes.
     pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
-        Headers { bytes, lines }
+        let lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
+        Headers { bytes, lines, lengths }
     }
 
     /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
@@ -55,27 +59,24 @@ impl Headers {
         headers.bytes.reserve(bytes.len() + ADDED_BYTES);
         headers.bytes.extend_from_slice(bytes);
         headers.lines.extend_from_slice(lines);
+        headers.lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
         headers
     }
 
     /// The first value of a header.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.lines
-            .iter()
-            .find(|line| self.is_named(line, name))
-            .map(|line| line.value.of(&self.bytes))
+        let mut lines = self.that_may_be(name).iter();
+        lines.find(|line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
     /// Every value of a header, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.lines
-            .iter()
-            .filter(move |line| self.is_named(line, name))
-            .map(|line| line.value.of(&self.bytes))
+        let lines = self.that_may_be(name).iter();
+        lines.filter(move |line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.lines.iter().any(|line| self.is_named(line, name))
+        self.that_may_be(name).iter().any(|line| self.is_named(line, name))
     }
 
     /// Names and values, in order.
@@ -94,7 +95,8 @@ impl Headers {
 
     /// Removes every line of that name. What is to be removed is mostly not there, or there once.
     pub fn remove(&mut self, name: &str) {
-        let Some(first) = self.lines.iter().position(|line| self.is_named(line, name)) else {
+        let mut lines = self.that_may_be(name).iter();
+        let Some(first) = lines.position(|line| self.is_named(line, name)) else {
             return;
         };
         self.lines.remove(first);
@@ -140,7 +142,8 @@ impl Headers {
 
     /// Appends a line with the value another line has, where there is that line.
     pub fn add_copy(&mut self, name: &'static str, of: &str) {
-        let Some(line) = self.lines.iter().find(|line| self.is_named(line, of)) else { return };
+        let mut lines = self.that_may_be(of).iter();
+        let Some(line) = lines.find(|line| self.is_named(line, of)) else { return };
         let value = line.value.start as usize..line.value.end as usize;
         self.bytes.reserve(name.len() + value.len() + 4);
         let name = self.append(&[name.as_bytes()]);
@@ -164,6 +167,7 @@ impl Headers {
             value: moved(line.value),
         });
         self.lines.extend(lines);
+        self.lengths |= other.lengths;
     }
 
     fn append_line(&mut self, name: &str, value: &[&[u8]]) {
@@ -181,6 +185,7 @@ impl Headers {
         self.bytes.extend_from_slice(b"\r\n");
         let line = Span { start: name.start, end: at(self.bytes.len()) };
         self.lines.push(Line { line, name, value });
+        self.lengths |= length_bit(name.len());
     }
 
     /// Appends loose bytes (a new request target) and says where they are.
@@ -208,10 +213,23 @@ impl Headers {
         out.extend_from_slice(run.of(&self.bytes));
     }
 
+    /// All lines, or none where no line can have this name.
+    fn that_may_be(&self, name: &str) -> &[Line] {
+        match self.lengths & length_bit(name.len()) {
+            0 => &[],
+            _ => &self.lines,
+        }
+    }
+
     fn is_named(&self, line: &Line, name: &str) -> bool {
         line.name.len() == name.len()
             && line.name.of(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
     }
+}
+
+/// Names of 63 bytes and more share one.
+fn length_bit(len: usize) -> u64 {
+    1 << len.min(63)
 }
 
 /// An offset. Heads are bounded far below 4 GiB; a longer one would read as an empty span, never as a wrong one.
@@ -274,6 +292,24 @@ mod tests {
         headers.add("E", b"5").unwrap();
         assert_eq!(written(&headers), "A: 1\r\nB: 2\r\nD:4\r\nE: 5\r\n");
         assert_eq!(headers.get("d"), Some(&b"4"[..]));
+    }
+
+    #[test]
+    fn names_of_any_length_are_found() {
+        for len in [1, 2, 62, 63, 64, 127, 200] {
+            let name = "n".repeat(len);
+            let mut headers = parsed("Host: a\r\n");
+            assert_eq!(headers.get(&name), None);
+            headers.add(&name, b"v").unwrap();
+            let copied = headers.clone();
+            let mut joined = parsed("A: 1\r\n");
+            joined.add_all(&headers);
+            for headers in [&headers, &copied, &joined] {
+                assert_eq!(headers.get(&name), Some(&b"v"[..]), "{len}");
+            }
+            headers.remove(&name);
+            assert!(!headers.contains(&name));
+        }
     }
 
     #[test]
