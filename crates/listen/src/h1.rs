@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -24,6 +25,10 @@ use crate::{goodbye, h2, tunnel};
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 
+/// How long an idle connection of a listener that closes stays: what its client has sent by then is still served, though this side
+/// has not heard of it yet.
+const CLOSING: Duration = Duration::from_millis(10);
+
 struct H1 {
     client: Shared,
     connection: Connection,
@@ -31,6 +36,15 @@ struct H1 {
     /// For what exchanges wait for outside; one timer for all of them.
     alarm: SharedAlarm,
     first: bool,
+}
+
+/// What the alarm was set for, while the next head is waited for.
+#[derive(Default)]
+struct Waiting {
+    /// For the rest of a head.
+    for_rest: bool,
+    /// To close, since the listener does.
+    to_close: bool,
 }
 
 /// What came next on a connection.
@@ -102,11 +116,11 @@ impl H1 {
         let timeout = &self.listener.timeout;
         let wait = if self.first { timeout.head } else { timeout.idle };
         self.client.borrow_mut().alarm.set(clock::now(), wait);
-        let mut head_begun = false;
-        poll_fn(|cx| self.poll_next(cx, &mut head_begun)).await
+        let mut waiting = Waiting::default();
+        poll_fn(|cx| self.poll_next(cx, &mut waiting)).await
     }
 
-    fn poll_next(&self, cx: &mut Context<'_>, head_begun: &mut bool) -> Poll<Next> {
+    fn poll_next(&self, cx: &mut Context<'_>, waiting: &mut Waiting) -> Poll<Next> {
         let mut client = self.client.borrow_mut();
         let mut input = scratch::lend();
         input.append(&mut client.buffer);
@@ -116,15 +130,12 @@ impl H1 {
             {
                 return Poll::Ready(next);
             }
-            if input.is_empty() && self.connection.place.is_closing(cx.waker()) {
-                return Poll::Ready(Next::Close);
-            }
             match client.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Next::Close),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => {
                     client.buffer = if input.is_empty() { Vec::new() } else { input.to_vec() };
-                    return self.poll_head_alarm(cx, &mut client, head_begun);
+                    return self.poll_head_alarm(cx, &mut client, waiting);
                 }
             }
         }
@@ -135,13 +146,17 @@ impl H1 {
         &self,
         cx: &mut Context<'_>,
         client: &mut Client,
-        head_begun: &mut bool,
+        waiting: &mut Waiting,
     ) -> Poll<Next> {
         let begun = !client.buffer.is_empty();
         let timeout = &self.listener.timeout;
-        if begun && !*head_begun {
-            *head_begun = true;
+        let closing = self.connection.place.is_closing(cx.waker());
+        if begun && !waiting.for_rest {
+            waiting.for_rest = true;
             client.alarm.set(clock::now(), timeout.head);
+        } else if closing && !begun && !waiting.to_close {
+            waiting.to_close = true;
+            client.alarm.set(clock::now(), CLOSING);
         }
         ready!(client.alarm.poll(cx));
         Poll::Ready(match begun {
