@@ -7,6 +7,7 @@
 //! arrive ([`Parser::feed`]). The [`Document`] is built by a sink, and so is everything that validates without a tree.
 #![forbid(unsafe_code)]
 
+mod beginning;
 mod chars;
 mod decode;
 mod dtd;
@@ -26,6 +27,7 @@ mod tag;
 mod text;
 mod tree;
 
+pub use beginning::{Beginnings, Resume};
 pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};
 pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};

@@ -5,6 +5,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use crate::beginning::State;
 use crate::dtd::Dtd;
 use crate::place::Tracker;
 use crate::scope::Spaces;
@@ -210,6 +211,30 @@ impl Machine {
         self.entity_depth = 0;
     }
 
+    /// What is to be known for going on in another document that begins like this one, where that is little.
+    pub(crate) fn state(&self) -> Option<State> {
+        let plain = self.phase == Phase::Content && self.open.len() == 2 && self.dtd.is_none();
+        let declared = self.spaces.since(Spaces::ALWAYS).map(|(p, uri)| (p.into(), uri.into()));
+        plain.then(|| State {
+            open: self.open.as_slice().into(),
+            declared: declared.collect(),
+            tokens: self.tokens,
+            standalone: self.standalone,
+        })
+    }
+
+    /// From the first state of a document to one behind a beginning.
+    pub(crate) fn restore(&mut self, state: &State) {
+        self.phase = Phase::Content;
+        self.open.extend_from_slice(&state.open);
+        for (prefix, uri) in &state.declared {
+            // As many as were declared once are not too many.
+            let _new = self.spaces.declare(usize::MAX, prefix, uri);
+        }
+        self.tokens = state.tokens;
+        self.standalone = state.standalone;
+    }
+
     #[inline]
     pub(crate) fn here<'a>(&'a self, window: &'a Window<'a>, at: usize) -> Here<'a> {
         Here { tracker: &self.tracker, window, at }
@@ -229,9 +254,10 @@ impl Machine {
     pub(crate) fn run<S: Sink>(
         &mut self,
         window: &Window<'_>,
+        from: usize,
         sink: &mut S,
     ) -> Run<(usize, Option<&'static str>), S::Error> {
-        let mut at = 0;
+        let mut at = from;
         loop {
             let left = match self.phase {
                 Phase::Start => self.begin(window),

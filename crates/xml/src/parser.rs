@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 
+use crate::beginning::State;
 use crate::decode::{Decoder, Encoding, Sniffed, sniff, valid};
 use crate::machine::{Halt, Machine, Stop, Window};
 use crate::{Error, ErrorKind, Options, Position, Sink};
@@ -51,7 +52,7 @@ pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(
     }
     let mut parser = match SPARE.take() {
         Some(mut spare) => {
-            if spare.machine.options != *options {
+            if !spare.has(options) {
                 spare.machine.options = options.clone();
             }
             spare
@@ -78,6 +79,10 @@ impl Parser {
         }
     }
 
+    pub(crate) fn has(&self, options: &Options) -> bool {
+        self.machine.options == *options
+    }
+
     /// Forgets the document at hand and is ready for another one.
     pub fn reset(&mut self) {
         self.machine.clear();
@@ -93,24 +98,72 @@ impl Parser {
     /// Reads a whole document, whatever was fed before.
     pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.reset();
-        let max = self.machine.options.limits.bytes_max;
-        let within = bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes);
-        match sniff(within, true) {
-            Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
-                let body = within.get(mark..).unwrap_or_default();
-                let (text, broken, half) = valid(body, encoding == Encoding::Ascii);
-                self.machine.tracker.skip_mark(mark as u64);
-                self.broken =
-                    broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
-                self.end(text, sink)
-            }
-            Sniffed::Found(..) | Sniffed::Unknown(..) | Sniffed::More => {
+        match self.at_hand(bytes) {
+            Some(text) => self.end(text, 0, sink),
+            None => {
                 for piece in bytes.chunks(PIECE_BYTES) {
                     self.feed(piece, sink)?;
                 }
                 self.finish(sink)
             }
         }
+    }
+
+    /// Reads what is behind the first `from` bytes of a document whose beginning was read before.
+    pub(crate) fn parse_rest<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        state: &State,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        self.reset();
+        self.machine.restore(state);
+        // Only a document in UTF-8 has a beginning that was kept, and the beginning says so.
+        let text = self.at_hand(bytes).unwrap_or_default();
+        self.end(text, from, sink)
+    }
+
+    /// Reads a whole document and shows the state at `to`, if that is between two tokens right inside the root's child.
+    pub(crate) fn parse_by_way_of<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        to: usize,
+        sink: &mut S,
+        show: impl FnOnce(&str, State, &S),
+    ) -> Result<(), S::Error> {
+        let plain = matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0));
+        if !plain || bytes.len() as u64 > self.machine.options.limits.bytes_max {
+            return self.parse(bytes, sink);
+        }
+        self.reset();
+        let text = self.at_hand(bytes).unwrap_or_default();
+        let beginning = text.get(..to).unwrap_or_default();
+        let window = Window { text: beginning, last: false, origin: None };
+        let used = match self.machine.run(&window, 0, sink) {
+            Ok((used, _)) => used,
+            Err(halt) => return Err(self.fail(halt, text)),
+        };
+        if let Some(state) = self.machine.state().filter(|_| used == to) {
+            show(beginning, state, sink);
+        }
+        self.end(text, used, sink)
+    }
+
+    /// A document's text, where it can be read as it stands; what is wrong behind it is noted.
+    fn at_hand<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b str> {
+        let max = self.machine.options.limits.bytes_max;
+        let within = bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes);
+        let Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) =
+            sniff(within, true)
+        else {
+            return None;
+        };
+        let body = within.get(mark..).unwrap_or_default();
+        let (text, broken, half) = valid(body, encoding == Encoding::Ascii);
+        self.machine.tracker.skip_mark(mark as u64);
+        self.broken = broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
+        Some(text)
     }
 
     fn at_the_end(&self, half: bool, over: bool) -> Option<ErrorKind> {
@@ -132,7 +185,7 @@ impl Parser {
         }
         if self.broken.is_some() {
             let text = std::mem::take(&mut self.text);
-            return self.end(&text, sink);
+            return self.end(&text, 0, sink);
         }
         match self.is_worth_a_try() {
             true => self.run(sink),
@@ -148,7 +201,7 @@ impl Parser {
             self.broken = self.decoder.end();
         }
         let text = std::mem::take(&mut self.text);
-        self.end(&text, sink)
+        self.end(&text, 0, sink)
     }
 
     /// A document that has ended takes no more.
@@ -190,7 +243,7 @@ impl Parser {
     fn run<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         let mut text = std::mem::take(&mut self.text);
         let window = Window { text: &text, last: false, origin: None };
-        let used = match self.machine.run(&window, sink) {
+        let used = match self.machine.run(&window, 0, sink) {
             Ok((used, _)) => used,
             Err(halt) => return Err(self.fail(halt, &text)),
         };
@@ -203,10 +256,10 @@ impl Parser {
         Ok(())
     }
 
-    /// Runs over the last text.
-    fn end<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
+    /// Runs over the last text, from a place between two tokens.
+    fn end<S: Sink>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), S::Error> {
         let window = Window { text, last: true, origin: None };
-        let unfinished = match self.machine.run(&window, sink) {
+        let unfinished = match self.machine.run(&window, from, sink) {
             Ok((_, unfinished)) => unfinished,
             Err(halt) => return Err(self.fail(halt, text)),
         };
@@ -271,7 +324,7 @@ impl Parser {
     }
 
     /// Gives back memory that an ordinary document does not need.
-    fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.machine.shrink(KEPT_BYTES_MAX);
         if self.text.capacity() > KEPT_BYTES_MAX {
             self.text = String::new();

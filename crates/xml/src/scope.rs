@@ -38,6 +38,9 @@ pub(crate) enum Declared {
 }
 
 impl Spaces {
+    /// Declarations that every document has.
+    pub(crate) const ALWAYS: usize = 1;
+
     pub(crate) fn new() -> Spaces {
         let mut spaces = Spaces {
             uris: Interner::new(),
@@ -60,7 +63,7 @@ impl Spaces {
     pub(crate) fn clear(&mut self) {
         self.uris.truncate(2);
         self.prefixes.truncate(2);
-        self.bindings.truncate(1);
+        self.bindings.truncate(Spaces::ALWAYS);
         self.top.truncate(2);
         if let Some(default) = self.top.first_mut() {
             *default = NONE;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use xml::{Here, Position, QName, Sink, Start};
 
 use crate::schema::Schema;
-use run::Run;
+use run::{Marked, Run};
 pub use scope::Hints;
 use scope::{Event, Node};
 
@@ -94,6 +94,10 @@ pub struct Validator {
     run: Run,
 }
 
+/// What a validator knew at a place of a document ([`Validator::mark`]).
+#[derive(Debug)]
+pub struct Mark(Marked);
+
 /// Why a validating parse ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
@@ -150,6 +154,17 @@ impl Validator {
             Ok(()) | Err(Stop::Enough) => Ok(()),
             Err(Stop::Xml(error)) => Err(error),
         }
+    }
+
+    /// What it knows now, for a document that begins like this one; none where that is more than the open elements, or
+    /// there are complaints.
+    pub fn mark(&self) -> Option<Mark> {
+        self.run.marked().map(Mark)
+    }
+
+    /// Goes from before a document to a mark that a validator of the same schema, root and bounds has made.
+    pub fn resume(&mut self, mark: &Mark) {
+        self.run.resume(&mark.0);
     }
 
     /// Validates an element of a tree with all that is in it.

@@ -14,7 +14,7 @@ use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Tar
 use crate::program::Program;
 use crate::resolver::{Nothing, Resolver};
 use crate::run::{Given, Held, Machine, Reach, spaces};
-use crate::stream::{Stream, Streamed, lower};
+use crate::stream::{Shelf, Stream, Streamed, lower};
 
 /// Room for a result besides what grows with its source.
 const ROOM_BYTES: usize = 256;
@@ -25,6 +25,8 @@ pub struct Stylesheet {
     program: Program,
     /// The program without a tree, where it needs none.
     streamed: Option<Streamed>,
+    /// What runs without a tree know of one another.
+    shelf: Shelf,
 }
 
 /// A value for one of the stylesheet's parameters.
@@ -104,7 +106,7 @@ impl Stylesheet {
     pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
         let program = compile::compile(bytes, uri, resolver)?;
         let streamed = lower(&program);
-        Ok(Stylesheet { program, streamed })
+        Ok(Stylesheet { program, streamed, shelf: Shelf::default() })
     }
 
     /// Whether [`Stylesheet::transform_bytes`] reads and writes at once, without a tree of the source.
@@ -129,7 +131,10 @@ impl Stylesheet {
         let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
         let out = Composer::new(Target::Bytes(Box::new(serializer)));
         let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
-        xml::parse(source, options, &mut stream).map_err(Failed::Source)?;
+        let mut known = self.shelf.take(&run.budgets, run.as_xml);
+        let parsed = known.beginnings.parse(source, options, &mut stream);
+        self.shelf.give(known);
+        parsed.map_err(Failed::Source)?;
         let composer = stream.finish().map_err(Failed::Run)?;
         Ok(output(Some(composer), &settings, Vec::new()))
     }

@@ -74,11 +74,10 @@ fn placeless(result: Result<Output, Failed>) -> Result<Output, String> {
 }
 
 fn check_with(text: &str, sheet: &Stylesheet, source: &[u8], run: &Run<'_>) {
-    let ours = placeless(sheet.transform_bytes(source, &options(), run));
     let theirs = placeless(by_tree(sheet, source, run));
-    if ours == theirs {
-        return;
-    }
+    // From the third time on the beginning of the source is known, if it is one that is kept.
+    let each = (0..3).map(|_| placeless(sheet.transform_bytes(source, &options(), run)));
+    let Some(ours) = each.into_iter().find(|ours| *ours != theirs) else { return };
     let show = |result: &Result<Output, String>| match result {
         Ok(output) => String::from_utf8_lossy(&output.bytes).into_owned(),
         Err(error) => error.clone(),
@@ -193,6 +192,29 @@ fn budgets_of_what_is_written() {
             for budgets in [nodes, bytes] {
                 let run = Run { budgets, ..Run::default() };
                 check_with(&text, &sheet, DOCUMENTS[0].as_bytes(), &run);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_document_begins_with_may_be_known() {
+    let beginnings = [
+        "<a><b>",
+        "<?xml version='1.0'?><!-- c -->\n<a x='1'> <b y='2'> ",
+        "<p:a xmlns:p='u' xmlns='v'><b p:c='d'>text",
+        "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'>\n<s:Body>\n",
+    ];
+    let rests =
+        ["<c/>", "<c>1</c>2<d e='f'><b/></d>", "<c xmlns='w'><a>1</a></c>", "<c>", "<q:c/>"];
+    for (text, sheet) in streamed_sheets() {
+        for beginning in beginnings {
+            let ends: String = beginning.rsplit('<').take(2).fold(String::new(), |ends, tag| {
+                let name = tag.split([' ', '>']).next().unwrap_or_default();
+                format!("{ends}</{name}>")
+            });
+            for rest in rests.iter().chain(&rests) {
+                check(&text, &sheet, format!("{beginning}{rest}{ends}").as_bytes());
             }
         }
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use message::Headers;
 use telemetry::SoapFault;
-use xml::{Here, QName, Sink, Start};
-use xsd::{Bounds, Root, Schema, Stop, Validator};
+use xml::{Beginnings, Here, QName, Resume, Sink, Start};
+use xsd::{Bounds, Mark, Root, Schema, Stop, Validator};
 
 use super::code::Code;
 use super::{Compiled, Definitions, Failed, SOAP_11, SOAP_12, Version, words};
@@ -48,6 +48,8 @@ struct Validators {
     envelopes: [Option<Ready>; 2],
     api: Option<Ready>,
     operation: String,
+    /// Of requests, and of replies.
+    beginnings: [Beginnings<Memory>; 2],
 }
 
 /// A validator with what it was made for, which a supply may have replaced.
@@ -58,14 +60,14 @@ struct Ready {
 
 impl Ready {
     /// For the next message: the one that is there, if it is for this schema.
-    fn again(place: &mut Option<Ready>, schema: &Arc<Schema>) {
-        match place.as_mut().filter(|ready| std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema))) {
-            Some(ready) => ready.validator.reset(),
-            None => {
-                let (of, validator) = (Arc::downgrade(schema), validator(schema));
-                *place = Some(Ready { of, validator });
-            }
+    fn again<'r>(place: &'r mut Option<Ready>, schema: &Arc<Schema>) -> &'r mut Validator {
+        let made = || Ready { of: Arc::downgrade(schema), validator: validator(schema) };
+        let ready = place.get_or_insert_with(made);
+        match std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema)) {
+            true => ready.validator.reset(),
+            false => *ready = made(),
         }
+        &mut ready.validator
     }
 }
 
@@ -121,9 +123,13 @@ pub(super) fn check(
             let api = current.compiled();
             let mut state = State::new(headers.is_none());
             validators.operation.clear();
+            let mut beginnings = std::mem::take(&mut validators.beginnings);
+            let [of_requests, of_replies] = &mut beginnings;
+            let known = if headers.is_some() { of_requests } else { of_replies };
             let mut pass =
                 Pass { definitions, api, validators: &mut validators, state: &mut state };
-            let parsed = xml::parse(message, &OPTIONS, &mut pass);
+            let parsed = known.parse(message, &OPTIONS, &mut pass);
+            validators.beginnings = beginnings;
             found.operation = definitions.operation(&validators.operation);
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
@@ -214,6 +220,7 @@ enum Fed {
 }
 
 /// How far a message was read.
+#[derive(Clone)]
 struct State {
     /// Of a reply: the code of the fault that it may be.
     code: Option<Code>,
@@ -292,6 +299,13 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// What is known behind an envelope's beginning.
+struct Memory {
+    state: State,
+    /// Of the validator of the envelope.
+    mark: Option<Mark>,
 }
 
 struct Pass<'a> {
@@ -449,5 +463,36 @@ impl Sink for Pass<'_> {
             state.fed_api = Fed::Enough;
         }
         Ok(())
+    }
+}
+
+impl Resume for Pass<'_> {
+    type Memory = Memory;
+
+    fn remember(&self) -> Option<Memory> {
+        let state = &*self.state;
+        let slot = state.version?.index();
+        let mark = match (self.definitions.envelopes.get(slot)?, state.fed_envelope) {
+            (Envelope::Off, _) => None,
+            (Envelope::BuiltIn(_) | Envelope::Own(_), Fed::Yes) => {
+                Some(self.validators.envelopes.get(slot)?.as_ref()?.validator.mark()?)
+            }
+            // One that is fetched may be another by the next message.
+            _ => return None,
+        };
+        Some(Memory { state: state.clone(), mark })
+    }
+
+    fn resume(&mut self, memory: &Memory) {
+        self.state.clone_from(&memory.state);
+        let slot = self.state.version.unwrap_or(Version::V11).index();
+        let place = self.validators.envelopes.get_mut(slot);
+        let schema = match self.definitions.envelopes.get(slot) {
+            Some(Envelope::BuiltIn(schema) | Envelope::Own(schema)) => Some(schema),
+            _ => None,
+        };
+        if let (Some(place), Some(schema), Some(mark)) = (place, schema, &memory.mark) {
+            Ready::again(place, schema).resume(mark);
+        }
     }
 }

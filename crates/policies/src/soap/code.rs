@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 256;
 const LOOKED_BYTES_MAX: usize = 64 << 10;
 
 /// Looks for the code.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Code {
     depth: usize,
     /// Within the body, its fault, and what has the code.

@@ -57,7 +57,7 @@ const SUBSETS: &[&str] = &[
     "\u{FEFF}<!DOCTYPE a [<!ENTITY x 'unclosed<b>'",
 ];
 
-fn documents() -> impl Strategy<Value = String> {
+pub(crate) fn documents() -> impl Strategy<Value = String> {
     let pieces = vec(prop::sample::select(PIECES), 0..30);
     (prop::sample::select(SUBSETS), pieces, any::<bool>()).prop_map(|(subset, pieces, wrapped)| {
         let inside = pieces.concat();
@@ -83,7 +83,7 @@ fn cut<'b>(mut bytes: &'b [u8], lens: &[usize]) -> Vec<&'b [u8]> {
 }
 
 /// Nested elements, each with a few of twelve prefixes bound to a few of twelve names.
-fn declaring() -> impl Strategy<Value = String> {
+pub(crate) fn declaring() -> impl Strategy<Value = String> {
     let names = (0u8..12, 0u8..12).prop_map(|(prefix, uri)| format!(" xmlns:p{prefix}='u{uri}'"));
     vec((vec(names, 0..4), 0u8..12), 1..8).prop_map(|tags| {
         let open = tags.iter().map(|(names, used)| format!("<p{used}:a{}>", names.concat()));

@@ -9,6 +9,7 @@
 )]
 
 mod bad;
+mod beginnings;
 mod chunks;
 mod entities;
 mod events;

@@ -5,11 +5,13 @@ use std::fmt::Write;
 use xml::{Doctype, Error, Here, Options, Parser, QName, Sink, Start};
 
 /// What was told, a line each; neighbouring texts are one.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Record {
     pub(crate) lines: String,
     text: String,
     cdata: bool,
+    /// It went on where another document was left.
+    pub(crate) resumed: bool,
 }
 
 impl Record {
@@ -114,7 +116,7 @@ pub(crate) fn chunked<'b>(chunks: impl Iterator<Item = &'b [u8]>, options: &Opti
     finish(record, parsed)
 }
 
-fn finish(mut record: Record, parsed: Result<(), Error>) -> String {
+pub(crate) fn finish(mut record: Record, parsed: Result<(), Error>) -> String {
     record.flush();
     if let Err(error) = parsed {
         writeln!(record.lines, "{error} (offset {})", error.at.offset).unwrap();

@@ -63,6 +63,17 @@ pub(super) struct Run {
     over: bool,
 }
 
+/// What a run is between two nodes of a document that asked for little so far.
+#[derive(Debug)]
+pub(super) struct Marked {
+    frames: Box<[Frame]>,
+    words: Box<[u64]>,
+    text: Box<str>,
+    spaces: Box<[NsId]>,
+    skipped: u32,
+    elements: u64,
+}
+
 /// A namespace that has not been looked up.
 pub(super) const UNSEEN: NsId = NsId(u32::MAX - 1);
 
@@ -111,6 +122,35 @@ impl Run {
                 identity_entries_max: self.bounds.identity_entries_max,
             });
         }
+    }
+
+    /// What the run is now; none where there is more to it than its open elements.
+    pub(super) fn marked(&self) -> Option<Marked> {
+        let simple = self.meanings.is_empty()
+            && self.invalid.is_empty()
+            && self.entities.is_empty()
+            && self.violations.is_empty()
+            && self.ids.is_empty()
+            && self.references.is_empty()
+            && self.tables.idle();
+        simple.then(|| Marked {
+            frames: self.frames.as_slice().into(),
+            words: self.words.as_slice().into(),
+            text: self.text.as_str().into(),
+            spaces: self.spaces.as_slice().into(),
+            skipped: self.skipped,
+            elements: self.elements,
+        })
+    }
+
+    /// From the first state of a document to one that was marked.
+    pub(super) fn resume(&mut self, marked: &Marked) {
+        self.frames.extend_from_slice(&marked.frames);
+        self.words.extend_from_slice(&marked.words);
+        self.text.push_str(&marked.text);
+        self.spaces.extend_from_slice(&marked.spaces);
+        self.skipped = marked.skipped;
+        self.elements = marked.elements;
     }
 
     /// The schema's number of a namespace of the document.

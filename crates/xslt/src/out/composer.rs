@@ -82,6 +82,12 @@ impl Desk {
         });
     }
 
+    fn copy_from(&mut self, other: &Desk) {
+        self.tag.copy_from(&other.tag);
+        self.scope.copy_from(&other.scope);
+        self.open.clone_from(&other.open);
+    }
+
     /// Where the declarations of the innermost element begin.
     fn own(&self) -> usize {
         self.open.last().map_or(0, |open| open.scope)
@@ -178,6 +184,27 @@ impl Composer {
     pub(crate) fn new(target: Target) -> Composer {
         let desk = Desk::take();
         Composer { target, desk, pending: false, nodes: 0, bytes: 0, full: false }
+    }
+
+    /// Another one that is where this one is, if it writes bytes and knows how.
+    pub(crate) fn copy(&self) -> Option<Composer> {
+        let Target::Bytes(serializer) = &self.target else { return None };
+        let target = Target::Bytes(Box::new(serializer.copy()?));
+        let mut copy = Composer { target, desk: Box::default(), ..*self };
+        copy.desk.copy_from(&self.desk);
+        Some(copy)
+    }
+
+    /// Goes on from where another one is that writes bytes by the same settings.
+    pub(crate) fn copy_from(&mut self, other: &Composer) {
+        if let (Target::Bytes(own), Target::Bytes(others)) = (&mut self.target, &other.target) {
+            own.copy_from(others);
+        }
+        self.desk.copy_from(&other.desk);
+        self.pending = other.pending;
+        self.nodes = other.nodes;
+        self.bytes = other.bytes;
+        self.full = other.full;
     }
 
     /// Nodes written so far.

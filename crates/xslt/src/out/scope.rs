@@ -30,6 +30,11 @@ impl Scope {
         }
     }
 
+    pub(super) fn copy_from(&mut self, other: &Scope) {
+        self.text.clone_from(&other.text);
+        self.bindings.clone_from(&other.bindings);
+    }
+
     /// How much memory it holds.
     pub(super) fn capacity(&self) -> usize {
         self.text.capacity() + self.bindings.capacity() * size_of::<Binding>()

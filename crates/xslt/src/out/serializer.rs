@@ -65,6 +65,26 @@ impl Serializer {
         serializer
     }
 
+    /// Goes on from where another one is that writes by the same settings and knows its method.
+    pub(crate) fn copy_from(&mut self, other: &Serializer) {
+        self.out.clone_from(&other.out);
+        self.method = other.method;
+        self.open.clone_from(&other.open);
+        self.tag_open = other.tag_open;
+        self.section.clone_from(&other.section);
+        self.indent = other.indent;
+        self.last = other.last;
+        self.doctype_written = other.doctype_written;
+    }
+
+    /// Another one that is where this one is; none as long as the method is not known.
+    pub(crate) fn copy(&self) -> Option<Serializer> {
+        self.method?;
+        let mut copy = Serializer::new(self.settings.clone(), self.out.len());
+        copy.copy_from(self);
+        Some(copy)
+    }
+
     /// The bytes, in the encoding asked for, and the method they were written by.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Method) {
         let method = self.method.unwrap_or(Method::Xml);

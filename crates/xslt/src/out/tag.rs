@@ -95,6 +95,13 @@ impl Tag {
         }
     }
 
+    pub(crate) fn copy_from(&mut self, other: &Tag) {
+        self.pieces.text.clone_from(&other.pieces.text);
+        self.name = other.name;
+        self.attributes.clone_from(&other.attributes);
+        self.qualified = other.qualified;
+    }
+
     /// How much memory it holds.
     pub(crate) fn capacity(&self) -> usize {
         self.pieces.text.capacity() + self.attributes.capacity() * size_of::<Piece>()

@@ -42,6 +42,11 @@ impl Lineage {
         }
     }
 
+    pub(super) fn copy_from(&mut self, other: &Lineage) {
+        self.text.clone_from(&other.text);
+        self.names.clone_from(&other.names);
+    }
+
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.names.clear();

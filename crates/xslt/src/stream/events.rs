@@ -21,7 +21,7 @@ pub(crate) struct Stream<'s> {
     pub(super) out: Composer,
     pub(super) memory: Box<Memory>,
     /// Open elements that nothing is done with.
-    skipped: u32,
+    pub(super) skipped: u32,
     /// The text at hand.
     pub(super) passage: Passage,
     pub(super) value: Value,
@@ -29,7 +29,7 @@ pub(crate) struct Stream<'s> {
     /// Elements that something was done with; the document is 0.
     pub(super) elements: u32,
     /// The transformation is over; the document may be malformed all the same, and is read to its end.
-    failed: Option<Error>,
+    pub(super) failed: Option<Error>,
 }
 
 /// An open node whose content is looked at.

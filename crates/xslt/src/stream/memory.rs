@@ -31,6 +31,13 @@ impl Memory {
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
+    /// Becomes what another one is in the middle of a run.
+    pub(super) fn copy_from(&mut self, other: &Memory) {
+        self.frames.clone_from(&other.frames);
+        self.lineage.copy_from(&other.lineage);
+        self.text.clone_from(&other.text);
+    }
+
     /// Keeps it for the next run.
     pub(super) fn give(mut self: Box<Self>) {
         let bytes = self.frames.capacity() * size_of::<Frame>()

@@ -6,6 +6,7 @@
 mod acts;
 mod around;
 mod events;
+mod known;
 mod lower;
 mod memory;
 mod text;
@@ -16,6 +17,7 @@ use crate::program::{Literal, Named, Pc};
 use text::Passage;
 
 pub(crate) use events::Stream;
+pub(crate) use known::Shelf;
 pub(crate) use lower::lower;
 
 /// A program whose templates run on events.

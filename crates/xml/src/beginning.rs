@@ -1,0 +1,131 @@
+//! What documents of one kind begin with, read once: a client of a SOAP service puts the same envelope around each message.
+//!
+//! Owns the beginnings that were met twice, up to the first element inside the root's first child, with what the tokenizer
+//! and the sink were there. A document that begins with one is read from there on; the outcome is the same.
+
+use crate::machine::Open;
+use crate::{Options, Parser, Sink};
+
+/// How many beginnings are kept, and how long one may be.
+const KNOWN_MAX: usize = 4;
+const BYTES_MAX: usize = 2048;
+
+/// A sink that can go on where another document was left.
+pub trait Resume: Sink {
+    /// What a sink is behind a beginning.
+    type Memory;
+
+    /// What it is now; none if it depends on more than the document.
+    fn remember(&self) -> Option<Self::Memory>;
+
+    /// Becomes what it was. Nothing was told to it before.
+    fn resume(&mut self, memory: &Self::Memory);
+}
+
+/// What is known of documents that one kind of sink reads, and a parser for them, which knows their names.
+#[derive(Debug)]
+pub struct Beginnings<M> {
+    parser: Option<Box<Parser>>,
+    known: Vec<Beginning<M>>,
+    /// The one that gives way to the next.
+    oldest: usize,
+    /// How the last document began that began with none of them.
+    met: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Beginning<M> {
+    text: Box<str>,
+    state: State,
+    memory: M,
+}
+
+/// What the tokenizer is between two tokens of the content.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) open: Box<[Open]>,
+    /// Prefixes and what they mean, in the order declared.
+    pub(crate) declared: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) tokens: u64,
+    pub(crate) standalone: bool,
+}
+
+impl<M> Default for Beginnings<M> {
+    fn default() -> Beginnings<M> {
+        Beginnings { parser: None, known: Vec::new(), oldest: 0, met: Vec::new() }
+    }
+}
+
+impl<M> Beginnings<M> {
+    /// Reads a whole document, as [`crate::parse`] does.
+    pub fn parse<S: Resume<Memory = M>>(
+        &mut self,
+        bytes: &[u8],
+        options: &Options,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        let mut parser = match self.parser.take() {
+            Some(parser) if parser.has(options) => parser,
+            // What was read by other rules says nothing of what is read by these.
+            _ => {
+                *self = Beginnings::default();
+                Box::new(Parser::new(options.clone()))
+            }
+        };
+        let parsed = match self.known.iter().find(|known| bytes.starts_with(known.text.as_bytes()))
+        {
+            Some(known) => {
+                sink.resume(&known.memory);
+                parser.parse_rest(bytes, known.text.len(), &known.state, sink)
+            }
+            None => match self.meet(bytes) {
+                Some(to) => self.learn(&mut parser, bytes, to, sink),
+                None => parser.parse(bytes, sink),
+            },
+        };
+        parser.shrink();
+        self.parser = Some(parser);
+        parsed
+    }
+
+    /// Where the beginning of a document ends that is like the last one's.
+    fn meet(&mut self, bytes: &[u8]) -> Option<usize> {
+        let beginning = bytes.get(..end(bytes)?)?;
+        if beginning == self.met {
+            return Some(beginning.len());
+        }
+        self.met.clear();
+        self.met.extend_from_slice(beginning);
+        None
+    }
+
+    fn learn<S: Resume<Memory = M>>(
+        &mut self,
+        parser: &mut Parser,
+        bytes: &[u8],
+        to: usize,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        let mut learnt = None;
+        let parsed = parser.parse_by_way_of(bytes, to, sink, |text, state, sink: &S| {
+            learnt = sink.remember().map(|memory| Beginning { text: text.into(), state, memory });
+        });
+        self.met.clear();
+        if let Some(learnt) = learnt {
+            match self.known.get_mut(self.oldest) {
+                Some(place) => *place = learnt,
+                None => self.known.push(learnt),
+            }
+            self.oldest = (self.oldest + 1) % KNOWN_MAX;
+        }
+        parsed
+    }
+}
+
+/// Where the third start tag of a document seems to stand; whether it does is for the tokenizer to say.
+fn end(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..BYTES_MAX).unwrap_or(bytes);
+    let mut tags = memchr::memchr_iter(b'<', head).filter(|at| head.get(at + 1) != Some(&b'?'));
+    let third = tags.nth(2)?;
+    head.get(third + 1).is_some_and(|next| !matches!(next, b'/' | b'!')).then_some(third)
+}
