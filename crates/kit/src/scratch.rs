@@ -5,11 +5,16 @@
 //! guard drops; asking again meanwhile gives a fresh one, so nesting is harmless.
 
 use std::cell::Cell;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
+
+use bytes::Bytes;
 
 /// What one read takes at the most, and the size at which building output stops for a write.
 /// A 100 KiB body with its head fits: measured, one read and one write beat two of half the size.
 pub const SCRATCH_BYTES: usize = 128 * 1024;
+
+/// From here on bytes are not copied: they leave with the buffer they were read into, and are written from where they are.
+pub const LARGE_BYTES: usize = 32 * 1024;
 
 /// A scratch buffer that grew past this is given back to the allocator instead of being kept.
 const KEPT_BYTES_MAX: usize = 4 * SCRATCH_BYTES;
@@ -31,6 +36,16 @@ pub fn lend() -> Scratch {
     match kept.capacity() {
         0 => Scratch(Vec::with_capacity(SCRATCH_BYTES)),
         _ => Scratch(kept),
+    }
+}
+
+impl Scratch {
+    /// A part of it that outlives the loan. A large one takes the memory with it, and the buffer is empty then.
+    pub fn part(&mut self, part: Range<usize>) -> Bytes {
+        match part.len() >= LARGE_BYTES && part.end <= self.0.len() {
+            true => Bytes::from(std::mem::take(&mut self.0)).slice(part),
+            false => Bytes::copy_from_slice(self.0.get(part).unwrap_or_default()),
+        }
     }
 }
 
@@ -68,6 +83,22 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_a_copy_or_the_buffer_itself() {
+        let mut buffer = lend();
+        buffer.extend_from_slice(b"head");
+        assert_eq!(buffer.part(1..3), b"ea"[..]);
+        assert_eq!(buffer.part(3..9), b""[..]);
+        assert_eq!(&buffer[..], b"head");
+        buffer.resize(4 + LARGE_BYTES, b'x');
+        let at = buffer.as_ptr();
+        let part = buffer.part(4..4 + LARGE_BYTES);
+        assert_eq!((part.len(), part.as_ptr()), (LARGE_BYTES, at.wrapping_add(4)));
+        assert!(buffer.is_empty());
+        drop(buffer);
+        assert!(lend().capacity() >= SCRATCH_BYTES);
+    }
 
     #[test]
     fn nested_loans_are_distinct_and_come_back_empty() {

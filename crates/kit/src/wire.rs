@@ -1,6 +1,6 @@
 //! One byte stream to a peer, plain or wrapped, and the reads and writes the proxy loop is made of.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -59,8 +59,29 @@ impl Wire {
         bytes: &[u8],
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
-        while let Some(rest) = bytes.get(*sent..).filter(|rest| !rest.is_empty()) {
-            match ready!(Pin::new(&mut *self).poll_write(cx, rest))? {
+        self.poll_send_two(cx, [bytes, &[]], sent)
+    }
+
+    /// The same for two pieces, one behind the other; `*sent` counts over both.
+    #[inline]
+    pub fn poll_send_two(
+        &mut self,
+        cx: &mut Context<'_>,
+        [first, second]: [&[u8]; 2],
+        sent: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        while *sent < first.len() + second.len() {
+            let front = first.get(*sent..).unwrap_or_default();
+            let back = second.get(sent.saturating_sub(first.len())..).unwrap_or_default();
+            let wire = Pin::new(&mut *self);
+            let written = match (front.is_empty(), back.is_empty()) {
+                (_, true) => wire.poll_write(cx, front),
+                (true, false) => wire.poll_write(cx, back),
+                (false, false) => {
+                    wire.poll_write_vectored(cx, &[IoSlice::new(front), IoSlice::new(back)])
+                }
+            };
+            match ready!(written)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 n => *sent += n,
             }
@@ -117,7 +138,7 @@ impl AsyncWrite for Wire {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
+        pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
             Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),

@@ -195,9 +195,9 @@ impl Outlet for ClientOutlet<'_> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        bytes: &[u8],
+        pieces: [&[u8]; 2],
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
-        self.0.borrow_mut().wire.poll_send(cx, bytes, sent)
+        self.0.borrow_mut().wire.poll_send_two(cx, pieces, sent)
     }
 }

@@ -7,10 +7,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use fault::{Fault, Kind};
 use http1::{Form, Framing, Version};
-use kit::scratch::{self, SCRATCH_BYTES};
+use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
 use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
@@ -126,7 +125,7 @@ impl H1 {
         input.append(&mut client.buffer);
         loop {
             if !input.is_empty()
-                && let Some(next) = self.parse(&mut client, &input)
+                && let Some(next) = self.parse(&mut client, &mut input)
             {
                 return Poll::Ready(next);
             }
@@ -169,7 +168,7 @@ impl H1 {
     }
 
     /// Makes a request of the input, if its head is complete. What follows the head goes to the client's buffer.
-    fn parse(&self, client: &mut Client, input: &[u8]) -> Option<Next> {
+    fn parse(&self, client: &mut Client, input: &mut Scratch) -> Option<Next> {
         if self.may_be_http2() && h2::may_be_preface(input) {
             if !h2::is_preface(input) {
                 return None;
@@ -192,8 +191,11 @@ impl H1 {
         match parsed {
             Ok(None) => None,
             Ok(Some((parsed, headers))) => {
-                let rest = input.get(parsed.head_len..).unwrap_or_default();
-                Some(self.arrival(client, &parsed, headers, rest))
+                let head = request_head(&parsed, headers);
+                let asks = (parsed.framing, parsed.expect_continue);
+                let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
+                let body = self.body(client, asks, input, len);
+                Some(Next::Request(Arrival { request: Request { head, body }, keep_alive }))
             }
             // What names no HTTP at all, where HTTP/2 may be spoken without being asked, is a bad preface: such a client would
             // read a 400 as frames (RFC 9113, 3.4).
@@ -209,34 +211,31 @@ impl H1 {
         self.first && self.listener.http2 && self.connection.caller.tls.is_none()
     }
 
-    fn arrival(
+    /// The body behind a head of `head_len` bytes, and what the head says of it: its framing, and whether leave to send it is
+    /// waited for.
+    fn body(
         &self,
         client: &mut Client,
-        parsed: &http1::RequestHead,
-        headers: Headers,
-        rest: &[u8],
-    ) -> Next {
-        let head = request_head(parsed, headers);
+        (framing, expected): (Framing, bool),
+        input: &mut Scratch,
+        head_len: usize,
+    ) -> Body {
+        let rest = input.get(head_len..).unwrap_or_default();
         client.alarm.clear();
-        client.begin_body(parsed.framing, parsed.expect_continue && rest.is_empty());
-        let whole = match parsed.framing {
-            Framing::Length(n) => usize::try_from(n).ok().and_then(|n| rest.split_at_checked(n)),
-            Framing::None => Some((&[][..], rest)),
+        client.begin_body(framing, expected && rest.is_empty());
+        let whole = match framing {
+            Framing::Length(n) => usize::try_from(n).ok().filter(|n| *n <= rest.len()),
+            Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let body = match whole {
-            Some((body, behind)) => {
-                client.decoder.advance(body.len());
-                client.body_bytes = u64::try_from(body.len()).unwrap_or(u64::MAX);
-                client.buffer = behind.to_vec();
-                Body::whole(Bytes::copy_from_slice(body))
-            }
-            None => {
-                client.buffer = rest.to_vec();
-                Body::Stream(Box::new(ClientBody(self.client.clone())))
-            }
+        let Some(len) = whole else {
+            client.buffer = rest.to_vec();
+            return Body::Stream(Box::new(ClientBody(self.client.clone())));
         };
-        Next::Request(Arrival { request: Request { head, body }, keep_alive: parsed.keep_alive })
+        client.decoder.advance(len);
+        client.body_bytes = u64::try_from(len).unwrap_or(u64::MAX);
+        client.buffer = rest.get(len..).unwrap_or_default().to_vec();
+        Body::whole(input.part(head_len..head_len + len))
     }
 
     /// One exchange, from its head to the end of its reply.

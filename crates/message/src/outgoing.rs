@@ -3,16 +3,18 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use fault::Fault;
 use kit::Wire;
-use kit::scratch::{self, Scratch};
+use kit::scratch::{self, LARGE_BYTES, Scratch};
 
 use crate::{Body, Fill};
 
 /// What is left to write of one message. Between two polls it holds only what the peer has not taken yet.
 pub struct Outgoing {
-    /// Bytes built but not taken, from `sent` on.
+    /// Bytes built but not taken, and behind them a large body as it stands: from `sent` on, which counts over both.
     pending: Vec<u8>,
+    at_hand: Bytes,
     sent: usize,
     /// The head, until the first poll writes it together with whatever there is of the body.
     head: Option<Scratch>,
@@ -35,11 +37,11 @@ pub enum Broken {
 /// Where an outgoing message goes. Asked anew for every write, so that it may be shared with a body that reads from
 /// the same connection.
 pub trait Outlet {
-    /// See [`Wire::poll_send`].
+    /// See [`Wire::poll_send_two`].
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        bytes: &[u8],
+        pieces: [&[u8]; 2],
         sent: &mut usize,
     ) -> Poll<io::Result<()>>;
 }
@@ -48,10 +50,10 @@ impl Outlet for Wire {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        bytes: &[u8],
+        pieces: [&[u8]; 2],
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
-        Wire::poll_send(self, cx, bytes, sent)
+        self.poll_send_two(cx, pieces, sent)
     }
 }
 
@@ -60,6 +62,7 @@ impl Outgoing {
     pub fn new(head: Scratch, body: Body, chunked: bool) -> Outgoing {
         Outgoing {
             pending: Vec::new(),
+            at_hand: Bytes::new(),
             sent: 0,
             head: Some(head),
             body,
@@ -72,17 +75,17 @@ impl Outgoing {
 
     /// Everything is written.
     pub fn is_done(&self) -> bool {
-        self.ended && self.pending.is_empty() && self.head.is_none()
+        self.ended && !self.is_blocked() && self.head.is_none()
     }
 
     /// After a pending poll: it is the peer that is slow, not the source.
     pub fn is_blocked(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || !self.at_hand.is_empty()
     }
 
     /// After a pending poll: it is the source that is slow.
     pub fn is_starved(&self) -> bool {
-        !self.ended && self.pending.is_empty()
+        !self.ended && !self.is_blocked()
     }
 
     /// The body's length is not known before its end.
@@ -126,10 +129,10 @@ impl Outgoing {
                 return Poll::Pending;
             }
             let mut sent = 0;
-            let written = outlet.poll_send(cx, &out, &mut sent);
+            let written = outlet.poll_send(cx, [&out, &self.at_hand], &mut sent);
             self.sent_bytes += bytes(sent);
             match written {
-                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Ok(())) => self.at_hand = Bytes::new(),
                 Poll::Ready(Err(e)) => return Poll::Ready(Err(Broken::Peer(e))),
                 Poll::Pending => {
                     self.keep(&out, sent);
@@ -150,8 +153,9 @@ impl Outgoing {
 
     /// Keeps what was not taken. Where only a flush still waits, one sent byte is kept to remember that.
     fn keep(&mut self, out: &[u8], sent: usize) {
-        let from = sent.min(out.len().saturating_sub(1));
+        let from = sent.min((out.len() + self.at_hand.len()).saturating_sub(1));
         self.pending = out.get(from..).unwrap_or_default().to_vec();
+        self.at_hand = self.at_hand.slice(from.saturating_sub(out.len())..);
         self.sent = sent - from;
     }
 
@@ -160,21 +164,30 @@ impl Outgoing {
         cx: &mut Context<'_>,
         outlet: &mut impl Outlet,
     ) -> Poll<io::Result<()>> {
-        if self.pending.is_empty() {
+        if !self.is_blocked() {
             return Poll::Ready(Ok(()));
         }
         let before = self.sent;
-        let written = outlet.poll_send(cx, &self.pending, &mut self.sent);
+        let written = outlet.poll_send(cx, [&self.pending, &self.at_hand], &mut self.sent);
         self.sent_bytes += bytes(self.sent - before);
         if written.is_ready() {
             self.pending = Vec::new();
+            self.at_hand = Bytes::new();
             self.sent = 0;
         }
         written
     }
 
-    /// Appends body bytes with their framing until there are enough for a write, the source has none, or the end.
+    /// Puts a large body that is at hand behind `out`, or appends body bytes with their framing until there are enough for a write, the source has none, or the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
+        if let (Body::Whole(all), false) = (&mut self.body, self.chunked)
+            && all.len() >= LARGE_BYTES
+        {
+            self.at_hand = std::mem::take(all);
+            self.body = Body::Empty;
+            self.payload_bytes += bytes(self.at_hand.len());
+            self.ended = true;
+        }
         while !self.ended && out.len() < scratch::SCRATCH_BYTES {
             let start = out.len();
             let fill = match self.body.poll_fill(cx, out) {
@@ -216,4 +229,65 @@ fn frame(out: &mut Vec<u8>, start: usize, len: usize) {
         tail.rotate_right(header_len);
     }
     out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Takes some bytes at a time, then makes the writer wait; with `flushing` it waits once more when it has all.
+    struct Slow {
+        at_a_time: usize,
+        taken: Vec<u8>,
+        full: bool,
+        flushing: bool,
+    }
+
+    impl Outlet for Slow {
+        fn poll_send(
+            &mut self,
+            _: &mut Context<'_>,
+            pieces: [&[u8]; 2],
+            sent: &mut usize,
+        ) -> Poll<io::Result<()>> {
+            let all = pieces.concat();
+            self.full = !self.full;
+            if self.full {
+                return Poll::Pending;
+            }
+            let end = all.len().min(*sent + self.at_a_time);
+            self.taken.extend_from_slice(&all[*sent..end]);
+            *sent = end;
+            match end < all.len() || std::mem::take(&mut self.flushing) {
+                true => Poll::Pending,
+                false => Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_leaves_whole_whatever_the_peer_takes_at_a_time() {
+        for len in [0, 1, LARGE_BYTES - 1, LARGE_BYTES, 3 * LARGE_BYTES] {
+            for at_a_time in [1, 7, 8, 1000, LARGE_BYTES, usize::MAX / 2] {
+                if len / at_a_time > 1000 && at_a_time < 8 {
+                    continue;
+                }
+                let body: Vec<u8> = (0u8..=250).cycle().take(len).collect();
+                let mut head = scratch::lend();
+                head.extend_from_slice(b"head\r\n\r\n");
+                let mut outgoing = Outgoing::new(head, Body::whole(body.clone().into()), false);
+                let mut slow = Slow { at_a_time, taken: Vec::new(), full: true, flushing: true };
+                let mut cx = Context::from_waker(Waker::noop());
+                while outgoing.poll(&mut cx, &mut slow).map(Result::unwrap).is_pending() {
+                    assert!(outgoing.is_blocked() && !outgoing.is_done() && !outgoing.is_starved());
+                }
+                assert!(outgoing.is_done() && !outgoing.is_blocked());
+                assert_eq!(outgoing.payload_bytes(), bytes(len));
+                assert_eq!(outgoing.sent_bytes(), bytes(len + 8));
+                assert!(slow.taken == [b"head\r\n\r\n", &*body].concat(), "{len} by {at_a_time}");
+            }
+        }
+    }
 }

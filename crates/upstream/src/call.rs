@@ -4,13 +4,14 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use fault::{Fault, Kind};
 use http1::{Asked, Decoder, ResponseHead};
 use std::time::Duration;
 
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
-use kit::scratch::{self, SCRATCH_BYTES, Scratch};
+use kit::scratch::{self, LARGE_BYTES, SCRATCH_BYTES, Scratch};
 use message::{Body, Broken, Outgoing, ReplyHead, RequestHead};
 
 use crate::connect::Connection;
@@ -47,7 +48,7 @@ pub(crate) struct Begun {
     pub(crate) parsed: ResponseHead,
     pub(crate) decoder: Decoder,
     /// The part of the body that came with the head.
-    pub(crate) ahead: Vec<u8>,
+    pub(crate) ahead: Bytes,
     /// What followed the whole reply, or the first bytes of an upgraded connection.
     pub(crate) behind: Vec<u8>,
 }
@@ -100,19 +101,30 @@ impl<'a> Call<'a> {
     /// Takes apart what was read up to the end of the head.
     fn begun(
         self,
-        (head, parsed, input): (ReplyHead, ResponseHead, Scratch),
+        (head, parsed, mut input): (ReplyHead, ResponseHead, Scratch),
     ) -> Result<Begun, Failure> {
         if parsed.upgrade && !self.upgrade_asked {
             return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
         }
         let rest = input.get(parsed.head_len..).unwrap_or_default();
         let mut decoder = Decoder::new(parsed.framing);
-        let mut ahead = Vec::new();
-        let taken = match parsed.upgrade {
-            true => 0,
-            false => decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?,
+        let whole = decoder.remaining().and_then(|n| usize::try_from(n).ok());
+        let whole = whole.filter(|n| (LARGE_BYTES..=rest.len()).contains(n) && !parsed.upgrade);
+        let (ahead, behind) = match whole {
+            Some(len) => {
+                decoder.advance(len);
+                let behind = rest.get(len..).unwrap_or_default().to_vec();
+                (input.part(parsed.head_len..parsed.head_len + len), behind)
+            }
+            None => {
+                let mut ahead = Vec::new();
+                let taken = match parsed.upgrade {
+                    true => 0,
+                    false => decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?,
+                };
+                (ahead.into(), rest.get(taken..).unwrap_or_default().to_vec())
+            }
         };
-        let behind = rest.get(taken..).unwrap_or_default().to_vec();
         let intact = self.upload_broken.is_none();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
         Ok(Begun {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fault::{Fault, Kind};
 use http1::Decoder;
 use kit::SharedAlarm;
@@ -41,7 +42,7 @@ struct Incoming {
     connection: Connection,
     upload: Option<Outgoing>,
     decoder: Decoder,
-    ahead: Vec<u8>,
+    ahead: Bytes,
     /// The connection may serve again, as far as is known yet.
     reusable: bool,
     timeout: Option<Duration>,
@@ -81,7 +82,7 @@ impl Incoming {
         if complete && self.decoder.trailers().is_empty() {
             let bytes = std::mem::take(&mut self.ahead);
             self.finish(hold, now);
-            return Body::whole(bytes.into());
+            return Body::whole(bytes);
         }
         hold.alarm.borrow_mut().clear();
         let left =
@@ -102,8 +103,7 @@ impl Incoming {
         hold: &Hold,
     ) -> Poll<Result<Fill, Fault>> {
         if !self.ahead.is_empty() {
-            out.append(&mut self.ahead);
-            self.ahead = Vec::new();
+            out.extend_from_slice(&std::mem::take(&mut self.ahead));
             return Poll::Ready(Ok(self.fill()));
         }
         self.poll_upload(cx)?;
