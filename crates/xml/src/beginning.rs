@@ -4,6 +4,8 @@
 //! and the sink were there. A document that begins with one is read from there on; the outcome is the same.
 
 use crate::machine::Open;
+use crate::place::Tracker;
+use crate::scope::Spaces;
 use crate::{Options, Parser, Sink};
 
 /// How many beginnings are kept, and how long one may be.
@@ -40,12 +42,14 @@ struct Beginning<M> {
     memory: M,
 }
 
-/// What the tokenizer is between two tokens of the content.
+/// What the tokenizer is between two tokens of the content, where the text before is gone.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) open: Box<[Open]>,
-    /// Prefixes and what they mean, in the order declared.
-    pub(crate) declared: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) open: Vec<Open>,
+    /// Their names.
+    pub(crate) names: String,
+    pub(crate) spaces: Spaces,
+    pub(crate) tracker: Tracker,
     pub(crate) tokens: u64,
     pub(crate) standalone: bool,
 }

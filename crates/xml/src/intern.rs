@@ -139,6 +139,22 @@ impl Interner {
         usize::try_from(hash(bytes, self.seed) & mask as u64).unwrap_or(0)
     }
 
+    /// Holds the strings that another one holds. Mostly they are here still, with no numbers.
+    pub(crate) fn restore(&mut self, other: &Interner) {
+        let wanted = other.texts.get(..other.len).unwrap_or_default();
+        let here = self.texts.get(..other.len).filter(|_| other.len <= self.distinct.min(FEW));
+        if here == Some(wanted) {
+            self.len = other.len;
+            self.table.clear();
+            return;
+        }
+        self.truncate(0);
+        for text in wanted {
+            // As many as the other one has are not too many.
+            let _number = self.number(text);
+        }
+    }
+
     /// Forgets all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
         if self.long {

@@ -211,26 +211,29 @@ impl Machine {
         self.entity_depth = 0;
     }
 
-    /// What is to be known for going on in another document that begins like this one, where that is little.
-    pub(crate) fn state(&self) -> Option<State> {
+    /// What is to be known for going on behind the first `len` bytes of the window in another document that begins with them,
+    /// where that is little.
+    pub(crate) fn state(&self, window: &str, len: usize) -> Option<State> {
         let plain = self.phase == Phase::Content && self.open.len() == 2 && self.dtd.is_none();
-        let declared = self.spaces.since(Spaces::ALWAYS).map(|(p, uri)| (p.into(), uri.into()));
-        plain.then(|| State {
-            open: self.open.as_slice().into(),
-            declared: declared.collect(),
-            tokens: self.tokens,
-            standalone: self.standalone,
-        })
+        if !plain || self.kept_len > 0 {
+            return None;
+        }
+        let (mut open, mut names) = (self.open.clone(), String::new());
+        keep_names(&mut open, window, &mut names);
+        let (spaces, mut tracker) = (self.spaces.clone(), self.tracker.clone());
+        tracker.advance(window, len);
+        let (tokens, standalone) = (self.tokens, self.standalone);
+        Some(State { open, names, spaces, tracker, tokens, standalone })
     }
 
     /// From the first state of a document to one behind a beginning.
     pub(crate) fn restore(&mut self, state: &State) {
         self.phase = Phase::Content;
-        self.open.extend_from_slice(&state.open);
-        for (prefix, uri) in &state.declared {
-            // As many as were declared once are not too many.
-            let _new = self.spaces.declare(usize::MAX, prefix, uri);
-        }
+        self.open.clone_from(&state.open);
+        self.kept.clone_from(&state.names);
+        self.kept_len = self.open.len();
+        self.spaces.restore(&state.spaces);
+        self.tracker.clone_from(&state.tracker);
         self.tokens = state.tokens;
         self.standalone = state.standalone;
     }
@@ -499,14 +502,19 @@ impl Machine {
     }
 
     /// The window goes: names of open elements are copied out of it.
-    pub(crate) fn keep_names(&mut self, window: &str) {
-        let kept_len = self.kept_len;
-        for open in self.open.iter_mut().skip(kept_len) {
-            let name = window.get(open.name_from..open.name_from + open.name_len);
-            open.name_from = self.kept.len();
-            self.kept.push_str(name.unwrap_or_default());
-        }
+    pub(crate) fn forget(&mut self, window: &str) {
+        let inner = self.open.get_mut(self.kept_len..).unwrap_or_default();
+        keep_names(inner, window, &mut self.kept);
         self.kept_len = self.open.len();
+    }
+}
+
+/// Copies names of open elements from their window to those that are kept.
+fn keep_names(open: &mut [Open], window: &str, kept: &mut String) {
+    for open in open {
+        let name = window.get(open.name_from..open.name_from + open.name_len);
+        open.name_from = kept.len();
+        kept.push_str(name.unwrap_or_default());
     }
 }
 

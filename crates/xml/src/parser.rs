@@ -99,7 +99,7 @@ impl Parser {
     pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.reset();
         match self.at_hand(bytes) {
-            Some(text) => self.end(text, 0, sink),
+            Some(text) => self.end(text, sink),
             None => {
                 for piece in bytes.chunks(PIECE_BYTES) {
                     self.feed(piece, sink)?;
@@ -120,8 +120,8 @@ impl Parser {
         self.reset();
         self.machine.restore(state);
         // Only a document in UTF-8 has a beginning that was kept, and the beginning says so.
-        let text = self.at_hand(bytes).unwrap_or_default();
-        self.end(text, from, sink)
+        let text = self.text_of(bytes, from, false);
+        self.end(text, sink)
     }
 
     /// Reads a whole document and shows the state at `to`, if that is between two tokens right inside the root's child.
@@ -144,26 +144,35 @@ impl Parser {
             Ok((used, _)) => used,
             Err(halt) => return Err(self.fail(halt, text)),
         };
-        if let Some(state) = self.machine.state().filter(|_| used == to) {
+        if let Some(state) = self.machine.state(text, to).filter(|_| used == to) {
             show(beginning, state, sink);
         }
-        self.end(text, used, sink)
+        self.end_from(text, used, sink)
     }
 
     /// A document's text, where it can be read as it stands; what is wrong behind it is noted.
     fn at_hand<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b str> {
+        match sniff(self.within(bytes), true) {
+            Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
+                self.machine.tracker.skip_mark(mark as u64);
+                Some(self.text_of(bytes, mark, encoding == Encoding::Ascii))
+            }
+            Sniffed::Found(..) | Sniffed::Unknown(..) | Sniffed::More => None,
+        }
+    }
+
+    /// What may be read of a document.
+    fn within<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let max = self.machine.options.limits.bytes_max;
-        let within = bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes);
-        let Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) =
-            sniff(within, true)
-        else {
-            return None;
-        };
-        let body = within.get(mark..).unwrap_or_default();
-        let (text, broken, half) = valid(body, encoding == Encoding::Ascii);
-        self.machine.tracker.skip_mark(mark as u64);
+        bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes)
+    }
+
+    /// The text of a document from a byte on, up to what is wrong with it, which is noted.
+    fn text_of<'b>(&mut self, bytes: &'b [u8], from: usize, ascii: bool) -> &'b str {
+        let within = self.within(bytes);
+        let (text, broken, half) = valid(within.get(from..).unwrap_or_default(), ascii);
         self.broken = broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
-        Some(text)
+        text
     }
 
     fn at_the_end(&self, half: bool, over: bool) -> Option<ErrorKind> {
@@ -185,7 +194,7 @@ impl Parser {
         }
         if self.broken.is_some() {
             let text = std::mem::take(&mut self.text);
-            return self.end(&text, 0, sink);
+            return self.end(&text, sink);
         }
         match self.is_worth_a_try() {
             true => self.run(sink),
@@ -201,7 +210,7 @@ impl Parser {
             self.broken = self.decoder.end();
         }
         let text = std::mem::take(&mut self.text);
-        self.end(&text, 0, sink)
+        self.end(&text, sink)
     }
 
     /// A document that has ended takes no more.
@@ -247,7 +256,7 @@ impl Parser {
             Ok((used, _)) => used,
             Err(halt) => return Err(self.fail(halt, &text)),
         };
-        self.machine.keep_names(&text);
+        self.machine.forget(&text);
         self.machine.tracker.advance(&text, used);
         text.drain(..used);
         let len = text.len();
@@ -256,8 +265,13 @@ impl Parser {
         Ok(())
     }
 
-    /// Runs over the last text, from a place between two tokens.
-    fn end<S: Sink>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), S::Error> {
+    /// Runs over the last text.
+    fn end<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
+        self.end_from(text, 0, sink)
+    }
+
+    /// The same from a place between two tokens on.
+    fn end_from<S: Sink>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), S::Error> {
         let window = Window { text, last: true, origin: None };
         let unfinished = match self.machine.run(&window, from, sink) {
             Ok((_, unfinished)) => unfinished,

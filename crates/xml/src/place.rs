@@ -25,7 +25,7 @@ struct Mark {
 }
 
 /// Counts lines and columns when asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tracker {
     /// Where the window begins.
     base: Mark,

@@ -9,7 +9,7 @@ use crate::{Namespace, XML_NAMESPACE};
 pub(crate) const NO_NAMESPACE: u32 = 0;
 
 /// All declarations in scope.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spaces {
     uris: Interner,
     prefixes: Interner,
@@ -38,9 +38,6 @@ pub(crate) enum Declared {
 }
 
 impl Spaces {
-    /// Declarations that every document has.
-    pub(crate) const ALWAYS: usize = 1;
-
     pub(crate) fn new() -> Spaces {
         let mut spaces = Spaces {
             uris: Interner::new(),
@@ -63,11 +60,19 @@ impl Spaces {
     pub(crate) fn clear(&mut self) {
         self.uris.truncate(2);
         self.prefixes.truncate(2);
-        self.bindings.truncate(Spaces::ALWAYS);
+        self.bindings.truncate(1);
         self.top.truncate(2);
         if let Some(default) = self.top.first_mut() {
             *default = NONE;
         }
+    }
+
+    /// Holds what another one holds, by the same numbers.
+    pub(crate) fn restore(&mut self, other: &Spaces) {
+        self.uris.restore(&other.uris);
+        self.prefixes.restore(&other.prefixes);
+        self.bindings.clone_from(&other.bindings);
+        self.top.clone_from(&other.top);
     }
 
     /// More was declared than ordinary documents do.

@@ -9,21 +9,22 @@ pub(super) fn is_json(headers: &Headers, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
         Some(b'{' | b'[') => true,
         Some(b'<') => false,
-        Some(_) | None => says_json(headers),
+        Some(_) | None => says_json(headers.get("content-type")),
     }
 }
 
-fn says_json(headers: &Headers) -> bool {
-    matches!(Speech::of(headers.get("content-type")), Speech::Json)
+fn says_json(content_type: Option<&[u8]>) -> bool {
+    matches!(Speech::of(content_type), Speech::Json)
 }
 
 /// A result of another kind than the message was has another content type, and one in another encoding another charset.
 pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Result<(), Fault> {
     let first = result.trim_ascii_start().first().copied();
-    let label = match (first, says_json(headers)) {
+    let written = headers.get("content-type");
+    let label = match (first, says_json(written)) {
         (Some(b'<'), true) => format!("text/xml; charset={charset}"),
         (Some(b'{' | b'['), false) => "application/json".to_owned(),
-        _ => match recoded(headers.get("content-type").unwrap_or_default(), charset) {
+        _ => match recoded(written.unwrap_or_default(), charset) {
             Some(label) => label,
             None => return Ok(()),
         },
@@ -35,6 +36,14 @@ pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Resu
 
 /// The content type with another charset, where it says one and that is no longer true.
 fn recoded(written: &[u8], charset: &str) -> Option<String> {
+    // What nearly all say, and rightly.
+    let end = written.len().saturating_sub(charset.len());
+    let (front, value) = written.split_at_checked(end)?;
+    if value.eq_ignore_ascii_case(charset.as_bytes())
+        && matches!(front, b"text/xml;charset=" | b"text/xml; charset=")
+    {
+        return None;
+    }
     let text = std::str::from_utf8(written).ok()?;
     let media = text.split(';').next()?.trim();
     let parameters = || text.split(';').skip(1).map(str::trim);

@@ -2,11 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::LazyLock;
 use std::task::Poll;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::{SharedAlarm, clock};
+use memchr::memmem::Finder;
 use saxon::Message;
 use xslt::{Budgets, Encoding, Run, Stylesheet};
 
@@ -161,11 +163,19 @@ impl Settings {
 
 /// The text without any ` xmlns=""`, so that what a stylesheet wrote without a namespace takes its parent's.
 fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
-    const EMPTY: &str = " xmlns=\"\"";
-    match std::str::from_utf8(&bytes) {
-        Ok(text) if text.contains(EMPTY) => text.replace(EMPTY, "").into_bytes(),
-        Ok(_) | Err(_) => bytes,
+    static EMPTY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" xmlns=\"\""));
+    let mut found = EMPTY.find_iter(&bytes).peekable();
+    if found.peek().is_none() {
+        return bytes;
     }
+    let mut clean = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for at in found {
+        clean.extend_from_slice(bytes.get(from..at).unwrap_or_default());
+        from = at + EMPTY.needle().len();
+    }
+    clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
+    clean
 }
 
 #[cfg(test)]
