@@ -96,11 +96,13 @@ fn what_is_slow_all_of_a_sudden_is_stopped_on_the_worker_and_run_elsewhere() {
         until("it was stopped on the worker", || metric(&gateway, STOPPED) >= Some(1.0));
         // The worker goes on meanwhile, with this message and with others.
         let (mut wire, before) = (gateway.wire(), on_workers(&gateway));
-        for number in 0..100 {
-            let text = ask(&mut wire, "good", &format!("<a>{number}</a>")).text();
-            assert_eq!(text, number.to_string());
-        }
-        assert!(on_workers(&gateway) > before, "others are run there as before");
+        until("others are run there as before", || {
+            for number in 0..100 {
+                let text = ask(&mut wire, "good", &format!("<a>{number}</a>")).text();
+                assert_eq!(text, number.to_string());
+            }
+            on_workers(&gateway) > before
+        });
         let reply = endless.join().unwrap();
         assert_eq!(reply.status(), 500);
         assert!(reply.text().contains("took longer than 3s"), "{}", reply.text());
