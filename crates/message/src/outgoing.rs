@@ -3,7 +3,6 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use fault::Fault;
 use kit::Wire;
 use kit::scratch::{self, LARGE_BYTES, Scratch};
@@ -12,13 +11,14 @@ use crate::{Body, Fill};
 
 /// What is left to write of one message. Between two polls it holds only what the peer has not taken yet.
 pub struct Outgoing {
-    /// Bytes built but not taken, and behind them a large body as it stands: from `sent` on, which counts over both.
+    /// Bytes built but not taken, from `sent` on, which counts over them and a large body behind them.
     pending: Vec<u8>,
-    at_hand: Bytes,
     sent: usize,
     /// The head, until the first poll writes it together with whatever there is of the body.
     head: Option<Scratch>,
     body: Body,
+    /// The body is large and at hand: it is written as it stands.
+    large: bool,
     chunked: bool,
     ended: bool,
     payload_bytes: u64,
@@ -62,10 +62,10 @@ impl Outgoing {
     pub fn new(head: Scratch, body: Body, chunked: bool) -> Outgoing {
         Outgoing {
             pending: Vec::new(),
-            at_hand: Bytes::new(),
             sent: 0,
             head: Some(head),
             body,
+            large: false,
             chunked,
             ended: false,
             payload_bytes: 0,
@@ -80,7 +80,7 @@ impl Outgoing {
 
     /// After a pending poll: it is the peer that is slow, not the source.
     pub fn is_blocked(&self) -> bool {
-        !self.pending.is_empty() || !self.at_hand.is_empty()
+        !self.pending.is_empty() || self.large
     }
 
     /// After a pending poll: it is the source that is slow.
@@ -129,10 +129,10 @@ impl Outgoing {
                 return Poll::Pending;
             }
             let mut sent = 0;
-            let written = outlet.poll_send(cx, [&out, &self.at_hand], &mut sent);
+            let written = outlet.poll_send(cx, [&out, self.at_hand()], &mut sent);
             self.sent_bytes += bytes(sent);
             match written {
-                Poll::Ready(Ok(())) => self.at_hand = Bytes::new(),
+                Poll::Ready(Ok(())) => self.let_go(),
                 Poll::Ready(Err(e)) => return Poll::Ready(Err(Broken::Peer(e))),
                 Poll::Pending => {
                     self.keep(&out, sent);
@@ -153,10 +153,27 @@ impl Outgoing {
 
     /// Keeps what was not taken. Where only a flush still waits, one sent byte is kept to remember that.
     fn keep(&mut self, out: &[u8], sent: usize) {
-        let from = sent.min((out.len() + self.at_hand.len()).saturating_sub(1));
+        let from = sent.min((out.len() + self.at_hand().len()).saturating_sub(1));
         self.pending = out.get(from..).unwrap_or_default().to_vec();
-        self.at_hand = self.at_hand.slice(from.saturating_sub(out.len())..);
+        if let (Body::Whole(all), true) = (&mut self.body, self.large) {
+            *all = all.slice(from.saturating_sub(out.len())..);
+        }
         self.sent = sent - from;
+    }
+
+    /// A large body, as far as it is not written.
+    fn at_hand(&self) -> &[u8] {
+        match &self.body {
+            Body::Whole(all) if self.large => all,
+            Body::Whole(_) | Body::Empty | Body::Stream(_) => &[],
+        }
+    }
+
+    /// A large body is written.
+    fn let_go(&mut self) {
+        if std::mem::take(&mut self.large) {
+            self.body = Body::Empty;
+        }
     }
 
     fn poll_pending(
@@ -168,11 +185,13 @@ impl Outgoing {
             return Poll::Ready(Ok(()));
         }
         let before = self.sent;
-        let written = outlet.poll_send(cx, [&self.pending, &self.at_hand], &mut self.sent);
-        self.sent_bytes += bytes(self.sent - before);
+        let mut sent = before;
+        let written = outlet.poll_send(cx, [&self.pending, self.at_hand()], &mut sent);
+        self.sent_bytes += bytes(sent - before);
+        self.sent = sent;
         if written.is_ready() {
             self.pending = Vec::new();
-            self.at_hand = Bytes::new();
+            self.let_go();
             self.sent = 0;
         }
         written
@@ -180,12 +199,11 @@ impl Outgoing {
 
     /// Puts a large body that is at hand behind `out`, or appends body bytes with their framing until there are enough for a write, the source has none, or the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
-        if let (Body::Whole(all), false) = (&mut self.body, self.chunked)
+        if let (Body::Whole(all), false) = (&self.body, self.chunked)
             && all.len() >= LARGE_BYTES
         {
-            self.at_hand = std::mem::take(all);
-            self.body = Body::Empty;
-            self.payload_bytes += bytes(self.at_hand.len());
+            self.payload_bytes += bytes(all.len());
+            self.large = true;
             self.ended = true;
         }
         while !self.ended && out.len() < scratch::SCRATCH_BYTES {
