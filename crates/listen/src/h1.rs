@@ -259,7 +259,9 @@ impl H1 {
         };
         match served {
             Some(reply) => {
-                kit::task::behind_others().await;
+                if !reply.body.is_large() {
+                    kit::task::behind_others().await;
+                }
                 self.answer(&mut account, asked, reply).await
             }
             None => After::Cut,

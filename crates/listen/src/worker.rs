@@ -12,8 +12,8 @@ use pipeline::Books;
 use plan::Plan;
 use telemetry::Telemetry;
 use telemetry::access::AccessLog;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
 
 use crate::accept;
 use crate::connections::Door;
@@ -52,11 +52,24 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often a draining worker looks whether it is done.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
+/// Connections that a worker turns to at a time. What they read stands back together and is written together
+/// (`kit::task::behind_others`), so the code of each step serves them all while it is in the cache. All that are ready would do that too,
+/// but at a thousand they push each other's messages out of the cache between the steps: measured, a sixth of a request.
+const AT_A_TIME: usize = 64;
+
+/// Polls after which a worker asks for new events although some of its tasks are still ready. Those of one turn, each polled a few times,
+/// are through before.
+const POLLS_MAX: u32 = 256;
+
 /// Runs a worker until it is told to drain, or the gateway is dropped.
 pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_io_events_per_tick(AT_A_TIME)
+        .event_interval(POLLS_MAX)
+        .build_local(LocalOptions::default());
     match runtime {
-        Ok(runtime) => LocalSet::new().block_on(&runtime, serve(index, orders, telemetry)),
+        Ok(runtime) => runtime.block_on(serve(index, orders, telemetry)),
         Err(e) => tracing::error!("worker {index} cannot start: {e}"),
     }
 }

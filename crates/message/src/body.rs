@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use kit::scratch::LARGE_BYTES;
 
 /// Trailer lines, raw and validated: `Name: value\r\n...`. Empty where there are none.
 pub type Trailers = Vec<u8>;
@@ -72,6 +73,11 @@ impl Body {
             Body::Whole(bytes) => u64::try_from(bytes.len()).ok(),
             Body::Stream(source) => source.remaining(),
         }
+    }
+
+    /// It is known to be of a size that does not stay in a cache while others are served.
+    pub fn is_large(&self) -> bool {
+        self.remaining().is_some_and(|n| n >= LARGE_BYTES as u64)
     }
 
     pub fn is_empty(&self) -> bool {

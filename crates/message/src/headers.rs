@@ -221,9 +221,14 @@ impl Headers {
         }
     }
 
+    /// Names of one length mostly differ in their last letter.
     fn is_named(&self, line: &Line, name: &str) -> bool {
-        line.name.len() == name.len()
-            && line.name.of(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
+        if line.name.len() != name.len() {
+            return false;
+        }
+        let (here, name) = (line.name.of(&self.bytes), name.as_bytes());
+        here.last().map(u8::to_ascii_lowercase) == name.last().map(u8::to_ascii_lowercase)
+            && here.eq_ignore_ascii_case(name)
     }
 }
 

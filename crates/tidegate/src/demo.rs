@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use bench::backend::{self, Backend, Kind, Options};
-use tokio::task::LocalSet;
+use tokio::runtime::LocalRuntime;
 
 use crate::arguments::Demo;
 use crate::log::{self, say};
@@ -30,8 +30,8 @@ struct Backends {
 }
 
 pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, async {
+    let runtime = LocalRuntime::new()?;
+    runtime.block_on(async {
         let backends = Backends::start()?;
         let folder = Folder::make()?;
         let file = folder.path.join("tidegate.yaml");

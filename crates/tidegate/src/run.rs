@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context;
 use control::{Control, Plan, Report};
 use listen::{Gateway, Upkeep};
+use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::LocalSet;
 
 use crate::log;
 
@@ -27,8 +27,8 @@ pub(crate) enum NotStarted {
 }
 
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, async {
+    let runtime = LocalRuntime::new()?;
+    runtime.block_on(async {
         let mut signals = Signals::catch().context("cannot catch signals")?;
         let running = match start(file).await {
             Ok(running) => running,
@@ -44,7 +44,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Starts everything for a configuration. Background work goes to the caller's local set.
+/// Starts everything for a configuration. Background work goes to the caller's runtime.
 pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
     raise_descriptors();
     let gateway: Arc<OnceLock<Arc<Gateway>>> = Arc::default();

@@ -12,7 +12,7 @@ use crate::call::{Call, Wait};
 use crate::settings::Health;
 use crate::target::Target;
 
-/// Starts the background work of an upstream on this thread's local set.
+/// Starts the background work of an upstream on this thread's runtime.
 pub fn maintain(upstream: &Arc<Upstream>) {
     for at in 0..upstream.targets.len() {
         kit::spawn(refresh(Arc::downgrade(upstream), at));
