@@ -3,6 +3,8 @@
 //! Owns the order of the cases and the budget of looking. Expressions come compiled; an exchange that no case fits goes
 //! where the route says.
 
+mod find;
+
 use std::sync::Arc;
 
 use kit::LocalBoxFuture;
@@ -11,6 +13,7 @@ use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
 use xpath::{Budget, ErrorKind, Evaluation, Expr, Limits, NoHost, World};
 
 use crate::soap::{self, Failed};
+use find::Search;
 
 /// Nodes looked at for one message, all cases together.
 // As many as a message of the largest size may have, and a few times over.
@@ -38,11 +41,33 @@ pub struct Settings {
 
 /// The policy.
 pub fn policy(settings: Settings) -> Policy {
-    let step: Box<dyn OnWhole<RequestHead>> = Box::new(settings);
+    let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
+    let search = Search::of(cases);
+    let step: Box<dyn OnWhole<RequestHead>> = Box::new(Routing { settings, search });
     Policy { name: "xpath_route", request: Some(Step::Whole(step)), response: None }
 }
 
+struct Routing {
+    settings: Settings,
+    /// Where all cases can be decided without a tree.
+    search: Option<Search>,
+}
+
+impl Routing {
+    fn fitting(&self, message: &[u8]) -> Result<Option<&Case>, Failed> {
+        match &self.search {
+            Some(search) => {
+                let first = search.first(message);
+                let malformed = |error| Failed::client(soap::malformed(&error, message));
+                Ok(first.map_err(malformed)?.and_then(|at| self.settings.cases.get(at)))
+            }
+            None => self.settings.fitting(message),
+        }
+    }
+}
+
 impl Settings {
+    /// By a tree.
     fn fitting(&self, message: &[u8]) -> Result<Option<&Case>, Failed> {
         let document = xml::Document::parse(message, &xml::Options::default())
             .map_err(|error| Failed::client(soap::malformed(&error, message)))?;
@@ -67,9 +92,9 @@ impl Settings {
     }
 }
 
-impl OnWhole<RequestHead> for Settings {
+impl OnWhole<RequestHead> for Routing {
     fn bytes_max(&self) -> usize {
-        self.bytes_max
+        self.settings.bytes_max
     }
 
     fn on_whole<'a>(
@@ -87,8 +112,104 @@ impl OnWhole<RequestHead> for Settings {
                 }
                 Ok(Onward::Next)
             }
-            Err(failed) => Err(soap::refused_request(STEP, failed, self.verbose)),
+            Err(failed) => Err(soap::refused_request(STEP, failed, self.settings.verbose)),
         };
         Box::pin(std::future::ready(flow))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xpath::Plain;
+
+    use super::*;
+
+    fn settings(cases: &[(&str, &str)]) -> Settings {
+        let statics = Plain { prefixes: &[("p", "urn:p")], ..Plain::default() };
+        let case = |(at, (path, equals)): (usize, &(&str, &str))| Case {
+            expression: Expr::compile(path, &statics).unwrap(),
+            equals: (*equals).to_owned(),
+            diversion: at,
+            target: None,
+        };
+        let cases = cases.iter().enumerate().map(case).collect();
+        Settings { cases, verbose: true, bytes_max: 1 << 20 }
+    }
+
+    /// What a tree says and what the search says, again and again, since it goes on from beginnings it knows.
+    #[test]
+    fn the_first_node_of_a_plain_path_is_the_one_in_a_tree() {
+        let documents = [
+            "<a><b><c>1</c><c>2</c></b></a>",
+            "<a><b/><b><c>2</c></b><b><c>1</c></b></a>",
+            "<a> <b> <c> 1</c><c>1</c> </b> </a>",
+            "<a><b><c><d>1</d><!-- 2 --></c></b></a>",
+            "<a><b><c>1<d/>2</c></b></a>",
+            "<a><b><c><![CDATA[1]]></c></b></a>",
+            "<a><b><c>&#x31;<?x 2?></c></b></a>",
+            "<a><b><c a='1'/><c a='2'>2</c></b></a>",
+            "<a><b><x><c>1</c></x></b><c>1</c></a>",
+            "<a><a><b><c>1</c></b></a></a>",
+            "<p:a xmlns:p='urn:p'><b xmlns='urn:p'><c>1</c></b><p:b><c>2</c></p:b></p:a>",
+            "<!--1--><a><!--1--><b>1<!--1-->2<?p 1?></b></a><!--2-->",
+            "<a>1<b>2</b>1</a>",
+            "<a>12</a>",
+            "<a/>",
+        ];
+        let paths = [
+            "/a/b/c",
+            "/a/b/c/text()",
+            "/a/b/*",
+            "/a",
+            "/*/*",
+            "/a/b/node()",
+            "/a/text()",
+            "/comment()",
+            "/a/b/comment()",
+            "/a/b/processing-instruction('p')",
+            "/a/b/c[@a='2']",
+            "/p:a/p:b/p:c",
+            "/p:a/p:b",
+            "/a/a/b/c",
+            "/a/b/c/d/e",
+        ];
+        let mut fitted = 0;
+        for path in paths {
+            for equals in ["1", "2", "12", "", " 1", "1 "] {
+                let settings = settings(&[(path, equals), (path, "2")]);
+                let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
+                let search = Search::of(cases).expect(path);
+                for document in documents.iter().flat_map(|document| [document; 3]) {
+                    let tree = settings.fitting(document.as_bytes()).ok().unwrap();
+                    let found = search.first(document.as_bytes()).unwrap();
+                    assert_eq!(
+                        found,
+                        tree.map(|case| case.diversion),
+                        "{path} {equals} {document}"
+                    );
+                    fitted += usize::from(found == Some(0));
+                }
+            }
+        }
+        assert!(fitted > 100, "{fitted}");
+    }
+
+    #[test]
+    fn what_needs_a_tree_gets_one() {
+        for path in ["//a", "/a/b[2]", "/a/@b", "a", "/a/..", "/a = 1", "count(/a)", "/a | /b", "/"]
+        {
+            let settings = settings(&[("/a", "1"), (path, "1")]);
+            let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
+            assert!(Search::of(cases).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_behind_the_node_is_malformed() {
+        let settings = settings(&[("/a/b", "1")]);
+        let search = Search::of(settings.cases.iter().map(|case| (&case.expression, "1"))).unwrap();
+        for document in ["<a><b>1</b>", "<a><b>1</b></b>", "<a><b>1</b></a><a/>", ""] {
+            assert!(search.first(document.as_bytes()).is_err(), "{document}");
+        }
     }
 }

@@ -27,7 +27,7 @@ mod tag;
 mod text;
 mod tree;
 
-pub use beginning::{Beginnings, Resume};
+pub use beginning::{Beginnings, Resume, Shelf};
 pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};
 pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};

@@ -23,3 +23,9 @@ pub struct QName<'a> {
     pub local: &'a str,
     pub namespace: Namespace<'a>,
 }
+
+impl QName<'static> {
+    /// The name of what has none.
+    pub const NONE: QName<'static> =
+        QName { prefix: "", local: "", namespace: Namespace { id: 0, uri: "" } };
+}

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use xml::{Builder, Document};
+use xml::{Builder, Document, Shelf};
 use xpath::{Budget, Evaluation, Expr, Name, NoHost, Plain, Value, World};
 
 use crate::compile;
@@ -14,7 +14,7 @@ use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Tar
 use crate::program::Program;
 use crate::resolver::{Nothing, Resolver};
 use crate::run::{Given, Held, Machine, Reach, spaces};
-use crate::stream::{Shelf, Stream, Streamed, lower};
+use crate::stream::{Known, Stream, Streamed, lower};
 
 /// Room for a result besides what grows with its source.
 const ROOM_BYTES: usize = 256;
@@ -26,7 +26,7 @@ pub struct Stylesheet {
     /// The program without a tree, where it needs none.
     streamed: Option<Streamed>,
     /// What runs without a tree know of one another.
-    shelf: Shelf,
+    shelf: Shelf<Known>,
 }
 
 /// A value for one of the stylesheet's parameters.
@@ -131,7 +131,7 @@ impl Stylesheet {
         let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
         let out = Composer::new(Target::Bytes(Box::new(serializer)));
         let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
-        let mut known = self.shelf.take(&run.budgets, run.as_xml);
+        let mut known = Known::of(self.shelf.take(), &run.budgets, run.as_xml);
         let parsed = known.beginnings.parse(source, options, &mut stream);
         self.shelf.give(known);
         parsed.map_err(Failed::Source)?;

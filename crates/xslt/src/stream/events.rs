@@ -81,10 +81,6 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The name of what has none.
-pub(super) const NAMELESS: QName<'static> =
-    QName { prefix: "", local: "", namespace: xml::Namespace { id: 0, uri: "" } };
-
 impl<'s> Stream<'s> {
     pub(crate) fn begin(
         program: &'s Program,
@@ -114,7 +110,7 @@ impl<'s> Stream<'s> {
     pub(crate) fn finish(mut self) -> Result<Composer, Error> {
         if self.failed.is_none() {
             let done = self.end_text().and_then(|()| match self.skipped {
-                0 => self.close(Node::new(NodeKind::Root, NAMELESS, None)),
+                0 => self.close(Node::new(NodeKind::Root, QName::NONE, None)),
                 _ => Ok(()),
             });
             self.note(done);
@@ -135,7 +131,7 @@ impl<'s> Stream<'s> {
 
     /// The document begins.
     fn document(&mut self) -> Result<(), Error> {
-        let node = Node::new(NodeKind::Root, NAMELESS, None);
+        let node = Node::new(NodeKind::Root, QName::NONE, None);
         let rules = self.program.modes.first().map(|mode| &*mode.root).unwrap_or_default();
         match self.rule(rules, &node.told, 0) {
             None => self.open(0, 0, DONE, &node),
@@ -445,7 +441,7 @@ impl Sink for Stream<'_> {
 
     fn comment(&mut self, text: &str, _here: Here<'_>) -> Result<(), xml::Error> {
         if self.failed.is_none() && self.skipped == 0 {
-            let done = self.leaf(&Node::new(NodeKind::Comment, NAMELESS, Some(text)));
+            let done = self.leaf(&Node::new(NodeKind::Comment, QName::NONE, Some(text)));
             self.note(done);
         }
         Ok(())
@@ -453,7 +449,7 @@ impl Sink for Stream<'_> {
 
     fn instruction(&mut self, target: &str, data: &str, _here: Here<'_>) -> Result<(), xml::Error> {
         if self.failed.is_none() && self.skipped == 0 {
-            let name = QName { local: target, ..NAMELESS };
+            let name = QName { local: target, ..QName::NONE };
             let done = self.leaf(&Node::new(NodeKind::Instruction, name, Some(data)));
             self.note(done);
         }

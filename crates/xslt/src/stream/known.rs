@@ -2,8 +2,6 @@
 //!
 //! Owns the runs that stopped there, with what each had written: a document that begins the same goes on from one of them.
 
-use std::sync::{Mutex, PoisonError};
-
 use xml::{Beginnings, Resume};
 
 use super::events::Stream;
@@ -11,9 +9,6 @@ use super::memory::Memory;
 use super::text::{Passage, Value};
 use crate::limits::Budgets;
 use crate::out::Composer;
-
-/// Runs of one stylesheet that are under way at a time, mostly one a worker; what more of them knew is forgotten.
-const SPARE_MAX: usize = 64;
 
 /// A run at the end of a beginning.
 #[derive(Debug)]
@@ -35,23 +30,12 @@ pub(crate) struct Known {
     as_xml: bool,
 }
 
-/// What no run uses at the moment.
-#[derive(Debug, Default)]
-pub(crate) struct Shelf(Mutex<Vec<Known>>);
-
-impl Shelf {
-    pub(crate) fn take(&self, budgets: &Budgets, as_xml: bool) -> Known {
-        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+impl Known {
+    /// What runs like this one know, of what is at hand.
+    pub(crate) fn of(spare: Option<Known>, budgets: &Budgets, as_xml: bool) -> Known {
         match spare {
             Some(known) if known.as_xml == as_xml && known.budgets == *budgets => known,
             _ => Known { beginnings: Beginnings::default(), budgets: budgets.clone(), as_xml },
-        }
-    }
-
-    pub(crate) fn give(&self, known: Known) {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
-            spare.push(known);
         }
     }
 }

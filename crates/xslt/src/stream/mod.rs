@@ -17,7 +17,7 @@ use crate::program::{Literal, Named, Pc};
 use text::Passage;
 
 pub(crate) use events::Stream;
-pub(crate) use known::Shelf;
+pub(crate) use known::Known;
 pub(crate) use lower::lower;
 
 /// A program whose templates run on events.

@@ -1,8 +1,9 @@
 //! Text of the source, which comes in pieces: one node is all that stands between two others.
 
+use xml::QName;
 use xpath::NodeKind;
 
-use super::events::{NAMELESS, Node, Stream};
+use super::events::{Node, Stream};
 use super::{Leaf, Then};
 use crate::compile::is_blank;
 use crate::error::Error;
@@ -104,7 +105,7 @@ impl Stream<'_> {
         }
         self.passage = Passage::Ignored;
         let Some(top) = self.top() else { return Ok(()) };
-        let told = Node::new(NodeKind::Text, NAMELESS, None).told;
+        let told = Node::new(NodeKind::Text, QName::NONE, None).told;
         if !self.is_last(top) || !self.accepts(top, &told) {
             return Ok(());
         }
@@ -160,7 +161,7 @@ impl Stream<'_> {
 
     fn kept_text(&mut self, from: u32) -> Result<(), Error> {
         let text = std::mem::take(&mut self.memory.text);
-        let node = Node::new(NodeKind::Text, NAMELESS, Some(&text));
+        let node = Node::new(NodeKind::Text, QName::NONE, Some(&text));
         let done = self.perform(from, &node);
         self.memory.text = text;
         done.map(drop)

@@ -1,0 +1,188 @@
+//! The first nodes that plain paths lead to, found while the message is read.
+//!
+//! Owns how far down each path the open elements are, and the comparison of what is found with what it shall be. Paths are those
+//! whose steps go down from the root and ask what is told of a node; the answer is the one a tree gives.
+
+use xml::{Beginnings, Here, QName, Resume, Shelf, Sink, Start};
+use xpath::{Asked, Expr, NodeKind, Selection, Told};
+
+/// Paths, and the string-value that the first node of each is compared with.
+pub(super) struct Search {
+    sought: Vec<Sought>,
+    known: Shelf<Beginnings<Seen>>,
+}
+
+struct Sought {
+    path: Selection,
+    equals: String,
+}
+
+/// What was seen of a message.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Elements that are open.
+    depth: usize,
+    /// For each path.
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Steps that the open elements take, from the root's first child on.
+    steps: usize,
+    found: Found,
+}
+
+/// What there is of the first node.
+#[derive(Debug, Clone, Copy, Default)]
+enum Found {
+    #[default]
+    Nothing,
+    /// It is open, and what was read of it is the beginning of what it shall be, up to there; or differs.
+    Part { of: NodeKind, same: Option<usize> },
+    /// All of it.
+    Whole { same: bool },
+}
+
+impl Search {
+    /// None where some expression needs a tree.
+    pub(super) fn of<'a>(cases: impl Iterator<Item = (&'a Expr, &'a str)>) -> Option<Search> {
+        let sought = cases.map(|(expression, equals)| {
+            let path = expression.selection()?;
+            let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
+            plain.then(|| Sought { path, equals: equals.to_owned() })
+        });
+        Some(Search { sought: sought.collect::<Option<_>>()?, known: Shelf::default() })
+    }
+
+    /// Which is the first whose node is what it shall be.
+    pub(super) fn first(&self, message: &[u8]) -> Result<Option<usize>, xml::Error> {
+        let mut reading = Reading { search: self, seen: Seen::default() };
+        reading.seen.places.resize(self.sought.len(), Place::default());
+        let mut known = self.known.take().unwrap_or_default();
+        let parsed = known.parse(message, &xml::Options::default(), &mut reading);
+        self.known.give(known);
+        parsed?;
+        let is_same = |place: &Place| matches!(place.found, Found::Whole { same: true });
+        Ok(reading.seen.places.iter().position(is_same))
+    }
+}
+
+impl Place {
+    /// A node begins below `depth` open elements. Where its value is told, that is all of it.
+    fn node(&mut self, sought: &Sought, depth: usize, told: &Told<'_>) {
+        let fits = |asked: &[Asked]| asked.iter().any(|asked| asked.accepts(told));
+        if !matches!(self.found, Found::Nothing)
+            || self.steps != depth
+            || !sought.path.below.get(depth).is_some_and(|asked| fits(asked))
+        {
+            return;
+        }
+        if told.kind == NodeKind::Element {
+            self.steps += 1;
+        }
+        if depth + 1 == sought.path.below.len() {
+            self.found = match told.value {
+                Some(value) => Found::Whole { same: value == sought.equals },
+                None => Found::Part { of: told.kind, same: Some(0) },
+            };
+        }
+    }
+
+    /// More of what is open.
+    fn text(&mut self, sought: &Sought, text: &str) {
+        if let Found::Part { same, .. } = &mut self.found {
+            *same = same.and_then(|at| {
+                let rest = sought.equals.get(at..)?;
+                rest.starts_with(text).then(|| at + text.len())
+            });
+        }
+    }
+
+    /// What is open ends, if it is of that kind.
+    fn end(&mut self, sought: &Sought, kind: NodeKind) {
+        if let Found::Part { of, same } = self.found
+            && of == kind
+        {
+            self.found = Found::Whole { same: same == Some(sought.equals.len()) };
+        }
+    }
+}
+
+struct Reading<'s> {
+    search: &'s Search,
+    seen: Seen,
+}
+
+impl Reading<'_> {
+    fn each(&mut self, mut tell: impl FnMut(&mut Place, &Sought, usize)) {
+        let Seen { depth, places } = &mut self.seen;
+        let all = self.search.sought.iter().zip(places);
+        all.for_each(|(sought, place)| tell(place, sought, *depth));
+    }
+
+    /// A node other than text, before which a text ends.
+    fn node(&mut self, told: &Told<'_>) {
+        self.each(|place, sought, depth| {
+            place.end(sought, NodeKind::Text);
+            place.node(sought, depth, told);
+        });
+    }
+}
+
+impl Sink for Reading<'_> {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        let (kind, attributes) = (NodeKind::Element, Some(start.attributes));
+        self.node(&Told { kind, name: start.name, value: None, attributes });
+        self.seen.depth += 1;
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        let kind = NodeKind::Text;
+        let told = Told { kind, name: QName::NONE, value: None, attributes: None };
+        self.each(|place, sought, depth| {
+            place.node(sought, depth, &told);
+            place.text(sought, text);
+        });
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        self.seen.depth = self.seen.depth.saturating_sub(1);
+        self.each(|place, sought, depth| {
+            place.end(sought, NodeKind::Text);
+            if place.steps > depth {
+                place.steps = depth;
+                place.end(sought, NodeKind::Element);
+            }
+        });
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str, _: Here<'_>) -> Result<(), xml::Error> {
+        let kind = NodeKind::Comment;
+        self.node(&Told { kind, name: QName::NONE, value: Some(text), attributes: None });
+        Ok(())
+    }
+
+    fn instruction(&mut self, target: &str, data: &str, _: Here<'_>) -> Result<(), xml::Error> {
+        let (kind, name) = (NodeKind::Instruction, QName { local: target, ..QName::NONE });
+        self.node(&Told { kind, name, value: Some(data), attributes: None });
+        Ok(())
+    }
+}
+
+impl Resume for Reading<'_> {
+    type Memory = Seen;
+
+    fn remember(&self) -> Option<Seen> {
+        Some(self.seen.clone())
+    }
+
+    fn resume(&mut self, seen: &Seen) {
+        self.seen.clone_from(seen);
+    }
+}
