@@ -148,7 +148,7 @@ fn chosen_peers(ground: &Ground, asked: &[Kind]) -> io::Result<Vec<Kind>> {
 }
 
 fn effort(arguments: &Arguments) -> Effort {
-    let (rounds, seconds) = if arguments.quick { (2, 1) } else { (5, 3) };
+    let (rounds, seconds) = if arguments.quick { (2, 1) } else { (15, 1) };
     Effort {
         rounds: arguments.rounds.unwrap_or(rounds).max(1),
         time: Duration::from_secs(arguments.seconds.unwrap_or(seconds).max(1)),
