@@ -59,8 +59,8 @@ bench-xml: setup ## the XML engine: times beside libxml2 and libxslt, and instru
 h2spec: setup ## HTTP/2 conformance beside nginx
 	@bench/h2spec.sh $(ARGS)
 
-fuzz: setup ## each fuzz target for SECONDS_EACH (30)
-	@scripts/fuzz.sh
+fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
+	@scripts/fuzz.sh $(ARGS)
 
 schema: ## write docs/tidegate.schema.json anew
 	@scripts/schema.sh write

@@ -1,10 +1,12 @@
-//! XML: no panic, the same events and the same fault whole and in chunks, and what a tree is written as reads as the same
-//! tree. The first byte picks the options and the length of the chunks.
+//! XML: no panic, the same events and the same fault whole, in chunks and behind a known beginning, and what a tree is written as
+//! reads as the same tree. The first byte picks the options and the length of the chunks.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use xml::{Doctype, Document, Error, Form, Here, Options, Parser, QName, Sink, Start};
+use xml::{
+    Beginnings, Doctype, Document, Error, Form, Here, Options, Parser, QName, Resume, Sink, Start,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((pick, document)) = bytes.split_first() else { return };
@@ -21,7 +23,15 @@ fuzz_target!(|bytes: &[u8]| {
     let fed = chunks.map(|chunk| parser.feed(chunk, &mut chunked)).find(Result::is_err);
     let other = fed.unwrap_or_else(|| parser.finish(&mut chunked));
     assert_eq!(other, ended);
-    assert_eq!(chunked.finish(), whole.finish());
+    let whole = whole.finish();
+    assert_eq!(chunked.finish(), whole);
+    // Met, learnt, gone on with.
+    let mut beginnings = Beginnings::default();
+    for _ in 0..3 {
+        let mut told = Told::default();
+        assert_eq!(beginnings.parse(document, &options, &mut told), ended);
+        assert_eq!(told.finish(), whole);
+    }
     if ended.is_ok() && options.namespaces {
         round_trip(document, &options);
     }
@@ -40,7 +50,7 @@ fn round_trip(document: &[u8], options: &Options) {
 }
 
 /// What was told, with neighbouring texts as one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Told {
     events: Vec<String>,
     text: String,
@@ -89,5 +99,17 @@ impl Sink for Told {
     fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), Error> {
         self.add(format!("{here:?} {target} {data}"));
         Ok(())
+    }
+}
+
+impl Resume for Told {
+    type Memory = Told;
+
+    fn remember(&self) -> Option<Told> {
+        Some(self.clone())
+    }
+
+    fn resume(&mut self, memory: &Told) {
+        self.clone_from(memory);
     }
 }

@@ -1,18 +1,41 @@
-//! Any bytes as a stylesheet: it compiles or is refused, and a run of it ends within its budgets.
+//! Any bytes as a stylesheet: it compiles or is refused, a run of it ends within its budgets, and what it makes of a text is what
+//! it makes of its tree, the first time and behind a known beginning.
 #![no_main]
 
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use xslt::{Budgets, Nothing, Run, Stylesheet};
+use xslt::{Budgets, Error, ErrorKind, Failed, Nothing, Run, Stylesheet};
+
+const SOURCES: [&[u8]; 2] = [
+    b"<a x='1'><b y='2'>t</b><!--c--><?p d?><b/> </a>",
+    b"<a xmlns='urn:a' x='1'> <b><c y='2'>t</c><d xmlns=''>&lt;<![CDATA[u]]></d></b> </a>",
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(stylesheet) = Stylesheet::compile(bytes, "fuzz", &Nothing) else { return };
-    let source = b"<a x='1'><b y='2'>t</b><!--c--><?p d?><b/> </a>";
-    let Ok(document) = xml::Document::parse(source, &xml::Options::default()) else { return };
     let budgets = Budgets { steps_max: 200_000, output_bytes_max: 1 << 20, ..Budgets::default() };
     let run = Run { budgets, ..Run::default() };
-    if let Ok(output) = stylesheet.transform(&Arc::new(document), &run) {
-        assert!(output.bytes.len() < 64 << 20);
+    let options = xml::Options::default();
+    for source in SOURCES {
+        let document = xml::Document::parse(source, &options).expect("it is one");
+        let by_tree = stylesheet.transform(&Arc::new(document), &run);
+        if let Ok(output) = &by_tree {
+            assert!(output.bytes.len() < 64 << 20);
+        }
+        for _ in 0..if stylesheet.streams() { 3 } else { 0 } {
+            match (&by_tree, stylesheet.transform_bytes(source, &options, &run)) {
+                (Ok(tree), Ok(streamed)) => assert_eq!(tree.bytes, streamed.bytes),
+                // Steps are counted by events where there is no tree.
+                (Err(error), _) if is_limit(error) => {}
+                (_, Err(Failed::Run(error))) if is_limit(&error) => {}
+                (Err(_), Err(_)) => {}
+                (tree, streamed) => panic!("{tree:?} and {streamed:?}"),
+            }
+        }
     }
 });
+
+fn is_limit(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Limit { .. })
+}
