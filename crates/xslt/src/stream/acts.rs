@@ -212,8 +212,10 @@ impl<'s> Stream<'s> {
             }
             to = frame.declared_from;
         }
-        // Nothing was declared: it is the same for the elements that follow.
+        // Nothing was declared: it is the same for the elements that follow, unless it is what this one declares itself that stood in
+        // the way.
         if self.out.declared_len() == around
+            && !scope.declares()
             && let Some(top) = self.memory.frames.last_mut()
         {
             top.covered = Some(around);

@@ -23,6 +23,7 @@ pub(crate) const DOCUMENTS: &[&str] = &[
     "<a><b><a><b><c><b x='1'><a>deep</a></b></c></b></a></b></a>",
     "<a><b>1</b><b>2</b><c>3</c><b/><d><b>4</b></d>5<e>6</e></a>",
     "<x:a xmlns:x='urn:p' xmlns:y='urn:p' y:k='1'><y:b/><x:b x:k='2' k='3'/></x:a>",
+    "<a xmlns='urn:q' xmlns:q='urn:q' xmlns:p='urn:p'><p:b><d xmlns='urn:p'/><q:c/></p:b></a>",
     "<a/>",
     "<a></b>",
     "<a>",
