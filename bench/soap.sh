@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The SOAP gateway's load tests: HTTPS, keep-alive, bodies of 350 bytes, one worker on a core of its own, rounds of all scenarios in
-# turn, each behind a scenario 0. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and what Kong's plugins
-# keep of it; then the latency that validation adds, the memory of four workers, what compiling once spares, and good and bad
-# requests at once.
+# turn, each behind a scenario 0. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and
+# what Kong's plugins keep of it; then the latency that validation adds, the memory of four workers, what compiling once spares, and
+# good and bad requests at once.
 #
 #   soap.sh                      all of that
 #   soap.sh --only rates         or latency, memory, compile, concurrent, smoke
@@ -169,7 +169,7 @@ rates() {
       load "$number" 50 "$seconds" >> results
     done
   done
-  awk '
+  awk "$(cat "$here/median.awk")"'
   BEGIN {
     split("1 0.70 2 0.62 3 0.71 4 0.53 5 0.24 6 0.64 7 0.56 8 0.39 9 0.27 10 0.22", k, " "); for (i = 1; i in k; i += 2) kong[k[i]] = k[i + 1]
     split("1 0.95 2 0.95 3 0.95 4 0.85 5 0.65 6 0.90 7 0.85 8 0.60 9 0.50 10 0.45 typed 0.85", t, " "); for (i = 1; i in t; i += 2) target[t[i]] = t[i + 1]
@@ -178,15 +178,12 @@ rates() {
     each = $5 / $2 / 1000; if (!($1 in least) || each < least[$1]) least[$1] = each; busy = $5 / ($3 * 1000); if (busy > share[$1]) share[$1] = busy
     if ($1 == "0") zero = rate; else if (zero) { turn[$1, ++turns[$1]] = rate / zero }
     if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } }
-  function median(c,   i, j, x, v, m) {
-    m = turns[c]; if (!m) return 1
-    for (i = 1; i <= m; i++) { x = turn[c, i]; for (j = i; j > 1 && v[j - 1] > x; j--) v[j] = v[j - 1]; v[j] = x }
-    return m % 2 ? v[(m + 1) / 2] : (v[m / 2] + v[m / 2 + 1]) / 2 }
+  function in_turn(c,   i, v) { for (i = 1; i <= turns[c]; i++) v[i] = turn[c, i]; return turns[c] ? median(turns[c], v) : 1 }
   END {
     print "of rate, of CPU: of the best of all rounds; in turn: median of the rates beside the scenario 0 just before"
     printf "%-9s %11s %9s %6s %9s %9s %9s %7s %6s %7s\n", "scenario", "requests/s", "CPU us", "busy", "of rate", "of CPU", "in turn", "target", "Kong", "errors"
     for (i = 1; i <= n; i++) { c = order[i]
-      printf "%-9s %11.0f %9.2f %6.2f %9.3f %9.3f %9.3f %7s %6s %7d\n", c, best[c], least[c], share[c], best[c] / best["0"], least["0"] / least[c], median(c), target[c], kong[c], bad[c] }
+      printf "%-9s %11.0f %9.2f %6.2f %9.3f %9.3f %9.3f %7s %6s %7d\n", c, best[c], least[c], share[c], best[c] / best["0"], least["0"] / least[c], in_turn(c), target[c], kong[c], bad[c] }
     if ((0 in best) && (5 in best)) printf "all options cost %.1f times scenario 0\n", best["0"] / best["5"]
     if ((4 in best) && (8 in best)) printf "the 1.0 engine passes %.0f %% more than the 3.0 engine\n", (best["4"] / best["8"] - 1) * 100
   }' results

@@ -39,7 +39,7 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
 ///
 /// What awaits this before it writes to a socket writes beside others that do, when all of them have read and computed. A write to a
 /// peer that sleeps has to wake it, which takes longer than the write; one that is awake for the first of many is so for the rest.
-/// Where nothing else is ready it costs one more poll. A message that others would push out of the cache does better to go at once.
+/// Where nothing else is ready it costs one more poll.
 pub async fn behind_others() {
     let mut stood_back = false;
     std::future::poll_fn(|cx| {

@@ -259,9 +259,7 @@ impl H1 {
         };
         match served {
             Some(reply) => {
-                if !reply.body.is_large() {
-                    kit::task::behind_others().await;
-                }
+                reply.body.behind_others().await;
                 self.answer(&mut account, asked, reply).await
             }
             None => After::Cut,

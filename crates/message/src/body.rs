@@ -75,9 +75,11 @@ impl Body {
         }
     }
 
-    /// It is known to be of a size that does not stay in a cache while others are served.
-    pub fn is_large(&self) -> bool {
-        self.remaining().is_some_and(|n| n >= LARGE_BYTES as u64)
+    /// Stands behind others, before what goes with this body is written. One that they would push out of the cache goes at once.
+    pub async fn behind_others(&self) {
+        if self.remaining().is_none_or(|n| n < LARGE_BYTES as u64) {
+            kit::task::behind_others().await;
+        }
     }
 
     pub fn is_empty(&self) -> bool {

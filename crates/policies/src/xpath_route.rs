@@ -41,8 +41,7 @@ pub struct Settings {
 
 /// The policy.
 pub fn policy(settings: Settings) -> Policy {
-    let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
-    let search = Search::of(cases);
+    let search = Search::of(&settings.cases);
     let step: Box<dyn OnWhole<RequestHead>> = Box::new(Routing { settings, search });
     Policy { name: "xpath_route", request: Some(Step::Whole(step)), response: None }
 }
@@ -177,8 +176,7 @@ mod tests {
         for path in paths {
             for equals in ["1", "2", "12", "", " 1", "1 "] {
                 let settings = settings(&[(path, equals), (path, "2")]);
-                let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
-                let search = Search::of(cases).expect(path);
+                let search = Search::of(&settings.cases).expect(path);
                 for document in documents.iter().flat_map(|document| [document; 3]) {
                     let tree = settings.fitting(document.as_bytes()).ok().unwrap();
                     let found = search.first(document.as_bytes()).unwrap();
@@ -199,15 +197,14 @@ mod tests {
         for path in ["//a", "/a/b[2]", "/a/@b", "a", "/a/..", "/a = 1", "count(/a)", "/a | /b", "/"]
         {
             let settings = settings(&[("/a", "1"), (path, "1")]);
-            let cases = settings.cases.iter().map(|case| (&case.expression, &*case.equals));
-            assert!(Search::of(cases).is_none(), "{path}");
+            assert!(Search::of(&settings.cases).is_none(), "{path}");
         }
     }
 
     #[test]
     fn what_is_malformed_behind_the_node_is_malformed() {
         let settings = settings(&[("/a/b", "1")]);
-        let search = Search::of(settings.cases.iter().map(|case| (&case.expression, "1"))).unwrap();
+        let search = Search::of(&settings.cases).unwrap();
         for document in ["<a><b>1</b>", "<a><b>1</b></b>", "<a><b>1</b></a><a/>", ""] {
             assert!(search.first(document.as_bytes()).is_err(), "{document}");
         }

@@ -67,9 +67,7 @@ impl Upstream {
         host: &HostSent,
         elsewhere: usize,
     ) -> Result<Reply, Fault> {
-        if !request.body.is_large() {
-            kit::task::behind_others().await;
-        }
+        request.body.behind_others().await;
         let began = clock::now();
         let sent = self.attempt(ex, request, host, began, elsewhere).await;
         if sent.is_err() {

@@ -3,8 +3,6 @@
 //! Owns the beginnings that were met twice, up to the first element inside the root's first child, with what the tokenizer
 //! and the sink were there. A document that begins with one is read from there on; the outcome is the same.
 
-use std::sync::{Mutex, PoisonError};
-
 use crate::machine::Open;
 use crate::place::Tracker;
 use crate::scope::Spaces;
@@ -35,34 +33,6 @@ pub struct Beginnings<M> {
     oldest: usize,
     /// How the last document began that began with none of them.
     met: Vec<u8>,
-}
-
-/// What readers of one kind know, for the next of them to take, whichever thread it is on.
-#[derive(Debug)]
-pub struct Shelf<T>(Mutex<Vec<T>>);
-
-/// What stands on a shelf at the most: mostly one for each thread. What more readers at a time knew is forgotten.
-const SHELF_MAX: usize = 64;
-
-impl<T> Default for Shelf<T> {
-    fn default() -> Shelf<T> {
-        Shelf(Mutex::default())
-    }
-}
-
-impl<T> Shelf<T> {
-    /// What was put there last.
-    pub fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    /// Puts it back, or there for the first time.
-    pub fn give(&self, known: T) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < SHELF_MAX {
-            all.push(known);
-        }
-    }
 }
 
 #[derive(Debug)]

@@ -4,7 +4,9 @@
 //! whose steps go down from the root and ask what is told of a node; the answer is the one a tree gives.
 
 use xml::{Beginnings, Here, QName, Resume, Shelf, Sink, Start};
-use xpath::{Asked, Expr, NodeKind, Selection, Told};
+use xpath::{Asked, NodeKind, Selection, Told};
+
+use super::Case;
 
 /// Paths, and the string-value that the first node of each is compared with.
 pub(super) struct Search {
@@ -46,11 +48,11 @@ enum Found {
 
 impl Search {
     /// None where some expression needs a tree.
-    pub(super) fn of<'a>(cases: impl Iterator<Item = (&'a Expr, &'a str)>) -> Option<Search> {
-        let sought = cases.map(|(expression, equals)| {
-            let path = expression.selection()?;
+    pub(super) fn of(cases: &[Case]) -> Option<Search> {
+        let sought = cases.iter().map(|case| {
+            let path = case.expression.selection()?;
             let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
-            plain.then(|| Sought { path, equals: equals.to_owned() })
+            plain.then(|| Sought { path, equals: case.equals.clone() })
         });
         Some(Search { sought: sought.collect::<Option<_>>()?, known: Shelf::default() })
     }
