@@ -1,13 +1,13 @@
 //! `soap`, `xslt` and `xpath_route`: messages validated, transformed and sent elsewhere, and the faults clients read.
 
 mod arriving;
-mod beginnings;
 mod faults;
 mod fetched;
 mod gateway_faults;
 mod imports;
 mod labels;
 mod operations;
+mod precedents;
 mod replies;
 mod scenarios;
 mod wrong;

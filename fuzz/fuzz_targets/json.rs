@@ -25,7 +25,10 @@ fuzz_target!(|text: &str| {
         let span = &text[entry.from as usize..entry.to as usize];
         if matches!(entry.kind, Kind::Plain | Kind::Escaped) {
             let known: String = serde_json::from_str(&format!("\"{span}\"")).unwrap();
-            assert_eq!(known, if entry.kind == Kind::Plain { span.into() } else { json::unescaped(span) });
+            assert_eq!(
+                known,
+                if entry.kind == Kind::Plain { span.into() } else { json::unescaped(span) }
+            );
         }
     }
 });

@@ -1,5 +1,5 @@
 //! Any bytes as a stylesheet: it compiles or is refused, a run of it ends within its budgets, and what it makes of a text is what
-//! it makes of its tree, the first time and behind a known beginning.
+//! it makes of its tree, the first time and where others have been read before.
 #![no_main]
 
 use std::sync::Arc;
@@ -7,9 +7,12 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use xslt::{Budgets, Error, ErrorKind, Failed, Nothing, Run, Stylesheet};
 
-const SOURCES: [&[u8]; 2] = [
+/// The second two have other texts than the first.
+const SOURCES: [&[u8]; 4] = [
     b"<a x='1'><b y='2'>t</b><!--c--><?p d?><b/> </a>",
     b"<a xmlns='urn:a' x='1'> <b><c y='2'>t</c><d xmlns=''>&lt;<![CDATA[u]]></d></b> </a>",
+    b"<a x='1'><b y='2'>\xC3\xA9 1</b><!--c--><?p d?><b/> </a>",
+    b"<a xmlns='urn:a' x='1'> <b><c y='2'>12</c><d xmlns=''>&lt;<![CDATA[u]]></d></b> </a>",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

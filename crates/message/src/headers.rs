@@ -228,8 +228,29 @@ impl Headers {
         }
         let (here, name) = (line.name.of(&self.bytes), name.as_bytes());
         here.last().map(u8::to_ascii_lowercase) == name.last().map(u8::to_ascii_lowercase)
-            && here.eq_ignore_ascii_case(name)
+            && is_same(here, name)
     }
+}
+
+/// Whether two names of one length are the same but for the case of letters: eight bytes at a time, the last ones twice in part.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let (Some(one_end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
+        return one.eq_ignore_ascii_case(other);
+    };
+    let mut words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    words.all(|(one, other)| is_same_word(one, other)) && is_same_word(one_end, other_end)
+}
+
+fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x80 * EACH;
+    let one = u64::from_le_bytes(*one);
+    let differs = one ^ u64::from_le_bytes(*other);
+    // Bytes of 7 bits as small letters; sums reach the top bit from `a` on, and from what is behind `z`.
+    let lower = (one | (0x20 * EACH)) & !TOPS;
+    let is_letter = (lower + 0x1F * EACH) & !(lower + 0x05 * EACH) & !one & TOPS;
+    // Nothing but the bit of the case may differ, and only in letters.
+    differs & !(is_letter >> 2) == 0
 }
 
 /// Names of 63 bytes and more share one.
@@ -269,6 +290,17 @@ mod tests {
         let mut out = Vec::new();
         headers.write_to(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn names_are_the_same_but_for_the_case_of_letters() {
+        for at in [0, 7, 8, 10] {
+            for (one, other) in (0..=u8::MAX).flat_map(|one| (0..=u8::MAX).map(move |o| (one, o))) {
+                let (mut left, mut right) = (*b"Content-Typ", *b"cONTENT-tYP");
+                (left[at], right[at]) = (one, other);
+                assert_eq!(is_same(&left, &right), left.eq_ignore_ascii_case(&right));
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod check;
 mod code;
 pub(crate) mod coding;
 mod definitions;
+mod recall;
 mod words;
 
 use std::sync::Arc;

@@ -1,33 +1,20 @@
-//! What documents of one kind begin with, read once: a client of a SOAP service puts the same envelope around each message.
+//! What documents of one kind begin with: a client of a SOAP service puts the same envelope around each message.
 //!
 //! Owns the beginnings that were met twice, up to the first element inside the root's first child, with what the tokenizer
-//! and the sink were there. A document that begins with one is read from there on; the outcome is the same.
+//! and the sink were there.
 
+use crate::Parser;
 use crate::machine::Open;
 use crate::place::Tracker;
+use crate::precedent::Recall;
 use crate::scope::Spaces;
-use crate::{Options, Parser, Sink};
 
-/// How many beginnings are kept, and how long one may be.
+/// How many are kept, and how long one may be.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 2048;
 
-/// A sink that can go on where another document was left.
-pub trait Resume: Sink {
-    /// What a sink is behind a beginning.
-    type Memory;
-
-    /// What it is now; none if it depends on more than the document.
-    fn remember(&self) -> Option<Self::Memory>;
-
-    /// Becomes what it was. Nothing was told to it before.
-    fn resume(&mut self, memory: &Self::Memory);
-}
-
-/// What is known of documents that one kind of sink reads, and a parser for them, which knows their names.
 #[derive(Debug)]
-pub struct Beginnings<M> {
-    parser: Option<Box<Parser>>,
+pub(crate) struct Beginnings<M> {
     known: Vec<Beginning<M>>,
     /// The one that gives way to the next.
     oldest: usize,
@@ -56,40 +43,28 @@ pub(crate) struct State {
 
 impl<M> Default for Beginnings<M> {
     fn default() -> Beginnings<M> {
-        Beginnings { parser: None, known: Vec::new(), oldest: 0, met: Vec::new() }
+        Beginnings { known: Vec::new(), oldest: 0, met: Vec::new() }
     }
 }
 
 impl<M> Beginnings<M> {
-    /// Reads a whole document, as [`crate::parse`] does.
-    pub fn parse<S: Resume<Memory = M>>(
+    /// Reads a document, from the end of its beginning on where that is known.
+    pub(crate) fn read<S: Recall<Memory = M>>(
         &mut self,
+        parser: &mut Parser,
         bytes: &[u8],
-        options: &Options,
         sink: &mut S,
     ) -> Result<(), S::Error> {
-        let mut parser = match self.parser.take() {
-            Some(parser) if parser.has(options) => parser,
-            // What was read by other rules says nothing of what is read by these.
-            _ => {
-                *self = Beginnings::default();
-                Box::new(Parser::new(options.clone()))
-            }
-        };
-        let parsed = match self.known.iter().find(|known| bytes.starts_with(known.text.as_bytes()))
-        {
+        match self.known.iter().find(|known| bytes.starts_with(known.text.as_bytes())) {
             Some(known) => {
                 sink.resume(&known.memory);
                 parser.parse_rest(bytes, known.text.len(), &known.state, sink)
             }
             None => match self.meet(bytes) {
-                Some(to) => self.learn(&mut parser, bytes, to, sink),
+                Some(to) => self.learn(parser, bytes, to, sink),
                 None => parser.parse(bytes, sink),
             },
-        };
-        parser.shrink();
-        self.parser = Some(parser);
-        parsed
+        }
     }
 
     /// Where the beginning of a document ends that is like the last one's.
@@ -103,7 +78,7 @@ impl<M> Beginnings<M> {
         None
     }
 
-    fn learn<S: Resume<Memory = M>>(
+    fn learn<S: Recall<Memory = M>>(
         &mut self,
         parser: &mut Parser,
         bytes: &[u8],

@@ -30,4 +30,6 @@ pub use complaint::Complaint;
 pub use resolve::{Directory, Map, Nothing, Resolver, Unresolved, join};
 pub use schema::Schema;
 pub use set::{Limits, SchemaSet};
-pub use validator::{About, Bounds, Hints, Invalid, Mark, Root, Stop, TypeName, Validator};
+pub use validator::{
+    About, Bounds, Hints, Invalid, Mark, Root, Stop, TextRule, TypeName, Validator,
+};

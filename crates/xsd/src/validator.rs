@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use xml::{Here, Position, QName, Sink, Start};
 
+use crate::arena::Id;
+use crate::model::Type;
 use crate::schema::Schema;
 use run::{Marked, Run};
 pub use scope::Hints;
@@ -98,6 +100,27 @@ pub struct Validator {
 #[derive(Debug)]
 pub struct Mark(Marked);
 
+/// What a text has to be for a document to be valid with it that is valid with the text it was asked about
+/// ([`Validator::text_rule`]).
+#[derive(Debug, Clone, Copy)]
+pub struct TextRule {
+    /// Its type; none where any text will do.
+    of: Option<Id<Type>>,
+    bytes_max: usize,
+}
+
+impl TextRule {
+    /// Any text.
+    pub const ANY: TextRule = TextRule { of: None, bytes_max: usize::MAX };
+
+    /// Whether a text is that, as a short look tells; `schema` is the validator's.
+    pub fn accepts(&self, schema: &Schema, text: &str) -> bool {
+        let Some(of) = self.of else { return true };
+        let text_of = schema.type_table(of).and_then(|table| table.text.as_ref());
+        text.len() <= self.bytes_max && text_of.is_some_and(|of| of.simple.is_plainly(text))
+    }
+}
+
 /// Why a validating parse ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
@@ -165,6 +188,11 @@ impl Validator {
     /// Goes from before a document to a mark that a validator of the same schema, root and bounds has made.
     pub fn resume(&mut self, mark: &Mark) {
         self.run.resume(&mark.0);
+    }
+
+    /// What another text would have to be in the place of the one just told; none where that depends on more than the text.
+    pub fn text_rule(&self) -> Option<TextRule> {
+        self.run.text_rule(&self.schema)
     }
 
     /// Validates an element of a tree with all that is in it.

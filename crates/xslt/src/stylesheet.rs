@@ -132,7 +132,7 @@ impl Stylesheet {
         let out = Composer::new(Target::Bytes(Box::new(serializer)));
         let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
         let mut known = Known::of(self.shelf.take(), &run.budgets, run.as_xml);
-        let parsed = known.beginnings.parse(source, options, &mut stream);
+        let parsed = known.precedents.parse(source, options, &mut stream);
         self.shelf.give(known);
         parsed.map_err(Failed::Source)?;
         let composer = stream.finish().map_err(Failed::Run)?;

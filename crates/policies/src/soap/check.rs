@@ -8,10 +8,11 @@ use std::sync::{Arc, Weak};
 
 use message::Headers;
 use telemetry::SoapFault;
-use xml::{Beginnings, Here, QName, Resume, Sink, Start};
-use xsd::{Bounds, Mark, Root, Schema, Stop, Validator};
+use xml::{Here, Precedents, QName, Sink, Start};
+use xsd::{Bounds, Root, Schema, Stop, Validator};
 
 use super::code::Code;
+use super::recall::{Gap, Memory, Whole};
 use super::{Compiled, Definitions, Failed, SOAP_11, SOAP_12, Version, words};
 use crate::supply::Supply;
 
@@ -44,23 +45,26 @@ pub enum Envelope {
 
 /// Validators of one thread for one policy side.
 #[derive(Default)]
-struct Validators {
-    envelopes: [Option<Ready>; 2],
+pub(super) struct Validators {
+    pub(super) envelopes: [Option<Ready>; 2],
     api: Option<Ready>,
-    operation: String,
+    pub(super) operation: String,
     /// Of requests, and of replies.
-    beginnings: [Beginnings<Memory>; 2],
+    precedents: Option<Box<[Precedents<Memory, Whole, Gap>; 2]>>,
 }
 
 /// A validator with what it was made for, which a supply may have replaced.
-struct Ready {
+pub(super) struct Ready {
     of: Weak<Schema>,
-    validator: Validator,
+    pub(super) validator: Validator,
 }
 
 impl Ready {
     /// For the next message: the one that is there, if it is for this schema.
-    fn again<'r>(place: &'r mut Option<Ready>, schema: &Arc<Schema>) -> &'r mut Validator {
+    pub(super) fn again<'r>(
+        place: &'r mut Option<Ready>,
+        schema: &Arc<Schema>,
+    ) -> &'r mut Validator {
         let made = || Ready { of: Arc::downgrade(schema), validator: validator(schema) };
         let ready = place.get_or_insert_with(made);
         match std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema)) {
@@ -123,13 +127,13 @@ pub(super) fn check(
             let api = current.compiled();
             let mut state = State::new(headers.is_none());
             validators.operation.clear();
-            let mut beginnings = std::mem::take(&mut validators.beginnings);
-            let [of_requests, of_replies] = &mut beginnings;
+            let mut precedents = validators.precedents.take().unwrap_or_default();
+            let [of_requests, of_replies] = &mut *precedents;
             let known = if headers.is_some() { of_requests } else { of_replies };
             let mut pass =
                 Pass { definitions, api, validators: &mut validators, state: &mut state };
             let parsed = known.parse(message, &OPTIONS, &mut pass);
-            validators.beginnings = beginnings;
+            validators.precedents = Some(precedents);
             found.operation = definitions.operation(&validators.operation);
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
@@ -212,7 +216,7 @@ static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml
 
 /// Whether a validator is given events.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fed {
+pub(super) enum Fed {
     No,
     Yes,
     /// It has complained; the first complaint is what is told.
@@ -221,24 +225,24 @@ enum Fed {
 
 /// How far a message was read.
 #[derive(Clone)]
-struct State {
+pub(super) struct State {
     /// Of a reply: the code of the fault that it may be.
-    code: Option<Code>,
+    pub(super) code: Option<Code>,
     /// Elements open.
     depth: usize,
-    version: Option<Version>,
+    pub(super) version: Option<Version>,
     refused: Option<Failed>,
-    fed_envelope: Fed,
-    fed_api: Fed,
+    pub(super) fed_envelope: Fed,
+    pub(super) fed_api: Fed,
     /// The envelope's schema knows nothing of what stands in the body, so that its content is not shown to it.
     shallow: bool,
     in_body: bool,
     /// There was a body.
-    body: bool,
+    pub(super) body: bool,
     /// Within an element of the body that only the API's schema is asked about.
-    within: bool,
+    pub(super) within: bool,
     /// There was an operation.
-    operation: bool,
+    pub(super) operation: bool,
 }
 
 impl State {
@@ -260,17 +264,26 @@ impl State {
 
     /// What is wrong as far as the message was read. A validator that saw nothing still has what it said of the message
     /// before.
-    fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
+    pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
         if let Some(failed) = &self.refused {
             return Some(failed.clone());
         }
-        let slot = self.version.unwrap_or(Version::V11).index();
-        let of_envelope = validators.envelopes.get(slot).and_then(Option::as_ref);
-        let of_envelope = of_envelope.filter(|_| self.fed_envelope != Fed::No);
-        let of_api = validators.api.as_ref().filter(|_| self.fed_api != Fed::No);
-        let asked = of_envelope.into_iter().chain(of_api);
-        let mut invalid = asked.flat_map(|ready| ready.validator.invalid());
+        let asked = [self.of_envelope(validators), self.of_api(validators)];
+        let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
         invalid.next().map(|invalid| Failed::client(words::invalid(invalid, so_far)))
+    }
+
+    /// The validator of the envelope, if it was fed.
+    pub(super) fn of_envelope<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
+        let slot = self.version.unwrap_or(Version::V11).index();
+        let ready = validators.envelopes.get(slot).and_then(Option::as_ref);
+        ready.filter(|_| self.fed_envelope != Fed::No).map(|ready| &ready.validator)
+    }
+
+    /// The same of what stands in its body.
+    pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
+        let ready = validators.api.as_ref().filter(|_| self.fed_api != Fed::No);
+        ready.map(|ready| &ready.validator)
     }
 
     /// What comes of a message that was read to its end. `api`: there is something to hold its operation to.
@@ -290,29 +303,27 @@ impl State {
         if let Some(failed) = self.complaint(validators, message) {
             return Err(failed);
         }
-        if api && !self.body {
+        if self.is_complete(api) {
+            return Ok(());
+        }
+        if !self.body {
             return Err(Failed::client("Invalid XML input. Unable to find the 'soap:Body'"));
         }
-        if api && !self.operation {
-            let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
-            return Err(Failed::client(text));
-        }
-        Ok(())
+        let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
+        Err(Failed::client(text))
+    }
+
+    /// Whether what has to be there is there. `api`: there is something to hold an operation to.
+    pub(super) fn is_complete(&self, api: bool) -> bool {
+        !api || self.body && self.operation
     }
 }
 
-/// What is known behind an envelope's beginning.
-struct Memory {
-    state: State,
-    /// Of the validator of the envelope.
-    mark: Option<Mark>,
-}
-
-struct Pass<'a> {
-    definitions: &'a Definitions,
-    api: Option<&'a Arc<Compiled>>,
-    validators: &'a mut Validators,
-    state: &'a mut State,
+pub(super) struct Pass<'a> {
+    pub(super) definitions: &'a Definitions,
+    pub(super) api: Option<&'a Arc<Compiled>>,
+    pub(super) validators: &'a mut Validators,
+    pub(super) state: &'a mut State,
 }
 
 impl Pass<'_> {
@@ -463,36 +474,5 @@ impl Sink for Pass<'_> {
             state.fed_api = Fed::Enough;
         }
         Ok(())
-    }
-}
-
-impl Resume for Pass<'_> {
-    type Memory = Memory;
-
-    fn remember(&self) -> Option<Memory> {
-        let state = &*self.state;
-        let slot = state.version?.index();
-        let mark = match (self.definitions.envelopes.get(slot)?, state.fed_envelope) {
-            (Envelope::Off, _) => None,
-            (Envelope::BuiltIn(_) | Envelope::Own(_), Fed::Yes) => {
-                Some(self.validators.envelopes.get(slot)?.as_ref()?.validator.mark()?)
-            }
-            // One that is fetched may be another by the next message.
-            _ => return None,
-        };
-        Some(Memory { state: state.clone(), mark })
-    }
-
-    fn resume(&mut self, memory: &Memory) {
-        self.state.clone_from(&memory.state);
-        let slot = self.state.version.unwrap_or(Version::V11).index();
-        let place = self.validators.envelopes.get_mut(slot);
-        let schema = match self.definitions.envelopes.get(slot) {
-            Some(Envelope::BuiltIn(schema) | Envelope::Own(schema)) => Some(schema),
-            _ => None,
-        };
-        if let (Some(place), Some(schema), Some(mark)) = (place, schema, &memory.mark) {
-            Ready::again(place, schema).resume(mark);
-        }
     }
 }

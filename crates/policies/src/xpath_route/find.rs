@@ -3,7 +3,7 @@
 //! Owns how far down each path the open elements are, and the comparison of what is found with what it shall be. Paths are those
 //! whose steps go down from the root and ask what is told of a node; the answer is the one a tree gives.
 
-use xml::{Beginnings, Here, QName, Resume, Shelf, Sink, Start};
+use xml::{Here, Precedents, QName, Recall, Shelf, Sink, Start};
 use xpath::{Asked, NodeKind, Selection, Told};
 
 use super::Case;
@@ -11,7 +11,7 @@ use super::Case;
 /// Paths, and the string-value that the first node of each is compared with.
 pub(super) struct Search {
     sought: Vec<Sought>,
-    known: Shelf<Beginnings<Seen>>,
+    known: Shelf<Precedents<Seen, Seen, ()>>,
 }
 
 struct Sought {
@@ -177,8 +177,10 @@ impl Sink for Reading<'_> {
     }
 }
 
-impl Resume for Reading<'_> {
+impl Recall for Reading<'_> {
     type Memory = Seen;
+    type Whole = Seen;
+    type Gap = ();
 
     fn remember(&self) -> Option<Seen> {
         Some(self.seen.clone())
@@ -186,5 +188,19 @@ impl Resume for Reading<'_> {
 
     fn resume(&mut self, seen: &Seen) {
         self.seen.clone_from(seen);
+    }
+
+    fn gap(&self, _text: &str) -> Option<()> {
+        let is_sought = |place: &Place| matches!(place.found, Found::Part { .. });
+        (!self.seen.places.iter().any(is_sought)).then_some(())
+    }
+
+    fn whole(&mut self) -> Option<Seen> {
+        Some(self.seen.clone())
+    }
+
+    fn fill<'t, T: Iterator<Item = (&'t (), &'t str)>>(&mut self, seen: &Seen, _: T) -> bool {
+        self.seen.clone_from(seen);
+        true
     }
 }

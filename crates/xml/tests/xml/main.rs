@@ -9,12 +9,13 @@
 )]
 
 mod bad;
-mod beginnings;
 mod chunks;
 mod entities;
 mod events;
 mod good;
 mod hostile;
+mod precedents;
 mod record;
+mod skeletons;
 mod tree;
 mod written;

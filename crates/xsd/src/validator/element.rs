@@ -5,7 +5,7 @@ use xml::QName;
 use super::open::{Judge, UNDECLARED, expectation, named};
 use super::run::{Frame, Run};
 use super::scope::{Names, Tag};
-use super::{About, Spot, Stop, TypeName};
+use super::{About, Spot, Stop, TextRule, TypeName};
 use crate::arena::Id;
 use crate::automaton::Matched;
 use crate::datatype::Value;
@@ -202,6 +202,25 @@ impl Run {
             (false, Kind::ElementOnly) if is_blank(text) => Ok(()),
             (false, Kind::Mixed | Kind::Simple | Kind::SimpleContent) => Ok(()),
             (true, _) | (false, Kind::ElementOnly | Kind::Empty) => self.stray_text(schema, spot),
+        }
+    }
+
+    /// What another text would have to be in the place of the one that was met last.
+    pub(super) fn text_rule(&self, schema: &Schema) -> Option<TextRule> {
+        if self.skipped > 0 {
+            return Some(TextRule::ANY);
+        }
+        let frame = self.frames.last()?;
+        let table = schema.type_table(frame.type_id)?;
+        if !frame.manner.plain || frame.nil || frame.children || !self.tables.idle() {
+            return None;
+        }
+        match (&table.text, frame.manner.kind) {
+            (Some(_), _) => {
+                Some(TextRule { of: Some(frame.type_id), bytes_max: self.bounds.text_bytes_max })
+            }
+            (None, Kind::Mixed) => Some(TextRule::ANY),
+            (None, Kind::ElementOnly | Kind::Empty | Kind::Simple | Kind::SimpleContent) => None,
         }
     }
 

@@ -207,6 +207,36 @@ impl Composer {
         self.full = other.full;
     }
 
+    /// Where the text stands that was written last, if it stands there as it is and nothing was written since.
+    pub(crate) fn last_written(&self, text: &str) -> Option<(usize, usize)> {
+        let written = self.plainly_written()?;
+        let from = written.len().checked_sub(text.len())?;
+        written.ends_with(text.as_bytes()).then_some((from, written.len()))
+    }
+
+    /// All that was written, where it is plain XML in UTF-8.
+    pub(crate) fn written(&mut self) -> Option<&[u8]> {
+        self.flush();
+        self.plainly_written()
+    }
+
+    fn plainly_written(&self) -> Option<&[u8]> {
+        let Target::Bytes(serializer) = &self.target else { return None };
+        serializer.plainly_written().filter(|_| !self.pending)
+    }
+
+    /// Has written that, with other texts where there were others, given in their order with where those were.
+    pub(crate) fn fill<'t>(
+        &mut self,
+        written: &[u8],
+        texts: impl Iterator<Item = ((usize, usize), &'t str)>,
+    ) {
+        self.pending = false;
+        if let Target::Bytes(serializer) = &mut self.target {
+            serializer.fill(written, texts);
+        }
+    }
+
     /// Nodes written so far.
     pub(crate) fn nodes(&self) -> u64 {
         self.nodes

@@ -139,6 +139,32 @@ impl Serializer {
         self.method == Some(Method::Xml) && self.settings.cdata_sections.is_empty()
     }
 
+    /// All that was written, where texts stand in it as they are.
+    pub(crate) fn plainly_written(&self) -> Option<&[u8]> {
+        let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
+        (self.is_plain() && encoding == Encoding::Utf8).then_some(&self.out)
+    }
+
+    /// Has written that, with other texts where there were others.
+    pub(crate) fn fill<'t>(
+        &mut self,
+        written: &[u8],
+        texts: impl Iterator<Item = ((usize, usize), &'t str)>,
+    ) {
+        self.method = Some(Method::Xml);
+        self.early.clear();
+        self.open.clear();
+        self.tag_open = false;
+        self.out.clear();
+        let mut at = 0;
+        for ((from, to), text) in texts {
+            self.out.extend_from_slice(written.get(at..from).unwrap_or_default());
+            self.out.extend_from_slice(text.as_bytes());
+            at = to;
+        }
+        self.out.extend_from_slice(written.get(at..).unwrap_or_default());
+    }
+
     /// A start tag without attributes, where elements are written as they come.
     pub(crate) fn start_plain<'a>(
         &mut self,

@@ -30,6 +30,8 @@ pub(crate) struct Stream<'s> {
     pub(super) elements: u32,
     /// The transformation is over; the document may be malformed all the same, and is read to its end.
     pub(super) failed: Option<Error>,
+    /// All is written.
+    pub(super) over: bool,
 }
 
 /// An open node whose content is looked at.
@@ -100,6 +102,7 @@ impl<'s> Stream<'s> {
             steps: budgets.steps_max,
             elements: 0,
             failed: None,
+            over: false,
         };
         let done = stream.document();
         stream.note(done);
@@ -108,18 +111,24 @@ impl<'s> Stream<'s> {
 
     /// The result, once the document was read.
     pub(crate) fn finish(mut self) -> Result<Composer, Error> {
-        if self.failed.is_none() {
-            let done = self.end_text().and_then(|()| match self.skipped {
-                0 => self.close(Node::new(NodeKind::Root, QName::NONE, None)),
-                _ => Ok(()),
-            });
-            self.note(done);
-        }
+        self.complete();
         self.memory.give();
         match self.failed {
             Some(error) => Err(error),
             None => Ok(self.out),
         }
+    }
+
+    /// The document ends.
+    pub(super) fn complete(&mut self) {
+        if self.failed.is_some() || std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let done = self.end_text().and_then(|()| match self.skipped {
+            0 => self.close(Node::new(NodeKind::Root, QName::NONE, None)),
+            _ => Ok(()),
+        });
+        self.note(done);
     }
 
     #[inline]

@@ -1,8 +1,9 @@
-//! What a stylesheet makes of the beginnings of documents, kept from one run to the next.
+//! What a stylesheet makes of documents and their beginnings, kept from one run to the next.
 //!
-//! Owns the runs that stopped there, with what each had written: a document that begins the same goes on from one of them.
+//! Owns the runs that stopped there, with what each had written: a document that begins the same goes on from one of them, and
+//! one that has the same markup gets what was written with its own texts in it.
 
-use xml::{Beginnings, Resume};
+use xml::{Precedents, Recall};
 
 use super::events::Stream;
 use super::memory::Memory;
@@ -22,26 +23,46 @@ pub(crate) struct Stopped {
     elements: u32,
 }
 
+/// All that a run has written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    bytes: Box<[u8]>,
+    /// As budgets count it.
+    size: u64,
+}
+
+/// Where a text was written: from there to there, or nowhere.
+#[derive(Debug)]
+pub(crate) struct Copied(Option<(usize, usize)>);
+
+/// A longer result is not kept.
+const WRITTEN_BYTES_MAX: usize = 8 << 10;
+
 /// What runs of the same kind know.
 #[derive(Debug)]
 pub(crate) struct Known {
-    pub(crate) beginnings: Beginnings<Stopped>,
+    pub(crate) precedents: Precedents<Stopped, Written, Copied>,
     budgets: Budgets,
     as_xml: bool,
 }
 
 impl Known {
     /// What runs like this one know, of what is at hand.
-    pub(crate) fn of(spare: Option<Known>, budgets: &Budgets, as_xml: bool) -> Known {
+    pub(crate) fn of(spare: Option<Box<Known>>, budgets: &Budgets, as_xml: bool) -> Box<Known> {
         match spare {
             Some(known) if known.as_xml == as_xml && known.budgets == *budgets => known,
-            _ => Known { beginnings: Beginnings::default(), budgets: budgets.clone(), as_xml },
+            _ => {
+                let budgets = budgets.clone();
+                Box::new(Known { precedents: Precedents::default(), budgets, as_xml })
+            }
         }
     }
 }
 
-impl Resume for Stream<'_> {
+impl Recall for Stream<'_> {
     type Memory = Stopped;
+    type Whole = Written;
+    type Gap = Copied;
 
     fn remember(&self) -> Option<Stopped> {
         if self.failed.is_some() {
@@ -61,5 +82,40 @@ impl Resume for Stream<'_> {
         self.value = stopped.value;
         self.steps = stopped.steps;
         self.elements = stopped.elements;
+    }
+    fn gap(&self, text: &str) -> Option<Copied> {
+        match self.passage {
+            _ if self.skipped > 0 => Some(Copied(None)),
+            Passage::Ignored => Some(Copied(None)),
+            Passage::Written { .. } => Some(Copied(Some(self.out.last_written(text)?))),
+            Passage::None | Passage::Blank | Passage::Kept(_) => None,
+        }
+    }
+
+    fn whole(&mut self) -> Option<Written> {
+        self.complete();
+        if self.failed.is_some() {
+            return None;
+        }
+        let bytes = self.out.written().filter(|bytes| bytes.len() <= WRITTEN_BYTES_MAX)?;
+        Some(Written { bytes: bytes.into(), size: self.out.bytes() })
+    }
+
+    fn fill<'t, T>(&mut self, whole: &Written, texts: T) -> bool
+    where
+        T: Iterator<Item = (&'t Copied, &'t str)> + Clone,
+    {
+        let copied = texts.filter_map(|(Copied(place), text)| Some(((*place)?, text)));
+        let (mut size, mut before) = (whole.size, 0);
+        for ((from, to), text) in copied.clone() {
+            size += text.len() as u64;
+            before += (to - from) as u64;
+        }
+        if size.saturating_sub(before) > self.budgets.output_bytes_max {
+            return false;
+        }
+        self.over = true;
+        self.out.fill(&whole.bytes, copied);
+        true
     }
 }

@@ -2,13 +2,15 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use xml::{Beginnings, Options, Resume};
+use xml::{Options, Precedents, Recall};
 
 use crate::chunks::{declaring, documents};
 use crate::record::{Record, finish, internal, whole};
 
-impl Resume for Record {
+impl Recall for Record {
     type Memory = Record;
+    type Whole = ();
+    type Gap = ();
 
     fn remember(&self) -> Option<Record> {
         Some(self.clone())
@@ -18,14 +20,27 @@ impl Resume for Record {
         self.clone_from(memory);
         self.resumed = true;
     }
+
+    // Positions depend on the texts before them.
+    fn gap(&self, _text: &str) -> Option<()> {
+        None
+    }
+
+    fn whole(&mut self) -> Option<()> {
+        None
+    }
+
+    fn fill<'t, T: Iterator<Item = (&'t (), &'t str)>>(&mut self, _: &(), _: T) -> bool {
+        false
+    }
 }
 
 /// Reads documents of one kind and says of each whether its beginning was known.
 fn read(documents: &[&str], options: &Options) -> Vec<bool> {
-    let mut beginnings = Beginnings::default();
+    let mut precedents = Precedents::default();
     let each = documents.iter().map(|document| {
         let mut record = Record::default();
-        let parsed = beginnings.parse(document.as_bytes(), options, &mut record);
+        let parsed = precedents.parse(document.as_bytes(), options, &mut record);
         let resumed = record.resumed;
         assert_eq!(finish(record, parsed), whole(document.as_bytes(), options), "{document}");
         resumed

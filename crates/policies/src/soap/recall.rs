@@ -1,0 +1,127 @@
+//! What messages are known of earlier ones: behind the envelope's beginning, and whole but for their values.
+
+use std::sync::{Arc, Weak};
+
+use xml::Recall;
+use xsd::{Mark, Schema, TextRule, Validator};
+
+use super::check::{Fed, Pass, Ready, State};
+use super::{Compiled, Envelope, Version};
+
+/// What is known behind an envelope's beginning.
+pub(super) struct Memory {
+    state: State,
+    /// Of the validator of the envelope.
+    mark: Option<Mark>,
+}
+
+/// What is known of a message that was right.
+pub(super) struct Whole {
+    version: Option<Version>,
+    operation: Box<str>,
+    /// What its operation was held to.
+    api: Option<Weak<Compiled>>,
+}
+
+/// What a value has to be.
+pub(super) struct Gap {
+    of_envelope: TextRule,
+    of_api: TextRule,
+}
+
+impl Pass<'_> {
+    /// The schema of the envelope, where it is the same for all messages.
+    fn of_envelope(&self, version: Option<Version>) -> Option<&Schema> {
+        let slot = version.unwrap_or(Version::V11).index();
+        match self.definitions.envelopes.get(slot)? {
+            Envelope::BuiltIn(schema) | Envelope::Own(schema) => Some(schema),
+            Envelope::Off | Envelope::Missing | Envelope::Supplied(_) | Envelope::Broken(_) => None,
+        }
+    }
+}
+
+/// What a validator asks of a text; anything will do where none is asked.
+fn rule(asked: Option<&Validator>) -> Option<TextRule> {
+    asked.map_or(Some(TextRule::ANY), Validator::text_rule)
+}
+
+impl Recall for Pass<'_> {
+    type Memory = Memory;
+    type Whole = Whole;
+    type Gap = Gap;
+
+    fn remember(&self) -> Option<Memory> {
+        let state = &*self.state;
+        let slot = state.version?.index();
+        let mark = match (self.definitions.envelopes.get(slot)?, state.fed_envelope) {
+            (Envelope::Off, _) => None,
+            (Envelope::BuiltIn(_) | Envelope::Own(_), Fed::Yes) => {
+                Some(self.validators.envelopes.get(slot)?.as_ref()?.validator.mark()?)
+            }
+            // One that is fetched may be another by the next message.
+            _ => return None,
+        };
+        Some(Memory { state: state.clone(), mark })
+    }
+
+    fn resume(&mut self, memory: &Memory) {
+        self.state.clone_from(&memory.state);
+        let slot = self.state.version.unwrap_or(Version::V11).index();
+        let place = self.validators.envelopes.get_mut(slot);
+        let schema = match self.definitions.envelopes.get(slot) {
+            Some(Envelope::BuiltIn(schema) | Envelope::Own(schema)) => Some(schema),
+            _ => None,
+        };
+        if let (Some(place), Some(schema), Some(mark)) = (place, schema, &memory.mark) {
+            Ready::again(place, schema).resume(mark);
+        }
+    }
+
+    fn gap(&self, _text: &str) -> Option<Gap> {
+        let state = &*self.state;
+        let envelope = state.of_envelope(self.validators);
+        let envelope = envelope.filter(|_| state.fed_envelope == Fed::Yes && !state.within);
+        let api = state.of_api(self.validators).filter(|_| state.fed_api == Fed::Yes);
+        Some(Gap { of_envelope: rule(envelope)?, of_api: rule(api)? })
+    }
+
+    fn whole(&mut self) -> Option<Whole> {
+        let state = &*self.state;
+        let is_fault = state.code.as_ref().is_some_and(|code| code.fault().is_some());
+        let is_right = state.is_complete(self.api.is_some())
+            && state.complaint(self.validators, &[]).is_none();
+        let fetched = state.fed_envelope != Fed::No && self.of_envelope(state.version).is_none();
+        let known = is_right && !is_fault && !fetched;
+        known.then(|| Whole {
+            version: state.version,
+            operation: self.validators.operation.as_str().into(),
+            api: self.api.map(Arc::downgrade),
+        })
+    }
+
+    fn fill<'t, T>(&mut self, whole: &Whole, mut texts: T) -> bool
+    where
+        T: Iterator<Item = (&'t Gap, &'t str)> + Clone,
+    {
+        let known = whole.api.as_ref().map(Weak::as_ptr);
+        if self.api.map(Arc::as_ptr) != known {
+            return false;
+        }
+        let of_envelope = self.of_envelope(whole.version);
+        let of_api = self.api.map(|api| &*api.schema);
+        let fits = |rule: &TextRule, schema: Option<&Schema>, text: &str| match schema {
+            Some(schema) => rule.accepts(schema, text),
+            None => true,
+        };
+        let fit = texts.all(|(gap, text)| {
+            fits(&gap.of_envelope, of_envelope, text) && fits(&gap.of_api, of_api, text)
+        });
+        if fit {
+            self.state.version = whole.version;
+            self.state.body = true;
+            self.state.operation = true;
+            self.validators.operation.push_str(&whole.operation);
+        }
+        fit
+    }
+}

@@ -1,0 +1,278 @@
+//! Documents of which all is known but some texts: a client of a SOAP service sends the same markup again and again, with
+//! other values in it.
+//!
+//! Owns the markup of documents, with the gaps where texts stood, and the choice of documents that are worth to be kept. A
+//! text in a gap has to be one that cannot be read but as itself.
+
+use crate::chars::{first_forbidden, is_space};
+use crate::decode::{Encoding, Sniffed, sniff};
+use crate::precedent::Recall;
+use crate::{Here, Options, QName, Sink, Start};
+
+/// How many are kept, how long such a document may be, and how many gaps it may have.
+const KNOWN_MAX: usize = 4;
+const BYTES_MAX: usize = 4096;
+const GAPS_MAX: usize = 64;
+
+/// So many more documents are learnt than are met again.
+const CREDIT_MAX: u32 = 16;
+
+/// And one out of so many where that was in vain: a prime, so that it is another one of documents that come in turn.
+const PAUSE: u32 = 61;
+
+#[derive(Debug)]
+pub(crate) struct Skeletons<W, G> {
+    /// The one that was met last is first.
+    known: Vec<Skeleton<W, G>>,
+    credit: u32,
+    /// Documents that were not learnt since one was.
+    passed: u32,
+    /// The texts of the document at hand: where they begin and end.
+    texts: Vec<(usize, usize)>,
+}
+
+#[derive(Debug)]
+struct Skeleton<W, G> {
+    /// One piece behind the other.
+    markup: Box<[u8]>,
+    gaps: Box<[Gap<G>]>,
+    whole: W,
+}
+
+#[derive(Debug)]
+struct Gap<G> {
+    /// Where the markup before it ends.
+    markup_to: usize,
+    of: G,
+}
+
+impl<W, G> Default for Skeletons<W, G> {
+    fn default() -> Skeletons<W, G> {
+        Skeletons { known: Vec::new(), credit: CREDIT_MAX, passed: 0, texts: Vec::new() }
+    }
+}
+
+impl<W, G> Skeletons<W, G> {
+    /// Tells a sink what it would find in a document, if that is known.
+    pub(crate) fn fill<S: Recall<Whole = W, Gap = G>>(
+        &mut self,
+        bytes: &[u8],
+        options: &Options,
+        sink: &mut S,
+    ) -> bool {
+        if bytes.len() > BYTES_MAX || bytes.len() as u64 > options.limits.bytes_max {
+            return false;
+        }
+        let texts = &mut self.texts;
+        let Some(at) = self.known.iter().position(|known| known.fits(bytes, texts)) else {
+            return false;
+        };
+        let Some(known) = self.known.get(at) else { return false };
+        let text = |&(from, to): &(usize, usize)| {
+            // They were looked at, and are what they are.
+            bytes.get(from..to).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+        };
+        let gaps = known.gaps.iter().map(|gap| &gap.of);
+        if !sink.fill(&known.whole, gaps.zip(texts.iter().map(text))) {
+            return false;
+        }
+        self.credit = (self.credit + 1).min(CREDIT_MAX);
+        if let Some(front) = self.known.get_mut(..=at) {
+            front.rotate_right(1);
+        }
+        true
+    }
+
+    /// Whether a document that is not known shall be.
+    pub(crate) fn wants(&mut self, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= BYTES_MAX
+            && matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0));
+        if !fits {
+            return false;
+        }
+        if self.credit == 0 {
+            self.passed += 1;
+            if self.passed < PAUSE {
+                return false;
+            }
+        }
+        self.passed = 0;
+        self.credit = self.credit.saturating_sub(1);
+        true
+    }
+
+    /// Keeps what was learnt, in the place of the one that was not met for the longest time.
+    pub(crate) fn learn<S: Recall<Whole = W, Gap = G>>(&mut self, learning: Learning<'_, S>) {
+        let Learning { sink, bytes, gaps: Some(found), .. } = learning else { return };
+        if found.len() > GAPS_MAX {
+            return;
+        }
+        let Some(whole) = sink.whole() else { return };
+        let mut markup = Vec::with_capacity(bytes.len());
+        let mut gaps = Vec::with_capacity(found.len());
+        let mut from = 0;
+        for (text, to, of) in found {
+            markup.extend_from_slice(bytes.get(from..text).unwrap_or_default());
+            gaps.push(Gap { markup_to: markup.len(), of });
+            from = to;
+        }
+        markup.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        self.known.truncate(KNOWN_MAX - 1);
+        self.known.insert(0, Skeleton { markup: markup.into(), gaps: gaps.into(), whole });
+    }
+}
+
+impl<W, G> Skeleton<W, G> {
+    /// Whether a document has this markup; `texts` says where its texts are.
+    fn fits(&self, bytes: &[u8], texts: &mut Vec<(usize, usize)>) -> bool {
+        texts.clear();
+        let (mut at, mut from) = (0, 0);
+        for gap in &self.gaps {
+            let Some(markup) = self.markup.get(from..gap.markup_to) else { return false };
+            let Some(rest) = bytes.get(at..).and_then(|rest| rest.strip_prefix(markup)) else {
+                return false;
+            };
+            let Some(len) = text_len(rest) else { return false };
+            let text = at + markup.len();
+            at = text + len;
+            texts.push((text, at));
+            from = gap.markup_to;
+        }
+        bytes.get(at..) == self.markup.get(from..)
+    }
+}
+
+/// Bytes of the text that a tag ends, if that text is what is written, and more than white space.
+fn text_len(bytes: &[u8]) -> Option<usize> {
+    let plain =
+        |byte: &u8| matches!(byte, b' '..=b'%' | b'\''..=b';' | b'=' | b'?'..=0x7F | b'\t' | b'\n');
+    let len = bytes.iter().position(|byte| !plain(byte))?;
+    let len = match bytes.get(len) {
+        Some(b'<') => len,
+        Some(0x80..) => len + other_len(bytes.get(len..)?)?,
+        _ => return None,
+    };
+    let blank = bytes.get(..len)?.iter().all(|byte| is_space(*byte));
+    (!blank).then_some(len)
+}
+
+/// The same of a text that is not all ASCII.
+fn other_len(bytes: &[u8]) -> Option<usize> {
+    let len = memchr::memchr(b'<', bytes)?;
+    let text = str::from_utf8(bytes.get(..len)?).ok()?;
+    let plain = !text.contains(['&', '>', '\r']) && first_forbidden(text).is_none();
+    plain.then_some(len)
+}
+
+/// A sink that is told all, and what is noted of it where the document is to be known.
+pub(crate) struct Learning<'s, S: Recall> {
+    sink: &'s mut S,
+    bytes: &'s [u8],
+    /// Where texts begin and end that may be others; none where nothing is noted.
+    gaps: Option<Vec<(usize, usize, S::Gap)>>,
+    last: Last<S::Gap>,
+}
+
+/// What was told last.
+enum Last<G> {
+    Start,
+    /// Nothing but that stands in the element.
+    Text(usize, usize, G),
+    Other,
+}
+
+impl<'s, S: Recall> Learning<'s, S> {
+    pub(crate) fn new(sink: &'s mut S, bytes: &'s [u8], wanted: bool) -> Learning<'s, S> {
+        Learning { sink, bytes, gaps: wanted.then(Vec::new), last: Last::Other }
+    }
+
+    #[cold]
+    fn note(&self, text: &str, here: Here<'_>) -> Option<Last<S::Gap>> {
+        let from = usize::try_from(here.offset()).ok()?;
+        let (before, behind) = self.bytes.split_at_checked(from)?;
+        let whole = before.last() == Some(&b'>')
+            && behind.starts_with(text.as_bytes())
+            && text_len(behind) == Some(text.len());
+        let gap = whole.then(|| self.sink.gap(text))??;
+        Some(Last::Text(from, from + text.len(), gap))
+    }
+}
+
+impl<S: Recall> Sink for Learning<'_, S> {
+    type Error = S::Error;
+
+    #[inline]
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), S::Error> {
+        self.last = Last::Start;
+        self.sink.start(start, here)
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), S::Error> {
+        self.sink.text(text, cdata, here)?;
+        if self.gaps.is_some() {
+            let first = matches!(self.last, Last::Start) && !cdata;
+            self.last = first.then(|| self.note(text, here)).flatten().unwrap_or(Last::Other);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), S::Error> {
+        if let Some(gaps) = &mut self.gaps
+            && let Last::Text(from, to, gap) = std::mem::replace(&mut self.last, Last::Other)
+        {
+            gaps.push((from, to, gap));
+        }
+        self.sink.end(name, here)
+    }
+
+    fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), S::Error> {
+        self.last = Last::Other;
+        self.sink.comment(text, here)
+    }
+
+    fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), S::Error> {
+        self.last = Last::Other;
+        self.sink.instruction(target, data, here)
+    }
+
+    fn unparsed_entity(
+        &mut self,
+        name: &str,
+        system: &str,
+        public: Option<&str>,
+    ) -> Result<(), S::Error> {
+        self.sink.unparsed_entity(name, system, public)
+    }
+}
+
+impl<S: Recall> Recall for Learning<'_, S> {
+    type Memory = S::Memory;
+    type Whole = S::Whole;
+    type Gap = S::Gap;
+
+    fn remember(&self) -> Option<S::Memory> {
+        self.sink.remember()
+    }
+
+    fn resume(&mut self, memory: &S::Memory) {
+        self.sink.resume(memory);
+    }
+
+    fn gap(&self, text: &str) -> Option<S::Gap> {
+        self.sink.gap(text)
+    }
+
+    fn whole(&mut self) -> Option<S::Whole> {
+        self.sink.whole()
+    }
+
+    fn fill<'t, T>(&mut self, whole: &S::Whole, texts: T) -> bool
+    where
+        T: Iterator<Item = (&'t S::Gap, &'t str)> + Clone,
+        S::Gap: 't,
+    {
+        self.sink.fill(whole, texts)
+    }
+}
