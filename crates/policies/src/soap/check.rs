@@ -134,7 +134,6 @@ pub(super) fn check(
                 Pass { definitions, api, validators: &mut validators, state: &mut state };
             let parsed = known.parse(message, &OPTIONS, &mut pass);
             validators.precedents = Some(precedents);
-            found.operation = definitions.operation(&validators.operation);
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
             outcome.and_then(|()| definitions.check_action(api, found.version, operation, headers))
@@ -175,7 +174,7 @@ impl Arriving {
     ) -> Result<(), Failed> {
         let fed = self.parse(|parser, pass| parser.feed(bytes, pass));
         found.version = self.state.version;
-        found.operation = self.definitions.operation(&self.validators.operation);
+        found.operation = self.state.called;
         fed.map_err(|error| Failed::client(words::malformed(&error, so_far)))?;
         self.state.complaint(&self.validators, so_far).map_or(Ok(()), Err)
     }
@@ -189,7 +188,6 @@ impl Arriving {
     ) -> Result<(), Failed> {
         let parsed = self.parse(|parser, pass| parser.finish(pass));
         let (api, operation) = (self.api.as_ref(), &self.validators.operation);
-        found.operation = self.definitions.operation(operation);
         let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
         let version = found.version;
         let outcome = outcome
@@ -243,6 +241,8 @@ pub(super) struct State {
     pub(super) within: bool,
     /// There was an operation.
     pub(super) operation: bool,
+    /// Its index among those that are counted.
+    pub(super) called: Option<u32>,
 }
 
 impl State {
@@ -259,6 +259,7 @@ impl State {
             body: false,
             within: false,
             operation: false,
+            called: None,
         }
     }
 
@@ -296,6 +297,7 @@ impl State {
         found: &mut Found,
     ) -> Result<(), Failed> {
         found.version = self.version;
+        found.operation = self.called;
         found.fault = self.code.as_ref().and_then(Code::fault);
         if let Err(error) = parsed {
             return Err(Failed::client(words::malformed(&error, message)));
@@ -378,6 +380,7 @@ impl Pass<'_> {
     fn first(&mut self, name: QName<'_>) {
         let state = &mut *self.state;
         state.operation = true;
+        state.called = self.definitions.operation(name.local);
         self.validators.operation.push_str(name.local);
         let fault = name.local == "Fault" && is_soap(name.namespace.uri);
         if state.code.is_some() && fault {

@@ -19,6 +19,7 @@ pub(super) struct Memory {
 pub(super) struct Whole {
     version: Option<Version>,
     operation: Box<str>,
+    called: Option<u32>,
     /// What its operation was held to.
     api: Option<Weak<Compiled>>,
 }
@@ -95,6 +96,7 @@ impl Recall for Pass<'_> {
         known.then(|| Whole {
             version: state.version,
             operation: self.validators.operation.as_str().into(),
+            called: state.called,
             api: self.api.map(Arc::downgrade),
         })
     }
@@ -120,6 +122,7 @@ impl Recall for Pass<'_> {
             self.state.version = whole.version;
             self.state.body = true;
             self.state.operation = true;
+            self.state.called = whole.called;
             self.validators.operation.push_str(&whole.operation);
         }
         fit
