@@ -176,3 +176,21 @@ fn json_is_read_and_written_as_saxon_does() {
     let good = compare(&functions(&[TO_JSON]), "text/xml", &trees);
     assert!(good >= 2, "{good}");
 }
+
+/// A message whose markup is known is told with its own texts.
+#[test]
+fn the_same_markup_is_told_with_other_texts() {
+    let origin = Origin::echo();
+    let joined = value("string-join(//text(), '|')");
+    let gateway = transforming(&origin, "", &[("joined", &joined)]);
+    let long = "long ".repeat(60);
+    for text in ["1", "two", &long, "é日", "3", "&lt;", "<!-- no text -->", "4"] {
+        let message = format!("<a xmlns='u'><b>first</b><c x='1'>{text}</c> <c/></a>");
+        let told = match text {
+            "&lt;" => "first|<| ".to_owned(),
+            "<!-- no text -->" => "first| ".to_owned(),
+            text => format!("first|{text}| "),
+        };
+        assert_eq!(transform(&gateway, "joined", &message).text(), told);
+    }
+}

@@ -17,6 +17,7 @@ use kit::{LocalBoxFuture, SharedAlarm};
 use message::{Gathered, Headers, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
 use tokio::time::timeout;
+use xml::Shelf;
 use xslt::{Parameter, Stylesheet};
 
 use crate::soap::{self, Codings, Failed};
@@ -59,7 +60,13 @@ pub struct Settings {
     pub codings: Codings,
     /// How long Saxon may take, the wait for it included.
     pub timeout: Duration,
+    /// Of messages that Saxon was told; nothing at first.
+    pub known: Known,
 }
+
+/// What is known of earlier messages.
+#[derive(Default)]
+pub struct Known(Shelf<feed::Known>);
 
 /// The policy.
 pub fn policy(on: On, settings: Settings) -> Policy {

@@ -12,7 +12,7 @@ const NAMESPACE: u8 = 6;
 const NONE: u32 = 0;
 
 /// A document in the making. Numbers stand seven bits a byte, the lowest first; texts with their length before them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Feed {
     bytes: Vec<u8>,
     /// By the caller's id of a namespace: its number here, where it was told already.
@@ -26,6 +26,13 @@ pub struct Name<'a> {
     pub namespace: u32,
     pub prefix: &'a str,
     pub local: &'a str,
+}
+
+/// Where a text stands in a feed, its length before it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    from: usize,
+    to: usize,
 }
 
 impl Feed {
@@ -88,6 +95,26 @@ impl Feed {
         self.text_bytes(text);
     }
 
+    /// The place of the text that was told last.
+    pub fn last(&self, text: &str) -> Option<Place> {
+        let to = self.bytes.len();
+        let length = bytes_of(text.len());
+        Some(Place { from: to.checked_sub(text.len() + length)?, to })
+    }
+
+    /// The same document with other texts in these places, which come in their order.
+    pub fn with_texts<'t>(&self, texts: impl Iterator<Item = (Place, &'t str)>) -> Feed {
+        let mut feed = Feed::with_capacity(self.bytes.len() * 2);
+        let mut at = 0;
+        for (place, text) in texts {
+            feed.bytes.extend_from_slice(self.bytes.get(at..place.from).unwrap_or_default());
+            feed.text_bytes(text);
+            at = place.to;
+        }
+        feed.bytes.extend_from_slice(self.bytes.get(at..).unwrap_or_default());
+        feed
+    }
+
     pub fn comment(&mut self, text: &str) {
         self.bytes.push(COMMENT);
         self.text_bytes(text);
@@ -127,6 +154,12 @@ impl Feed {
     }
 }
 
+/// How many bytes a number takes.
+fn bytes_of(number: usize) -> usize {
+    let bits = usize::BITS - number.leading_zeros();
+    bits.div_ceil(7).max(1) as usize
+}
+
 /// A request to compile: parts with their length before them, as `Slot.compile` reads them.
 pub(crate) fn parts(groups: [&[(String, Vec<u8>)]; 2]) -> Vec<u8> {
     let mut feed = Feed::default();
@@ -153,7 +186,31 @@ mod tests {
             let mut feed = Feed::default();
             feed.number(number);
             assert_eq!(feed.bytes, bytes, "{number}");
+            assert_eq!(bytes_of(number), bytes.len());
         }
+    }
+
+    #[test]
+    fn texts_are_exchanged_with_their_lengths() {
+        let told = |one: &str, other: &str| {
+            let mut feed = Feed::default();
+            feed.text(one);
+            let first = feed.last(one).unwrap();
+            feed.end();
+            feed.text(other);
+            (feed.clone(), [first, feed.last(other).unwrap()])
+        };
+        let long = "x".repeat(200);
+        let (known, places) = told("1", "two");
+        for (one, other) in [("", ""), ("3", "4"), (&*long, "4"), ("1", &*long)] {
+            let filled = known.with_texts(places.into_iter().zip([one, other]));
+            assert_eq!(filled.bytes, told(one, other).0.bytes);
+        }
+        let (known, places) = told(&long, "two");
+        assert_eq!(
+            known.with_texts(places.into_iter().zip(["1", "2"])).bytes,
+            told("1", "2").0.bytes
+        );
     }
 
     #[test]

@@ -18,5 +18,5 @@ mod trust;
 mod vm;
 
 pub use engine::{Complaint, Engine, Settings, Stylesheet, Unavailable};
-pub use feed::{Feed, Name};
+pub use feed::{Feed, Name, Place};
 pub use pool::{Failed, Message, Reading};

@@ -45,6 +45,7 @@ pub(crate) fn build(
         verbose: keys.verbose,
         codings: soap::codings(at, keys.body_bytes_max, place),
         timeout: place.config.saxon.timeout.0,
+        known: transforms::Known::default(),
     };
     transforms::policy(on, settings)
 }

@@ -1,17 +1,22 @@
 //! A message read by our own parser and told to Saxon: one reading of XML for all engines, with its budgets and without
 //! document types.
 
-use saxon::{Feed, Name};
-use xml::{Error, Here, QName, Sink, Start};
+use saxon::{Feed, Name, Place};
+use xml::{Error, Here, Precedents, QName, Recall, Shelf, Sink, Start};
 
 /// What a document takes more than its text, with each name told by its bytes.
 const GROWTH: usize = 2;
 
+/// What is known of messages that were read before.
+pub(super) type Known = Precedents<Feed, Feed, Place>;
+
 /// Reads a document.
-pub(super) fn feed(message: &[u8]) -> Result<Feed, Error> {
+pub(super) fn feed(message: &[u8], shelf: &Shelf<Known>) -> Result<Feed, Error> {
     let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
-    xml::parse(message, &xml::Options::default(), &mut teller)?;
-    Ok(teller.feed)
+    let mut known = shelf.take().unwrap_or_default();
+    let parsed = known.parse(message, &xml::Options::default(), &mut teller);
+    shelf.give(known);
+    parsed.map(|()| teller.feed)
 }
 
 struct Teller {
@@ -76,5 +81,36 @@ impl Sink for Teller {
     fn instruction(&mut self, target: &str, data: &str, _: Here<'_>) -> Result<(), Error> {
         self.feed.instruction(target, data);
         Ok(())
+    }
+}
+
+impl Recall for Teller {
+    type Memory = Feed;
+    type Whole = Feed;
+    type Gap = Place;
+
+    fn remember(&self) -> Option<Feed> {
+        Some(self.feed.clone())
+    }
+
+    fn resume(&mut self, memory: &Feed) {
+        self.feed.clone_from(memory);
+    }
+
+    fn gap(&self, text: &str) -> Option<Place> {
+        self.feed.last(text)
+    }
+
+    fn whole(&mut self) -> Option<Feed> {
+        Some(self.feed.clone())
+    }
+
+    fn fill<'t, T: Iterator<Item = (&'t Place, &'t str)>>(
+        &mut self,
+        whole: &Feed,
+        texts: T,
+    ) -> bool {
+        self.feed = whole.with_texts(texts.map(|(place, text)| (*place, text)));
+        true
     }
 }

@@ -109,7 +109,7 @@ impl Settings {
         let told = match json {
             true => Message::Json(message.clone()),
             false => Message::Xml(
-                feed::feed(message)
+                feed::feed(message, &self.known.0)
                     .map_err(|error| Failed::client(soap::malformed(&error, message)))?,
             ),
         };
