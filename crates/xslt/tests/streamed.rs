@@ -302,6 +302,25 @@ fn parameters_are_as_with_a_tree() {
     }
 }
 
+/// What one run made of a document is not what another one makes of it with another value.
+#[test]
+fn values_of_parameters_are_each_runs_own() {
+    for content in [
+        "<b><x:value-of select='$g'/><x:value-of select='.'/></b>",
+        "<b c='{$g}'><x:apply-templates/></b>",
+    ] {
+        let text =
+            sheet(&format!("<x:param name='g'/><x:template match='a'>{content}</x:template>"));
+        let sheet = compiled(&text);
+        for value in ["1", "2", "1", "2", "3"] {
+            let value = Argument::Text(value.into());
+            let parameters = [Parameter { uri: "".into(), local: "g".into(), value }];
+            let run = Run { parameters: &parameters, resolver: &Nothing, ..Run::default() };
+            check_with(&text, &sheet, b"<a><c>t</c></a>", &run);
+        }
+    }
+}
+
 /// What a generated document is put together from.
 fn pieces() -> impl Strategy<Value = Vec<String>> {
     let tags = prop::sample::select(documents::TAGS);
