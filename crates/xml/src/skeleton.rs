@@ -144,6 +144,7 @@ impl<W, G> Skeleton<W, G> {
 
 /// Bytes of the text that a tag ends, if that text is what is written, and more than white space.
 fn text_len(bytes: &[u8]) -> Option<usize> {
+    // All that is printed but `&`, `<` and `>`.
     let plain =
         |byte: &u8| matches!(byte, b' '..=b'%' | b'\''..=b';' | b'=' | b'?'..=0x7F | b'\t' | b'\n');
     let len = bytes.iter().position(|byte| !plain(byte))?;

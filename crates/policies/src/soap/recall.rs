@@ -6,7 +6,7 @@ use xml::Recall;
 use xsd::{Mark, Schema, TextRule, Validator};
 
 use super::check::{Fed, Pass, Ready, State};
-use super::{Compiled, Envelope, Version};
+use super::{Compiled, Definitions, Envelope, Version};
 
 /// What is known behind an envelope's beginning.
 pub(super) struct Memory {
@@ -30,14 +30,12 @@ pub(super) struct Gap {
     of_api: TextRule,
 }
 
-impl Pass<'_> {
-    /// The schema of the envelope, where it is the same for all messages.
-    fn of_envelope(&self, version: Option<Version>) -> Option<&Schema> {
-        let slot = version.unwrap_or(Version::V11).index();
-        match self.definitions.envelopes.get(slot)? {
-            Envelope::BuiltIn(schema) | Envelope::Own(schema) => Some(schema),
-            Envelope::Off | Envelope::Missing | Envelope::Supplied(_) | Envelope::Broken(_) => None,
-        }
+/// The schema of the envelope, where it is the same for all messages.
+fn of_envelope(definitions: &Definitions, version: Option<Version>) -> Option<&Arc<Schema>> {
+    let slot = version.unwrap_or(Version::V11).index();
+    match definitions.envelopes.get(slot)? {
+        Envelope::BuiltIn(schema) | Envelope::Own(schema) => Some(schema),
+        Envelope::Off | Envelope::Missing | Envelope::Supplied(_) | Envelope::Broken(_) => None,
     }
 }
 
@@ -69,10 +67,7 @@ impl Recall for Pass<'_> {
         self.state.clone_from(&memory.state);
         let slot = self.state.version.unwrap_or(Version::V11).index();
         let place = self.validators.envelopes.get_mut(slot);
-        let schema = match self.definitions.envelopes.get(slot) {
-            Some(Envelope::BuiltIn(schema) | Envelope::Own(schema)) => Some(schema),
-            _ => None,
-        };
+        let schema = of_envelope(self.definitions, memory.state.version);
         if let (Some(place), Some(schema), Some(mark)) = (place, schema, &memory.mark) {
             Ready::again(place, schema).resume(mark);
         }
@@ -91,7 +86,8 @@ impl Recall for Pass<'_> {
         let is_fault = state.code.as_ref().is_some_and(|code| code.fault().is_some());
         let is_right = state.is_complete(self.api.is_some())
             && state.complaint(self.validators, &[]).is_none();
-        let fetched = state.fed_envelope != Fed::No && self.of_envelope(state.version).is_none();
+        let fetched =
+            state.fed_envelope != Fed::No && of_envelope(self.definitions, state.version).is_none();
         let known = is_right && !is_fault && !fetched;
         known.then(|| Whole {
             version: state.version,
@@ -109,11 +105,10 @@ impl Recall for Pass<'_> {
         if self.api.map(Arc::as_ptr) != known {
             return false;
         }
-        let of_envelope = self.of_envelope(whole.version);
-        let of_api = self.api.map(|api| &*api.schema);
-        let fits = |rule: &TextRule, schema: Option<&Schema>, text: &str| match schema {
-            Some(schema) => rule.accepts(schema, text),
-            None => true,
+        let of_envelope = of_envelope(self.definitions, whole.version);
+        let of_api = self.api.map(|api| &api.schema);
+        let fits = |rule: &TextRule, schema: Option<&Arc<Schema>>, text: &str| {
+            schema.is_none_or(|schema| rule.accepts(schema, text))
         };
         let fit = texts.all(|(gap, text)| {
             fits(&gap.of_envelope, of_envelope, text) && fits(&gap.of_api, of_api, text)
