@@ -20,15 +20,14 @@ build() {
   cargo build --profile dist --locked "${packages[@]}" --bins
 }
 
-# With --target the flags are not for build scripts, which would be counted too.
+# Built as the program that is shipped, for the profile names functions as the compiler does: with --target it would give them others.
 count() {
-  RUSTFLAGS="-Cprofile-generate=$training/counts" cargo build --profile dist --locked -p tidegate \
-    --target "$host" --target-dir "$training"
+  RUSTFLAGS="-Cprofile-generate=$training/counts" cargo build --profile dist --locked -p tidegate --target-dir "$training"
 }
 
 # The benches themselves: what is measured is what is learned. A program that counts misses their targets, which says nothing.
 load() {
-  local counting=$training/$host/dist
+  local counting=$training/dist
   cp "$target/release/bench-echo" "$counting/"
   rm -rf "$training/counts"
   "$target/release/bench-peers" --peers tidegate --rounds 1 --seconds 1 --only h1-1k,h1-100k,tls,h2 --tidegate "$counting/tidegate"
@@ -61,3 +60,7 @@ if [ -n "$train" ] || [ ! -e "$profile" ] || [ "$(cat "$training/compiler")" != 
 fi
 # What changed since the profile was made is built as without one; that needs no warning.
 RUSTFLAGS="-Cprofile-use=$profile -Cllvm-args=-no-pgo-warn-mismatch" step "building by the profile" build "$@"
+# Functions that go by other names than in the profile are built as without one too, and nothing would say so.
+main=$(grep -aom1 '_ZN8tidegate4main17h[0-9a-f]*E' "$training/dist/tidegate" | head -1)
+grep -aq "${main:?the program that counts has no main}" "$target/dist/tidegate" \
+  || fail "the profile is of functions by other names: scripts/dist.sh --train"
