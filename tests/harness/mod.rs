@@ -24,7 +24,7 @@ pub(crate) use plain::Plain;
 pub(crate) use wire::Wire;
 
 /// How long anything that is sure to happen may take before a test gives up. Long, for a machine that is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `holds`, for things that no socket tells.
 #[track_caller]

@@ -1,10 +1,10 @@
 //! Stylesheets that never end, take all there is or are asked too much: each message fails by itself, and the machine goes on.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::*;
-use crate::harness::until;
+use crate::harness::{PATIENCE, until};
 
 const GOOD: &str = "<xsl:output method=\"text\"/><xsl:template match=\"/\"><xsl:value-of select=\"/a\"/></xsl:template>";
 
@@ -21,9 +21,6 @@ fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
     let endless = function("<xsl:sequence select=\"f:f($n + 1)\"/>");
     let counting = value("count((1 to 2147483647 - count(/a))[. mod 7 = 3])");
     let deep = function("<xsl:sequence select=\"1 + f:f($n + 1)\"/>");
-    let output = sheet(
-        "<xsl:output method=\"text\"/><xsl:template match=\"/\"><xsl:for-each select=\"1 to 100000000\">0123456789</xsl:for-each></xsl:template>",
-    );
     let memory = value(
         "let $all := (1 to 100000000) ! string(.) return count($all) + count(distinct-values($all))",
     );
@@ -35,7 +32,6 @@ fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
             ("endless", &endless),
             ("counting", &counting),
             ("deep", &deep),
-            ("output", &output),
             ("memory", &memory),
             ("good", &good),
         ],
@@ -44,24 +40,38 @@ fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
         ("endless", &["took longer than 1s"][..]),
         ("counting", &["took longer than 1s"]),
         ("deep", &["calls itself too deeply", "took longer than 1s"]),
-        ("output", &["The result is over 4194304 bytes"]),
         ("memory", &["needs more memory than there is", "took longer than 1s"]),
     ] {
         let began = Instant::now();
         let reply = transform(&gateway, name, "<a/>");
         assert_eq!(reply.status(), 500, "{name}");
         assert!(said.iter().any(|said| reply.text().contains(said)), "{name}: {}", reply.text());
-        assert!(began.elapsed() < Duration::from_secs(4), "{name}: {:?}", began.elapsed());
-        assert_eq!(transform(&gateway, "good", "<a>on</a>").text(), "on", "after {name}");
+        assert!(began.elapsed() < PATIENCE, "{name}: {:?}", began.elapsed());
+        // On a busy machine a second may be too short for what comes behind it, too.
+        until("others are transformed", || transform(&gateway, "good", "<a>on</a>").text() == "on");
     }
     // The threads they held are free again.
     until("both that never end were stopped", || {
         metric(&gateway, "tidegate_saxon_stopped_total").is_some_and(|stopped| stopped >= 2.0)
             && metric(&gateway, "tidegate_saxon_threads") == Some(2.0)
     });
-    assert_eq!(transform(&gateway, "good", "<a>still</a>").text(), "still");
+    until("they are at work again", || transform(&gateway, "good", "<a>on</a>").text() == "on");
     let label = "tidegate_faults_total{route=\"endless\",reason=\"engine_timeout\"}";
     assert_eq!(metric(&gateway, label), Some(1.0));
+}
+
+#[test]
+fn a_result_without_end_is_cut_at_its_bound() {
+    let origin = Origin::echo();
+    let output = sheet(
+        "<xsl:output method=\"text\"/><xsl:template match=\"/\"><xsl:for-each select=\"1 to 2147483647\">0123456789</xsl:for-each></xsl:template>",
+    );
+    let sheets = [("output", &*output), ("good", &*sheet(GOOD))];
+    let gateway = transforming(&origin, "saxon: { timeout: 30s }", &sheets);
+    let reply = transform(&gateway, "output", "<a/>");
+    assert_eq!(reply.status(), 500);
+    assert!(reply.text().contains("The result is over 4194304 bytes"), "{}", reply.text());
+    assert_eq!(transform(&gateway, "good", "<a>on</a>").text(), "on");
 }
 
 #[test]

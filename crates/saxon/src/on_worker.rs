@@ -37,7 +37,8 @@ pub(crate) fn run(
     }
     let began = clock::now();
     let ended = here(shared, sheet, message, output_bytes_max);
-    sheet.ran(began.elapsed());
+    let time = began.elapsed();
+    sheet.ran(time, time);
     match &ended {
         Some(result) => shared.ran_on_worker(result.is_ok()),
         None => sheet.trust.bar(),

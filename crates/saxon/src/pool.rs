@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::feed::Feed;
 use crate::seat::{Ended, Seat, Seated, Until};
 use crate::trust::Trust;
-use crate::vm::{self, Attached, Kept, Vm};
+use crate::vm::{self, Attached, CpuClock, Kept, Vm};
 
 /// How often the keeper comes by: a run is stopped at most so much after its deadline.
 const TICK: Duration = Duration::from_millis(20);
@@ -251,9 +251,10 @@ impl Sheet {
         self.kept.as_ref()
     }
 
-    /// A run of it took so long.
-    pub(crate) fn ran(&self, time: Duration) {
-        self.trust.took(time);
+    /// A run of it took so long, and so much of a core: what others had of the core meanwhile is not its fault. A worker, which does
+    /// not ask the system for that, says the same twice.
+    pub(crate) fn ran(&self, time: Duration, busy: Duration) {
+        self.trust.took(busy);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         add(&self.shared.counts.busy_micros, micros);
     }
@@ -340,7 +341,8 @@ fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     if done.is_closed() {
         return false;
     }
-    let began = clock::now();
+    let core = CpuClock::of_this_thread();
+    let (began, had) = (clock::now(), core.used());
     if began >= deadline {
         add(&shared.counts.failed, 1);
         let _told = done.send(Err(Failed::Late));
@@ -349,7 +351,9 @@ fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     let Some(kept) = &sheet.kept else { return false };
     let until = Until::Deadline(deadline);
     let Ended { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
-    sheet.ran(began.elapsed());
+    let time = began.elapsed();
+    let busy = core.used().zip(had).map(|(now, had)| now.saturating_sub(had));
+    sheet.ran(time, busy.unwrap_or(time));
     shared.counts.ended(result.is_ok());
     // Whoever asked may have gone.
     let _told = done.send(result);

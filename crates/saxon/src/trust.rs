@@ -14,7 +14,7 @@ const NEEDED: u32 = 256;
 /// More does not count, so that what becomes slow is soon found to be: [`SLOW`] times four is between both.
 const MOST: u32 = 512;
 
-/// What a slow run takes away. Others may have had the core meanwhile, so that one alone says little.
+/// What a slow run takes away. On a worker others may have had the core meanwhile, so that one alone says little.
 const SLOW: u32 = 64;
 
 /// A stylesheet that had to be stopped on a worker stays away from workers for so long: at worst a worker stands still for some
@@ -39,7 +39,7 @@ impl Trust {
         self.credit.load(Relaxed) >= NEEDED
     }
 
-    /// A run took so long.
+    /// A run took so much of a core.
     pub(crate) fn took(&self, time: Duration) {
         let credit = self.credit.load(Relaxed);
         if time > FAST_MAX {
