@@ -9,8 +9,8 @@ use httparse::Header;
 
 use crate::{Error, Limits, Line, Span};
 
-/// Header slots kept on the stack: the default limit. A larger limit allocates.
-pub(crate) const SLOTS: usize = 128;
+/// Header slots kept on the stack: the default limit of requests.
+const SLOTS: usize = 128;
 
 /// A place for one header, as httparse wants it.
 pub(crate) type Slot<'b> = MaybeUninit<Header<'b>>;
@@ -62,17 +62,22 @@ pub(crate) fn collect(
     line_end(bytes, at).ok_or(Error::LineEnd)
 }
 
-/// The header slots to parse into: the near ones, unless the limit asks for more.
-pub(crate) fn slots<'s, 'b>(
-    near: &'s mut [Slot<'b>],
-    far: &'s mut Vec<Slot<'b>>,
-    headers_max: usize,
-) -> &'s mut [Slot<'b>] {
-    if headers_max <= near.len() {
-        return near.get_mut(..headers_max).unwrap_or_default();
+/// Parses into slots on the stack, and anew into as many as the limit allows where a head has more lines than these.
+#[inline]
+pub(crate) fn with_slots<'b, T>(
+    limits: &Limits,
+    mut parse: impl FnMut(&mut [Slot<'b>]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut near = [const { Slot::uninit() }; SLOTS];
+    let few = limits.headers_max.min(SLOTS);
+    match parse(near.get_mut(..few).unwrap_or_default()) {
+        Err(Error::TooManyHeaders) if few < limits.headers_max => {
+            let mut far = Vec::new();
+            far.resize_with(limits.headers_max, Slot::uninit);
+            parse(&mut far)
+        }
+        parsed => parsed,
     }
-    far.resize_with(headers_max, Slot::uninit);
-    far
 }
 
 /// Where the line ends whose content ends at `at`: past optional white space and exactly CR LF.

@@ -3,7 +3,7 @@
 use httparse::Status;
 
 use crate::fields::Fields;
-use crate::lines::{SLOTS, Slot, collect, header_error, line_end, offset, slots};
+use crate::lines::{Slot, collect, header_error, line_end, offset, with_slots};
 use crate::target::{self, Form, Target};
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
@@ -49,13 +49,20 @@ pub fn parse_request(
     limits: &Limits,
     lines: &mut Vec<Line>,
 ) -> Result<Option<RequestHead>, Error> {
+    with_slots(limits, |slots| parse_into(bytes, limits, slots, lines))
+}
+
+#[inline]
+fn parse_into<'b>(
+    bytes: &'b [u8],
+    limits: &Limits,
+    slots: &mut [Slot<'b>],
+    lines: &mut Vec<Line>,
+) -> Result<Option<RequestHead>, Error> {
     lines.clear();
     let Some(skipped) = skip_empty_line(bytes)? else { return Ok(None) };
     let window = bytes.get(skipped..).unwrap_or_default();
     let window = window.get(..limits.head_bytes_max).unwrap_or(window);
-    let mut near = [const { Slot::uninit() }; SLOTS];
-    let mut far = Vec::new();
-    let slots = slots(&mut near, &mut far, limits.headers_max);
     let mut found = httparse::Request::new(&mut []);
     let parsed = found.parse_with_uninit_headers(window, slots);
     let (Ok(Status::Complete(len)), Some(method), Some(target), Some(version)) =

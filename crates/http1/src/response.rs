@@ -3,7 +3,7 @@
 use httparse::Status;
 
 use crate::fields::Fields;
-use crate::lines::{SLOTS, Slot, collect, header_error, line_end, slots};
+use crate::lines::{Slot, collect, header_error, line_end, with_slots};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
 /// What was asked: it decides how the response is framed.
@@ -42,15 +42,23 @@ pub fn parse_response(
     asked: Asked,
     lines: &mut Vec<Line>,
 ) -> Result<Option<ResponseHead>, Error> {
+    with_slots(limits, |slots| parse_into(bytes, limits, asked, slots, lines))
+}
+
+#[inline]
+fn parse_into<'b>(
+    bytes: &'b [u8],
+    limits: &Limits,
+    asked: Asked,
+    slots: &mut [Slot<'b>],
+    lines: &mut Vec<Line>,
+) -> Result<Option<ResponseHead>, Error> {
     lines.clear();
     // Empty lines before a status line are what is left of a body that was longer than it said.
     if matches!(bytes, [b'\r' | b'\n', ..]) {
         return Err(Error::EmptyLines);
     }
     let window = bytes.get(..limits.head_bytes_max).unwrap_or(bytes);
-    let mut near = [const { Slot::uninit() }; SLOTS];
-    let mut far = Vec::new();
-    let slots = slots(&mut near, &mut far, limits.headers_max);
     let mut found = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
         .parse_response_with_uninit_headers(&mut found, window, slots);

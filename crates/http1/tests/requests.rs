@@ -344,8 +344,13 @@ fn limits() {
     check(&format!("GET / HTTP/1.0\r\nA: {}", "b".repeat(80)), Ok(false));
     check(&format!("GET / HTTP/1.0\r\nA: {}", "b".repeat(81)), Err(HeadTooLarge));
     let many = Limits { headers_max: 1000, ..Limits::default() };
-    let input = format!("GET / HTTP/1.0\r\n{}\r\n", lines(1000));
-    assert!(show(input.as_bytes(), &many).unwrap().is_some());
+    for (count, expected) in
+        [(128, Ok(true)), (129, Ok(true)), (1000, Ok(true)), (1001, Err(TooManyHeaders))]
+    {
+        let input = format!("GET / HTTP/1.0\r\n{}\r\n", lines(count));
+        assert_eq!(show(input.as_bytes(), &many).map(|head| head.is_some()), expected, "{count}");
+    }
+    assert_eq!(show(format!("GET / HTTP/1.0\r\n{}", lines(500)).as_bytes(), &many), Ok(None));
 }
 
 #[test]

@@ -7,6 +7,8 @@
 
 mod reader;
 
+pub use reader::is_plain;
+
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -208,6 +210,20 @@ mod tests {
                 assert_eq!(read, kind, "{text:?}");
                 let known = serde_json::from_str::<String>(&text);
                 assert_eq!(known.is_ok(), kind.is_some(), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_odd_byte_is_found_wherever_it_stands() {
+        for length in 0..20 {
+            let mut text = vec![b'~'; length];
+            assert!(is_plain(&text));
+            for (at, byte) in (0..length).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+                text[at] = byte;
+                let plain = (b' '..=b'~').contains(&byte) && !matches!(byte, b'"' | b'\\');
+                assert_eq!(is_plain(&text), plain, "{byte:#x} at {at} of {length}");
+                text[at] = b'~';
             }
         }
     }

@@ -263,12 +263,30 @@ fn ordinary(bytes: &[u8]) -> usize {
     at + rest.iter().position(|byte| means(*byte)).unwrap_or(rest.len())
 }
 
+/// Whether a string may hold these bytes as they are, and a terminal show them: printable ASCII but for the quote and the
+/// backslash.
+pub fn is_plain(text: &[u8]) -> bool {
+    // From 0x7F on, a byte or one more than it has the top bit.
+    let odd = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        meaning(word) | (word | word.wrapping_add(ONES)) & TOPS
+    };
+    let (words, rest) = text.as_chunks();
+    match text.last_chunk() {
+        Some(last) => words.iter().fold(odd(last), |all, word| all | odd(word)) == 0,
+        None => {
+            rest.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+        }
+    }
+}
+
+const ONES: u64 = u64::MAX / 255;
+const TOPS: u64 = ONES << 7;
+
 /// The top bit of each of eight bytes that means something in a string; bits above the lowest such are no promise, since
 /// subtraction borrows.
 #[inline]
 fn meaning(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    const TOPS: u64 = ONES << 7;
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let control = word.wrapping_sub(ONES * 0x20) & !word;
     (control | zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5C))) & TOPS

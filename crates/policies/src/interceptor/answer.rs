@@ -60,7 +60,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Answer<'_>, Fault> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid("the answer is no JSON object"));
     }
-    let said: Said<'_> = serde_json::from_slice(bytes).map_err(|e| invalid(&e.to_string()))?;
+    // Of the whole at once: the library would look at each text by itself.
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is no UTF-8"))?;
+    let said: Said<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
     if status.is_some_and(|status| !(200..600).contains(&status)) {
@@ -167,8 +169,10 @@ mod tests {
             r#"{"interceptorContext": {"a": true}}"#,
             r#"{"pathToRewrite": 1}"#,
         ];
-        for text in cases {
-            let read = read(text.as_bytes());
+        let broken = br#"{"more": "\xff"}"#;
+        for text in cases.map(str::as_bytes).into_iter().chain([&broken[..]]) {
+            let read = read(text);
+            let text = String::from_utf8_lossy(text);
             assert_eq!(read.unwrap_err().kind, Kind::InterceptorInvalid, "{text}");
         }
     }

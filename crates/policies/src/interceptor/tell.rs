@@ -54,21 +54,18 @@ impl Told {
     pub(super) fn headers(&mut self, name: &str, headers: &Headers) {
         self.name(name);
         self.out.push(b'{');
-        let mut first = true;
         for (at, (line, value)) in headers.iter().enumerate() {
             let same = |other: &[u8]| other.eq_ignore_ascii_case(line);
             if headers.iter().take(at).any(|(before, _)| same(before)) {
                 continue;
             }
-            if !std::mem::take(&mut first) {
+            if at > 0 {
                 self.out.push(b',');
             }
-            let start = self.out.len();
-            string(line, &mut self.out);
-            if let Some(written) = self.out.get_mut(start..) {
-                written.make_ascii_lowercase();
-            }
-            self.out.push(b':');
+            // A name is a token: it has nothing to escape.
+            self.out.push(b'"');
+            self.out.extend(line.iter().map(u8::to_ascii_lowercase));
+            self.out.extend_from_slice(b"\":");
             let mut more = headers.iter().skip(at + 1).filter(|(after, _)| same(after)).peekable();
             if more.peek().is_none() {
                 string(value, &mut self.out);
@@ -190,9 +187,7 @@ pub(super) fn encoded_len(bytes: usize) -> usize {
 /// A JSON string. Bytes that are no UTF-8 become the replacement character: JSON has no others.
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    let plain = |b: u8| (b' '..0x7f).contains(&b) && b != b'"' && b != b'\\';
-    // All of them, without a way out before the end: values are short, and the compiler makes vectors of it.
-    match bytes.iter().fold(true, |all, b| all & plain(*b)) {
+    match json::is_plain(bytes) {
         true => out.extend_from_slice(bytes),
         false => String::from_utf8_lossy(bytes).chars().for_each(|c| escaped(c, out)),
     }

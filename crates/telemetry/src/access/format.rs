@@ -77,7 +77,7 @@ fn ours(value: Value<'_>, line: &mut Vec<u8>) {
 /// ranges, line separators and the marks that turn the direction of writing. Bytes that are no UTF-8 are shown as `\xNN`.
 fn json_text(text: &[u8], line: &mut Vec<u8>) {
     let (text, cut) = bounded(text);
-    if is_plain(text) {
+    if json::is_plain(text) {
         line.extend_from_slice(text);
     } else {
         json_escaped(text, line);
@@ -85,14 +85,6 @@ fn json_text(text: &[u8], line: &mut Vec<u8>) {
     if cut {
         line.extend_from_slice(CUT);
     }
-}
-
-/// Whether every byte is printable ASCII that means nothing to JSON. Looks at all of them instead of stopping at the first that is
-/// not, because then the compiler compares sixteen at a time.
-fn is_plain(text: &[u8]) -> bool {
-    text.iter().fold(true, |plain, byte| {
-        plain & matches!(byte, b' '..=b'~') & (*byte != b'"') & (*byte != b'\\')
-    })
 }
 
 fn json_escaped(text: &[u8], line: &mut Vec<u8>) {
