@@ -228,6 +228,43 @@ fn an_unchanged_upstream_keeps_its_connections() {
     }
 }
 
+/// What the checks of one configuration found does not outlive it: neither without checks, nor beside those of the next one
+/// while a stream still holds on to the old upstream.
+#[test]
+fn health_is_what_the_checks_that_serve_say() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            match request.target() {
+                "/bad" => peer.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+                "/stream" => {
+                    peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+                    return drop(peer.read_to_end());
+                }
+                _ => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+            }
+        }
+    });
+    let checked = |health: &str| with_routes("", &origin, health, &route("all", "/**"));
+    let checking = |path: &str| {
+        format!(
+            ", health: {{ path: {path}, interval: 20ms, unhealthy_after: 2, healthy_after: 2 }}"
+        )
+    };
+    let gateway = Gateway::start(checked(&checking("/good")));
+    let mut stream = gateway.wire();
+    stream.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(1);
+    let status = || gateway.wire().get("/x").status();
+    put_ok(&gateway, &checked(&checking("/bad")));
+    until("it is not well", || status() == 503);
+    for _ in 0..40 {
+        thread::sleep(Duration::from_millis(5));
+        assert_eq!(status(), 503, "the checks of the old upstream go on");
+    }
+    put_ok(&gateway, &checked(""));
+    until("nobody says otherwise", || status() == 200);
+}
+
 #[test]
 fn nothing_fails_under_load_while_reloading() {
     const RELOADS: usize = 30;

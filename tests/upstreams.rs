@@ -235,6 +235,35 @@ fn a_second_silent_close_is_a_fault() {
     assert_eq!(origin.accepted(), 2);
 }
 
+/// What has forgotten one connection, a balancer on the way, has forgotten the others of the pool too: they look as well.
+#[test]
+fn one_stale_connection_is_not_replaced_by_another() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |peer| {
+            if peer.number >= 3 {
+                return echo_rest(peer);
+            }
+            peer.request();
+            gate.wait();
+            peer.send(OK);
+            peer.request();
+        }
+    });
+    let gateway = Gateway::before(&origin);
+    let mut wires = [gateway.wire(), gateway.wire(), gateway.wire()];
+    wires.iter_mut().for_each(|wire| wire.send(GET));
+    origin.wait_for_requests(3);
+    gate.open();
+    for wire in &mut wires {
+        assert_eq!(wire.read_reply().status(), 200);
+    }
+    for _ in 0..4 {
+        assert_eq!(wires[0].ask(GET).status(), 200);
+    }
+}
+
 /// Connections that the origin closed while they were idle are noticed before they are used: not even a POST fails.
 #[test]
 fn connections_closed_while_idle_are_not_used() {
@@ -486,6 +515,20 @@ fn a_target_that_keeps_failing_is_left_out_for_a_while() {
     until("it is asked again", || wire.ask(GET).status() == 503);
 }
 
+/// That another target answered in its place does not make it better.
+#[test]
+fn a_target_whose_faults_are_retried_is_left_out_too() {
+    let (good, bad) = (Origin::saying("good"), Origin::answering(FAILED));
+    let upstream =
+        "retry: { attempts: 1, on: [503] }, outlier: { consecutive_faults: 2, eject: 60s }";
+    let gateway = balancing(&[&bad, &good], upstream);
+    let mut wire = gateway.wire();
+    for _ in 0..10 {
+        assert_eq!(wire.ask(GET).text(), "good");
+    }
+    assert_eq!(bad.requests().len(), 2);
+}
+
 #[test]
 fn not_all_targets_are_left_out_at_once() {
     let origins = [Origin::answering(FAILED), Origin::answering(FAILED)];
@@ -531,6 +574,18 @@ fn idle_connections_are_not_too_much() {
     let mut wire = gateway.wire();
     for _ in 0..9 {
         assert_eq!(wire.ask(GET).status(), 200);
+    }
+}
+
+/// Those of other workers cannot be closed, and do not count.
+#[test]
+fn idle_connections_of_other_workers_are_not_too_much() {
+    let origin = Origin::saying("ok");
+    let upstream = "breaker: { connections: 1 }";
+    let yaml = Plain { upstream, ..Plain::default() }.yaml(&origin);
+    let gateway = Gateway::start(yaml.replace("workers: 1", "workers: 2"));
+    for _ in 0..30 {
+        assert_eq!(gateway.wire().ask(GET).status(), 200);
     }
 }
 

@@ -44,6 +44,8 @@ pub struct TargetMetrics {
     /// How often it is kept out of the rotation at the moment: a reload may have it twice for a while.
     ejected: Shared,
     ejections: Shared,
+    /// Whoever tells of it, by a number of its own.
+    teller: Shared,
 }
 
 impl UpstreamMetrics {
@@ -70,6 +72,12 @@ impl UpstreamMetrics {
         target
     }
 
+    /// Connections that wait in the pools of all workers.
+    pub fn connections_idle(&self) -> u64 {
+        let idle: i64 = self.pools().map(|pool| pool.connections_idle.get()).sum();
+        u64::try_from(idle).unwrap_or_default()
+    }
+
     pub(crate) fn pools(&self) -> impl Iterator<Item = &PoolMetrics> {
         self.pools.all()
     }
@@ -84,6 +92,16 @@ impl UpstreamMetrics {
 }
 
 impl TargetMetrics {
+    /// From now on this one tells of it: after a reload the new one of two upstreams by the same name.
+    pub fn claim(&self, teller: u64) {
+        self.teller.set(teller);
+    }
+
+    /// Whether nobody else has claimed it since.
+    pub fn is_claimed_by(&self, teller: u64) -> bool {
+        self.teller.get() == teller
+    }
+
     /// What the last health checks say.
     pub fn set_healthy(&self, healthy: bool) {
         self.unhealthy.set(u64::from(!healthy));

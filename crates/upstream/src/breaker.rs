@@ -43,7 +43,12 @@ impl Limit {
 
     /// Counts one more, or says which limit is reached. Whoever enters leaves.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < self.max {
+        self.enter_beside(0)
+    }
+
+    /// The same where so many places are taken by what does not count.
+    fn enter_beside(&self, idle: u32) -> Result<(), Fault> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.max.saturating_add(idle) {
             return Ok(());
         }
         self.leave();
@@ -60,7 +65,12 @@ impl Limit {
 
     /// Enters, and leaves when the place is dropped.
     pub(crate) fn take(self: &Arc<Limit>) -> Result<Place, Fault> {
-        self.enter().map(|()| Place(self.clone()))
+        self.take_beside(0)
+    }
+
+    /// The same where so many places are taken by what does not count.
+    pub(crate) fn take_beside(self: &Arc<Limit>, idle: u32) -> Result<Place, Fault> {
+        self.enter_beside(idle).map(|()| Place(self.clone()))
     }
 }
 

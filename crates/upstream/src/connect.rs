@@ -47,8 +47,13 @@ impl Upstream {
         worker: usize,
     ) -> Result<Connection, Fault> {
         let metrics = self.metrics.pool(worker);
-        let place =
-            self.limits.connections.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
+        // What waits in the pools of other workers cannot be closed from here, and must not keep this one out.
+        let idle = match self.limits.connections.is_full() {
+            true => u32::try_from(self.metrics.connections_idle()).unwrap_or(u32::MAX),
+            false => 0,
+        };
+        let place = self.limits.connections.take_beside(idle);
+        let place = place.inspect_err(|_| metrics.breaker_refused.add(1))?;
         let _pending = Pending::begin(self, worker)?;
         let time = self.settings().timeout.connect;
         let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {

@@ -1,5 +1,5 @@
 //! Background work for one upstream, at its own pace: name look-ups and active health checks. It ends when the upstream
-//! is gone.
+//! is gone, and checks end where another upstream tells of the same target.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::target::Target;
 
 /// Starts the background work of an upstream on this thread's runtime.
 pub fn maintain(upstream: &Arc<Upstream>) {
-    for at in 0..upstream.targets.len() {
+    for (at, target) in upstream.targets.iter().enumerate() {
+        target.claim(upstream.serial);
         kit::spawn(refresh(Arc::downgrade(upstream), at));
         if upstream.settings.health.is_some() {
             kit::spawn(check(Arc::downgrade(upstream), at));
@@ -52,6 +53,9 @@ async fn check(upstream: Weak<Upstream>, at: usize) {
                 return;
             };
             let probed = upstream.probe(target, health).await;
+            if target.is_replaced(upstream.serial) {
+                return;
+            }
             let was = target.is_healthy();
             let now = streak.after(probed.is_ok(), was, health);
             if now != was {

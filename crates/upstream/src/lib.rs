@@ -43,7 +43,9 @@ impl Upstream {
     /// Makes the shared state. Nothing is connected or looked up yet: see [`maintain`].
     pub fn new(settings: Settings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let targets = settings.targets.iter().map(|t| Arc::new(Target::new(t, &metrics))).collect();
+        let checked = settings.health.is_some();
+        let target = |target| Arc::new(Target::new(target, &metrics, checked));
+        let targets = settings.targets.iter().map(target).collect();
         Arc::new(Upstream {
             targets,
             limits: breaker::Limits::new(&settings.breaker),

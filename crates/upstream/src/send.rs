@@ -35,6 +35,8 @@ struct Attempts<'a> {
     elsewhere: usize,
     /// A stale pooled connection is forgiven once.
     stale_left: bool,
+    /// One was: the others of the pool may be as stale, and look as well as it did.
+    was_stale: bool,
 }
 
 impl Upstream {
@@ -107,6 +109,7 @@ impl Upstream {
             left: retry.attempts,
             elsewhere,
             stale_left: idempotent,
+            was_stale: false,
         };
         let mut attempt_began = began;
         loop {
@@ -115,20 +118,22 @@ impl Upstream {
             ex.target = Some(target.url().clone());
             let in_flight = target.begin();
             match attempts.once(at, target, attempt_began).await {
-                Ok(begun) if attempts.repeats(at, begun.parsed.status) => {}
                 Ok(begun) => {
-                    self.judge(target, begun.parsed.status < 500);
-                    let hold = Hold {
-                        pool: attempts.pool,
-                        target: at,
-                        timeout: self.settings.timeout.response,
-                        alarm: attempts.alarm,
-                        in_flight,
-                        _ticket: ticket,
-                    };
-                    let now = clock::now();
-                    ex.upstream_wait += now.duration_since(began);
-                    return Ok(reply(begun, hold, now));
+                    let status = begun.parsed.status;
+                    self.judge(target, status < 500);
+                    if !attempts.repeats(at, status) {
+                        let hold = Hold {
+                            pool: attempts.pool,
+                            target: at,
+                            timeout: self.settings.timeout.response,
+                            alarm: attempts.alarm,
+                            in_flight,
+                            _ticket: ticket,
+                        };
+                        let now = clock::now();
+                        ex.upstream_wait += now.duration_since(began);
+                        return Ok(reply(begun, hold, now));
+                    }
                 }
                 Err(failure) => attempts.forgive(at, target, failure)?,
             }
@@ -169,7 +174,8 @@ impl Attempts<'_> {
     }
 
     async fn once(&mut self, at: usize, target: &Target, began: Instant) -> Result<Begun, Failure> {
-        let connection = match self.pool.take(at) {
+        let pooled = if self.was_stale { None } else { self.pool.take(at) };
+        let connection = match pooled {
             Some(connection) => connection,
             None => {
                 if self.upstream.limits.connections.is_full() {
@@ -226,6 +232,7 @@ impl Attempts<'_> {
 
     /// Decides whether to go on after a failure; if not, it is the exchange's fault.
     fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<(), Fault> {
+        self.was_stale |= failure.silent;
         if failure.silent && self.stale_left && !self.spent {
             self.stale_left = false;
             return Ok(());

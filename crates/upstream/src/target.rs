@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -25,6 +25,8 @@ pub struct Target {
     ejected_until: AtomicU64,
     ejections: AtomicU32,
     faults_in_a_row: AtomicU32,
+    /// What the health checks of this upstream say, and before their first word those of the one before it.
+    healthy: AtomicBool,
     metrics: Arc<TargetMetrics>,
 }
 
@@ -32,12 +34,19 @@ pub struct Target {
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    pub(crate) fn new(settings: &TargetSettings, metrics: &UpstreamMetrics) -> Target {
+    /// `checked`: health checks tell of it. Without them it is believed to be well.
+    pub(crate) fn new(
+        settings: &TargetSettings,
+        metrics: &UpstreamMetrics,
+        checked: bool,
+    ) -> Target {
         let url = settings.url();
+        let metrics = metrics.target(&url);
         let literal = settings.host.parse().map(|ip| vec![SocketAddr::new(ip, settings.port)]);
         Target {
             authority: settings.authority().into(),
-            metrics: metrics.target(&url),
+            healthy: AtomicBool::new(!checked || metrics.is_healthy()),
+            metrics,
             url: url.into(),
             addresses: ArcSwap::from_pointee(literal.unwrap_or_default()),
             next_address: AtomicU32::new(0),
@@ -70,7 +79,18 @@ impl Target {
 
     /// What the health checks say; healthy until they say otherwise.
     pub fn is_healthy(&self) -> bool {
-        self.metrics.is_healthy()
+        self.healthy.load(Ordering::Relaxed)
+    }
+
+    /// The upstream of this serial serves from now on: it is what the metrics tell of under this name.
+    pub(crate) fn claim(&self, serial: u64) {
+        self.metrics.claim(serial);
+        self.metrics.set_healthy(self.is_healthy());
+    }
+
+    /// Whether another upstream has taken the place of that one, which exchanges that began before may still hold.
+    pub(crate) fn is_replaced(&self, serial: u64) -> bool {
+        !self.metrics.is_claimed_by(serial)
     }
 
     /// Kept out of the rotation for failing too often.
@@ -103,6 +123,7 @@ impl Target {
     }
 
     pub(crate) fn set_healthy(&self, healthy: bool) {
+        self.healthy.store(healthy, Ordering::Relaxed);
         self.metrics.set_healthy(healthy);
     }
 
