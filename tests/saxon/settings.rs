@@ -1,11 +1,22 @@
 //! Engines, parameters, reload, and what `check` says.
 
 use super::*;
-use crate::harness::{tidegate, until};
+use crate::harness::{tidegate_with, until};
 
 /// What `check` says of a route with this policy, beside these other keys.
 #[track_caller]
 fn checked(more: &str, policy: &str, files: &[(&str, &str)]) -> (Option<i32>, String) {
+    checked_with(&[], more, policy, files)
+}
+
+/// The same, with variables in its environment.
+#[track_caller]
+fn checked_with(
+    variables: &[(&str, &str)],
+    more: &str,
+    policy: &str,
+    files: &[(&str, &str)],
+) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tidegate.yaml");
     let yaml = format!(
@@ -15,7 +26,7 @@ fn checked(more: &str, policy: &str, files: &[(&str, &str)]) -> (Option<i32>, St
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let run = tidegate(&["check".as_ref(), path.as_os_str()]);
+    let run = tidegate_with(&["check".as_ref(), path.as_os_str()], variables);
     (run.code, format!("{}{}", run.stdout, run.stderr))
 }
 
@@ -33,6 +44,8 @@ fn check_says_what_is_missing_and_what_to_do() {
             &["cannot read the folder /nowhere", "make saxon", "saxon.home"],
         ),
         ("saxon: { threads: 0 }", &["threads"]),
+        ("saxon: { heap_bytes_max: 1MiB }", &["too small", "`saxon.heap_bytes_max: 16MiB`"]),
+        ("saxon: { heap_bytes_max: 900000GiB }", &["more than", "write less"]),
         ("saxon: { heap: 1MiB }", &["unknown key", "heap_bytes_max"]),
     ] {
         let (code, text) = checked(more, "stylesheet: a.xsl", files);
@@ -48,6 +61,17 @@ fn check_says_what_is_missing_and_what_to_do() {
     let (code, text) =
         checked("saxon: { java_home: /nowhere }", "stylesheet: a.xsl", &[("a.xsl", &old)]);
     assert_eq!(code, Some(0), "{text}");
+}
+
+/// Java would end the process, with a word of its own and none about the configuration.
+#[test]
+fn a_machine_that_gives_up_is_a_complaint() {
+    let text = sheet("");
+    let variables = [("_JAVA_OPTIONS", "-Xmx1m")];
+    let (code, text) = checked_with(&variables, "", "stylesheet: a.xsl", &[("a.xsl", &text)]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("during initialization of VM"), "{text}");
+    assert!(text.contains("it needs Saxon") && text.contains("it gave up"), "{text}");
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::on_worker;
 use crate::pool::{self, Failed, Job, Message, Reading, Shared, Sheet, Work};
 use crate::vm::Vm;
 
+/// Less than this leaves no room for Saxon itself.
+const HEAP_BYTES_MIN: u64 = 16 << 20;
+
 /// How long the machine may take to start, on a busy machine without an archive of classes.
 const START_MAX: Duration = Duration::from_secs(60);
 
@@ -82,6 +85,7 @@ impl Engine {
 
     fn start(settings: &Settings) -> Result<Engine, Unavailable> {
         let missing = |instead| move |what| Unavailable { what, instead };
+        heap_fits(settings.heap_bytes_max)?;
         let libjvm = find::libjvm(settings.java_home.as_deref()).map_err(missing(INSTALL_JAVA))?;
         let jars = find::jars(settings.home.as_deref()).map_err(missing(INSTALL_JARS))?;
         let options = options(settings, &jars);
@@ -89,7 +93,9 @@ impl Engine {
         let (started, ready) = mpsc::sync_channel(1);
         let keeper = {
             let (shared, libjvm, threads) = (shared.clone(), libjvm.clone(), settings.threads);
-            move || match Vm::start(&libjvm, &options) {
+            let gave_up = started.clone();
+            let gives_up = move || drop(gave_up.send(Err("it gave up".to_owned())));
+            move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
                     // Whoever waited may have given up, and finds it running at the next try.
                     let _told = started.send(Ok(()));
@@ -107,7 +113,7 @@ impl Engine {
             .flatten();
         ready.map_err(|error| Unavailable {
             what: format!("{}: {error}", libjvm.display()),
-            instead: "look at what Java says on the error output, and at `saxon.heap_bytes_max`",
+            instead: "look at what Java says on the error output, and at `saxon.heap_bytes_max`; it is tried again when the gateway is started again",
         })?;
         Ok(Engine { settings: settings.clone(), shared })
     }
@@ -142,6 +148,22 @@ impl Engine {
             Ok(Err(lines)) => Err(lines.lines().map(Complaint::read).collect()),
             Err(_) => Err(failed("it takes too long to compile")),
         }
+    }
+}
+
+/// What Java would end the process for, before it runs.
+fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
+    let wrong = |what, instead| Err(Unavailable { what, instead });
+    if bytes < HEAP_BYTES_MIN {
+        let what = format!("a heap of {bytes} bytes is too small for a Java machine");
+        return wrong(what, "write `saxon.heap_bytes_max: 16MiB` or more");
+    }
+    match find::memory() {
+        Some(memory) if bytes > memory => {
+            let what = format!("a heap of {bytes} bytes is more than the {memory} bytes there are");
+            wrong(what, "write less as `saxon.heap_bytes_max`")
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -24,6 +24,13 @@ pub(crate) const INSTALL_JAVA: &str = "install a Java runtime of version 11 or l
 pub(crate) const INSTALL_JARS: &str =
     "make them with `make saxon`, or say in `saxon.home` where they are";
 
+/// What this computer has for all, in bytes; nothing where it does not say.
+pub(crate) fn memory() -> Option<u64> {
+    let said = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = said.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// The machine's library: below the folder that was written, else `JAVA_HOME`, else that of `java` on the path, else the newest
 /// that is installed.
 pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {

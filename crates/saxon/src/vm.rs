@@ -12,8 +12,9 @@
 use std::ffi::{CString, c_char, c_void};
 use std::marker::PhantomData;
 use std::path::Path;
-use std::ptr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use std::{ptr, thread};
 
 use jni_sys::{
     JNI_OK, JNI_VERSION_10, JNIEnv, JavaVM, JavaVMAttachArgs, JavaVMInitArgs, JavaVMOption, jclass,
@@ -93,9 +94,32 @@ macro_rules! call {
     };
 }
 
+/// What is called when a machine that starts gives up.
+static GIVES_UP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// The machine ends the process behind this. While it starts nothing else depends on it yet: the thread that starts it stays
+/// here instead, and the gateway goes on without Java. Later it is a crash, which is the end.
+extern "C" fn abort() {
+    if let Some(tell) = gives_up(None) {
+        tell();
+        loop {
+            thread::park();
+        }
+    }
+}
+
+fn gives_up(tell: Option<Box<dyn FnOnce() + Send>>) -> Option<Box<dyn FnOnce() + Send>> {
+    std::mem::replace(&mut GIVES_UP.lock().unwrap_or_else(PoisonError::into_inner), tell)
+}
+
 impl Vm {
-    /// Loads the library and starts the machine on this thread, which stays attached.
-    pub(crate) fn start(libjvm: &Path, options: &[String]) -> Result<Attached, String> {
+    /// Loads the library and starts the machine on this thread, which stays attached. A machine that gives up on its way calls
+    /// `tell`, and this never comes back.
+    pub(crate) fn start(
+        libjvm: &Path,
+        options: &[String],
+        tell: impl FnOnce() + Send + 'static,
+    ) -> Result<Attached, String> {
         let texts = options.iter().map(|option| CString::new(option.as_str()));
         let texts: Vec<CString> = texts.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         let option = |text: &CString| JavaVMOption {
@@ -103,6 +127,10 @@ impl Vm {
             extraInfo: ptr::null_mut(),
         };
         let mut options: Vec<JavaVMOption> = texts.iter().map(option).collect();
+        options.push(JavaVMOption {
+            optionString: c"abort".as_ptr().cast_mut(),
+            extraInfo: abort as extern "C" fn() as *mut c_void,
+        });
         let mut arguments = JavaVMInitArgs {
             version: JNI_VERSION_10,
             nOptions: jint::try_from(options.len()).unwrap_or_default(),
@@ -111,6 +139,7 @@ impl Vm {
         };
         plain_stack();
         let (mut vm, mut env) = (ptr::null_mut::<JavaVM>(), ptr::null_mut::<c_void>());
+        gives_up(Some(Box::new(tell)));
         // SAFETY: it is a library that the operator named or the system installed as Java's, and the function of that name has
         // this signature by the specification; it is never unloaded. The arguments outlive the call.
         let code = unsafe {
@@ -120,6 +149,7 @@ impl Vm {
             std::mem::forget(library);
             create(&raw mut vm, &raw mut env, (&raw mut arguments).cast())
         };
+        gives_up(None);
         if code != JNI_OK || vm.is_null() || env.is_null() {
             return Err(format!("the Java machine does not start (code {code})"));
         }
