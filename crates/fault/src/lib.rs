@@ -106,8 +106,6 @@ kinds! {
     ExpectationFailed => 417, Client, Info, "expectation_failed", "The expectation cannot be met.";
     /// An upgrade to a version of a protocol that is not spoken (RFC 6455, 4.4).
     UpgradeRequired => 426, Client, Info, "upgrade_required", "Another version of the protocol is required.";
-    /// A name in `Host` that this connection may not ask for (RFC 9110, 7.4).
-    Misdirected => 421, Client, Info, "misdirected", "This connection does not serve that host.";
     /// The header lines together, or their number, pass the listener's limit.
     HeadTooLarge => 431, Client, Info, "head_too_large", "The request's header fields are too large.";
     /// The request target passes the listener's limit.

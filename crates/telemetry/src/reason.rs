@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-/// How many different reasons are told apart; `fault` has 26. Past it they count as [`OTHER`].
+/// How many different reasons are told apart; `fault` has fewer. Past it they count as [`OTHER`].
 pub const REASONS_MAX: usize = 64;
 
 /// The label of the reasons that came too late for the table.

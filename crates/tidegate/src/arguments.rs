@@ -189,6 +189,8 @@ Kinds:
   httpbin   /anything, /size/350B, /status/N, /headers, /delay/SECONDS, ...
   sse       server-sent events: ?interval=1s&count=10
   reverse   a WebSocket that sends each message back reversed
+  calculator
+            the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its answers
   interceptor
             what the policy `interceptor` calls; see --request-answer
 
@@ -197,7 +199,7 @@ Examples:
   tidegate backend echo --port 9443 --tls --delay 200ms
   tidegate backend sse --port 9001")]
 pub(crate) struct Backend {
-    /// echo, httpbin, sse or reverse.
+    /// echo, httpbin, sse, reverse, calculator or interceptor.
     pub(crate) kind: bench::backend::Kind,
     /// The port to listen on; 0 takes a free one, which is printed.
     #[arg(long, default_value_t = 0)]

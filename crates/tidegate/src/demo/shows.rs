@@ -23,7 +23,7 @@ pub(super) async fn all(gateway: SocketAddr, admin: Option<SocketAddr>) -> usize
     };
     tell("GET /hello", hello(gateway).await);
     tell("POST /echo/post", echo(gateway).await);
-    tell("GET /echo/who, six times", balance(gateway).await);
+    tell("GET /echo/who, thirty times", balance(gateway).await);
     tell("GET /orders/7", orders(gateway).await);
     tell("GET /ticks (server-sent events)", ticks(gateway).await);
     tell("GET /chat (WebSocket)", chat(gateway).await);
@@ -67,7 +67,7 @@ async fn echo(gateway: SocketAddr) -> anyhow::Result<String> {
 
 async fn balance(gateway: SocketAddr) -> anyhow::Result<String> {
     let (mut one, mut two) = (0, 0);
-    for _ in 0..6 {
+    for _ in 0..30 {
         match get(gateway, "/echo/who").await?.header("x-backend") {
             Some("one") => one += 1,
             Some("two") => two += 1,
@@ -76,7 +76,7 @@ async fn balance(gateway: SocketAddr) -> anyhow::Result<String> {
     }
     // Each worker takes turns of its own, so the shares are near the weights, not on them.
     ensure!(one > 0 && two > 0, "one target got everything");
-    Ok(format!("balanced by weight 1:2, here {one} and {two}"))
+    Ok(format!("30 requests balanced by weight 1:2: {one} and {two}"))
 }
 
 async fn orders(gateway: SocketAddr) -> anyhow::Result<String> {
