@@ -50,3 +50,27 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
         assert!(said.stderr.contains(part), "{}", said.stderr);
     }
 }
+
+/// What a policy decides about is what the route was found for.
+#[test]
+fn a_rule_sees_the_path_that_was_matched() {
+    let origin = Origin::saying("ok");
+    let route = "policies: [{ authorize: { rule: \"!request.path.startsWith('/admin')\" } }]";
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let ask = |target: &str| {
+        let reply = gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let sent = origin.requests().last().map(|request| request.target().to_owned());
+        (reply.status(), sent.unwrap_or_default())
+    };
+    for target in ["/admin", "/x/../admin", "/./admin", "/x/%2e%2e/admin", "/%61dmin?q"] {
+        assert_eq!(ask(target).0, 403, "{target}");
+    }
+    assert_eq!(origin.requests().len(), 0);
+    for (target, sent) in [
+        ("/fr%65e?a=%61", "/fr%65e?a=%61"),
+        ("/admin/../fr%65e?a=..", "/free?a=.."),
+        ("/a%2fb", "/a%2fb"),
+    ] {
+        assert_eq!(ask(target), (200, sent.to_owned()), "{target}");
+    }
+}

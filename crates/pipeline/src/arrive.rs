@@ -1,5 +1,8 @@
 //! What is settled as soon as a head is there: who asks, under which id, and for which route.
+//!
+//! From here on the head has the path that was matched, so that no policy decides about another one than the route did.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use fault::{Fault, Kind};
@@ -13,10 +16,6 @@ use crate::HeldRoute;
 /// A request whose route is known.
 pub(crate) struct Arrived {
     pub(crate) route: HeldRoute,
-    /// The matched path, where it is not byte for byte the one that was sent.
-    matched: Option<Vec<u8>>,
-    /// The one that was sent holds dot segments and must not go on.
-    moved: bool,
     /// Where in the matched path that begins which `**` stands for.
     rest: usize,
 }
@@ -25,7 +24,7 @@ pub(crate) fn arrive(
     plan: &Plan,
     listener: &Listener,
     ex: &mut Exchange,
-    head: &RequestHead,
+    head: &mut RequestHead,
 ) -> Result<Arrived, Fault> {
     if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::kept) {
         ex.id = id;
@@ -43,11 +42,15 @@ pub(crate) fn arrive(
         ));
     }
     ex.parameters = found.parameters;
-    let matched = match path {
-        std::borrow::Cow::Borrowed(_) => None,
-        std::borrow::Cow::Owned(path) => Some(path),
-    };
-    Ok(Arrived { route: found.route.clone(), matched, moved, rest: found.rest })
+    let arrived = Arrived { route: found.route.clone(), rest: found.rest };
+    if let Cow::Owned(matched) = path
+        && matched != head.path()
+    {
+        // One with dot segments must not go on.
+        ex.notes().path_sent = (!moved).then(|| head.path().into());
+        head.set_path(&matched);
+    }
+    Ok(arrived)
 }
 
 /// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
@@ -94,28 +97,23 @@ fn shown(bytes: &[u8]) -> String {
 
 impl Arrived {
     /// Gives the request the path that the upstream is to see.
-    pub(crate) fn set_path(
-        &self,
-        sent: &PathSent,
-        parameters: &Parameters,
-        head: &mut RequestHead,
-    ) {
-        if matches!(sent, PathSent::AsItCame) && !self.moved {
-            return;
-        }
-        let raw = head.path().to_vec();
-        let matched = self.matched.as_deref().unwrap_or(&raw);
-        let base = if self.moved { matched } else { &raw };
-        match sent {
-            PathSent::AsItCame => head.set_path(base),
+    pub(crate) fn set_path(&self, path: &PathSent, ex: &Exchange, head: &mut RequestHead) {
+        let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
+        let made = match path {
+            PathSent::AsItCame => sent.map(<[u8]>::to_vec),
             PathSent::Without(prefix) => {
-                let left = base.strip_prefix(&**prefix).or_else(|| matched.strip_prefix(&**prefix));
-                head.set_path(&rooted(left.unwrap_or(base)));
+                let matched = head.path();
+                let left = sent.and_then(|sent| sent.strip_prefix(&**prefix));
+                let left = left.or_else(|| matched.strip_prefix(&**prefix));
+                Some(rooted(left.unwrap_or(sent.unwrap_or(matched))))
             }
             PathSent::Made(pieces) => {
-                let rest = matched.get(self.rest..).unwrap_or_default();
-                head.set_path(&rooted(&made(pieces, parameters, rest)));
+                let rest = head.path().get(self.rest..).unwrap_or_default();
+                Some(rooted(&made(pieces, &ex.parameters, rest)))
             }
+        };
+        if let Some(made) = made {
+            head.set_path(&made);
         }
     }
 }

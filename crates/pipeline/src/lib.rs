@@ -65,7 +65,7 @@ async fn answer(
     account: &mut Account,
     request: &mut Request,
 ) -> Reply {
-    let arrived = match arrive::arrive(plan, listener, &mut account.ex, &request.head) {
+    let arrived = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
         Ok(arrived) => arrived,
         Err(fault) => return unrouted(plan, account, request, fault),
     };
@@ -110,10 +110,10 @@ async fn send(
 ) -> Result<Reply, Fault> {
     forward::request(ex, &mut request.head)?;
     let (diverted, target) =
-        ex.notes.as_mut().map_or((None, None), |n| (n.divert, n.target.take()));
+        ex.notes.as_ref().map_or((None, None), |n| (n.divert, n.target.as_deref()));
     match target {
-        Some(target) => request.head.set_target(&[&target]),
-        None => arrived.set_path(&forward.path, &ex.parameters, &mut request.head),
+        Some(target) => request.head.set_target(&[target]),
+        None => arrived.set_path(&forward.path, ex, &mut request.head),
     }
     let upstream =
         diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);

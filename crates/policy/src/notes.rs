@@ -15,8 +15,12 @@ pub type OperationAt = (usize, usize);
 pub struct Notes {
     /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream.
     pub divert: Option<usize>,
+    /// The path as it was sent and goes on, where it has escapes that the head's, which was matched, has not.
+    pub path_sent: Option<Box<[u8]>>,
     /// The path the upstream is to see, query included, whatever the route says about paths.
     pub target: Option<Box<[u8]>>,
+    /// That was said of this one request by a service, so that the next like it may go to another.
+    pub rewritten: bool,
     /// What the response side of an interceptor needs of the request.
     pub interception: Option<Box<Interception>>,
     /// Which operation of an API document the request is: whose document, and the indices of its path and method.
