@@ -96,6 +96,19 @@ fn statuses_that_are_kept() {
 }
 
 #[test]
+fn a_reply_without_a_body_is_kept_as_it_says() {
+    let origin = Origin::answering(
+        "HTTP/1.1 204 No Content\r\nCache-Control: max-age=600\r\nX-A: b\r\n\r\n",
+    );
+    let gateway = start(&origin, "");
+    for told in ["tidegate; fwd=uri-miss; stored", "tidegate; hit; ttl="] {
+        let reply = ask(&gateway, "GET /", "");
+        assert_eq!((reply.status(), reply.get("x-a")), (204, Some("b")));
+        assert!(reply.get("cache-status").unwrap().starts_with(told), "{reply:?}");
+    }
+}
+
+#[test]
 fn variants_are_told_apart_and_a_url_is_host_and_target() {
     let origin = counting("Cache-Control: max-age=600\r\nVary: Accept, X-A\r\n");
     let gateway = start(&origin, "");
@@ -173,6 +186,79 @@ fn what_is_stale_is_asked_about_and_the_answer_holds() {
     let asked: Vec<_> =
         origin.requests().iter().map(|r| r.get("if-none-match").map(str::to_owned)).collect();
     assert_eq!(asked[1..], vec![Some("\"a\"".to_owned()); 3]);
+}
+
+/// RFC 9111, 4.3.4 and 3: a 304 is about the reply it names, and may say that it is somebody's own.
+#[test]
+fn an_answer_for_one_client_or_about_another_reply_is_not_given_to_others() {
+    for (says, etag) in [
+        ("Cache-Control: private, max-age=600\r\nSet-Cookie: sid=alice\r\n", "\"a\""),
+        ("Cache-Control: max-age=600\r\nSet-Cookie: sid=alice\r\n", "\"a\""),
+        ("Cache-Control: no-store\r\n", "\"a\""),
+        ("Cache-Control: max-age=600\r\n", "\"b\""),
+    ] {
+        let unchanged = format!("HTTP/1.1 304 Not Modified\r\n{says}ETag: {etag}\r\n\r\n");
+        let origin = Origin::start(move |peer| {
+            while let Some(request) = peer.request() {
+                match request.get("if-none-match") {
+                    Some(_) => peer.try_send(&unchanged),
+                    None => peer.try_send("HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\nbody"),
+                };
+            }
+        });
+        let gateway = start(&origin, "");
+        ask(&gateway, "GET /", "");
+        let first = ask(&gateway, "GET /", "");
+        assert_eq!((first.status(), first.text().as_str()), (200, "body"), "{says}");
+        let next = ask(&gateway, "GET /", "");
+        let status = next.get("cache-status").unwrap();
+        assert!(status.starts_with("tidegate; fwd=uri-miss"), "{says}: {next:?}");
+        assert_eq!(next.get("set-cookie"), None, "{says}");
+    }
+}
+
+/// Where a policy sends a request is part of what is asked for.
+#[test]
+fn replies_of_one_place_are_not_given_for_another() {
+    let origin = counting("Cache-Control: max-age=600\r\n");
+    let other = Origin::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nother",
+    );
+    // It sends those with this line elsewhere.
+    let service = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let answer = match request.text().contains("\"x-go\"") {
+                true => "{\"dynamicEndpoint\":{\"endpointName\":\"other\"}}",
+                false => "{\"pathToRewrite\":\"/r\"}",
+            };
+            let length = answer.len();
+            peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}"));
+        }
+    });
+    let interceptor = format!(
+        "{{ interceptor: {{ request: {{ url: \"{}\", includes: [request_headers] }} }} }}",
+        service.url()
+    );
+    let start = |policies: &str| {
+        let route = format!("policies: [{policies}]");
+        let yaml = Plain { route: &route, ..Plain::default() }.yaml(&origin);
+        let yaml = yaml.replace(
+            "upstreams: {",
+            &format!("upstreams: {{ other: {{ targets: [\"{}\"] }},", other.url()),
+        );
+        Gateway::start(yaml)
+    };
+    let below = start(&format!("{interceptor}, {{ cache: {{}} }}"));
+    let text = |gateway: &Gateway, lines: &str| ask(gateway, "GET /a", lines).text();
+    for _ in 0..2 {
+        assert_eq!(text(&below, "X-Go: 1\r\n"), "other");
+        assert_eq!(text(&below, ""), "0");
+    }
+    assert_eq!((origin.requests().len(), other.requests().len()), (1, 1));
+    // Above it, what was sent elsewhere is not kept.
+    let above = start(&format!("{{ cache: {{}} }}, {interceptor}"));
+    assert_eq!(text(&above, "X-Go: 1\r\n"), "other");
+    assert_eq!((text(&above, ""), text(&above, "")), ("1".into(), "2".into()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use config::{DefinitionAt, LimitBy, MessageSide, Policy, Report, Spanned};
 use policies::expression::Expression;
 
 /// Policies that find out who asks.
-const IDENTIFY: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
+pub(crate) const IDENTIFY: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
 
 /// Policies whose faults a page of another origin has to be able to read, so `cors` stands above them.
 const MAY_STAND_ABOVE_CORS: &[&str] = &["cors", "ip_filter"];
@@ -42,6 +42,14 @@ pub(crate) fn check(policies: &[Spanned<Policy>], report: &mut Report) {
             let help =
                 "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
             report.error(policy.at, what, help);
+        }
+        if let Policy::Cache(_) = policy.value
+            && below
+                .iter()
+                .any(|p| matches!(&p.value, Policy::KeyType(keys) if keys.sandbox.is_some()))
+        {
+            let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
+            report.error(policy.at, what, "move it below `key_type`");
         }
         let hidden = above.iter().find(|p| !MAY_STAND_ABOVE_CORS.contains(&p.value.name()));
         if let (Policy::Cors(_), Some(hidden)) = (&policy.value, hidden) {
@@ -98,6 +106,6 @@ fn counts_identity(by: &LimitBy) -> bool {
     }
 }
 
-fn asks_identity(expression: &str) -> bool {
+pub(crate) fn asks_identity(expression: &str) -> bool {
     Expression::compile(expression).is_ok_and(|expression| expression.wants_identity())
 }

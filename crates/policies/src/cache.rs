@@ -67,6 +67,8 @@ enum Pending {
 
 struct Asked {
     key: Box<[u8]>,
+    /// Where the request was to go when it came here.
+    way: Way,
     /// As the request was here; what the reply varies by is among it.
     headers: Headers,
     at: Instant,
@@ -77,6 +79,9 @@ struct Asked {
     /// Others wait for this one.
     leader: Option<Leader>,
 }
+
+/// What policies noted of where a request goes: the diversion, and the path and query.
+type Way = (Option<usize>, Option<Box<[u8]>>);
 
 /// What came of looking at a request.
 enum Seen {
@@ -184,14 +189,34 @@ fn note(
     if let Some(known) = &stale {
         known.ask_about(&mut head.headers);
     }
-    let asked = Asked { key, headers, at: clock::now(), stale, condition, leader };
+    let way = way(ex);
+    let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
     ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
 }
 
-/// Scheme, host and target: what a URL is.
+/// Scheme, host and target, which is what a URL is, and behind them what makes it another at the upstream: how the path was
+/// written, and where policies above this one send the request.
 fn key(ex: &Exchange, head: &RequestHead) -> Box<[u8]> {
     let host = head.host().to_ascii_lowercase();
-    [ex.caller.scheme.name().as_bytes(), b" ", &host, b" ", head.target()].concat().into()
+    let mut key = [ex.caller.scheme.name().as_bytes(), b" ", &host, b" ", head.target()].concat();
+    if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
+        key.extend_from_slice(b" sent ");
+        key.extend_from_slice(path);
+    }
+    let (divert, target) = way(ex);
+    if let Some(divert) = divert {
+        key.extend_from_slice(format!(" to {divert}").as_bytes());
+    }
+    if let Some(target) = target {
+        key.extend_from_slice(b" as ");
+        key.extend_from_slice(&target);
+    }
+    key.into()
+}
+
+fn way(ex: &Exchange) -> Way {
+    let notes = ex.notes.as_ref();
+    notes.map_or((None, None), |notes| (notes.divert, notes.target.clone()))
 }
 
 impl OnFrames<ReplyHead> for Keep {
@@ -245,6 +270,12 @@ impl Cache {
         head: &mut ReplyHead,
         asked: Asked,
     ) -> Option<Box<dyn Frames>> {
+        if asked.went_elsewhere(ex) {
+            if let Some(leader) = asked.leader {
+                leader.release();
+            }
+            return None;
+        }
         let now = clock::now();
         let failed = ex.fault.is_some() || matches!(head.status, 500 | 502..=504);
         if let Some(stale) = &asked.stale {
@@ -256,17 +287,14 @@ impl Cache {
                     now,
                 ));
             }
-            if head.status == 304 && ex.fault.is_none() {
-                let times = self.times(&head.headers, &asked, now);
-                let fresh = Arc::new(stale.freshened(&head.headers, times));
-                self.store.insert(&asked.key, fresh.clone());
-                return Some(fresh.replace(head, &asked, "; fwd=stale; fwd-status=304", now));
+            if head.status == 304 && ex.fault.is_none() && stale.has_validator() {
+                return Some(self.held(ex, stale, head, &asked, now));
             }
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
-        let is_authorized = ex.identity.is_some() || asked.headers.contains("authorization");
-        let times = self.times(&head.headers, &asked, now);
-        let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
+        let times = Times::of(&head.headers, self.settings.ttl, asked.at, now);
+        let may_be =
+            ex.fault.is_none() && entry::may_be_kept(head, asked.is_authorized(ex), &times);
         let entry = may_be.then(|| Entry::new(head, &asked.headers, times)).flatten();
         let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
         // The parts are the program's own.
@@ -278,6 +306,11 @@ impl Cache {
             }
             return None;
         };
+        if head.status == 204 {
+            // There is no body whose end would be seen.
+            self.store.insert(&asked.key, Arc::new(entry));
+            return None;
+        }
         Some(Box::new(Record {
             entry,
             key: asked.key,
@@ -288,8 +321,39 @@ impl Cache {
         }))
     }
 
-    fn times(&self, headers: &Headers, asked: &Asked, now: Instant) -> Times {
-        Times::of(headers, self.settings.ttl, asked.at, now)
+    /// The upstream says that what is kept holds, and perhaps that it may be kept no longer.
+    fn held(
+        &self,
+        ex: &Exchange,
+        stale: &Entry,
+        head: &mut ReplyHead,
+        asked: &Asked,
+        now: Instant,
+    ) -> Box<dyn Frames> {
+        let how = "; fwd=stale; fwd-status=304";
+        if !stale.is_meant_by(&head.headers) {
+            self.store.remove(&asked.key);
+            return stale.replace(head, asked, how, now);
+        }
+        let fresh = Arc::new(stale.freshened(&head.headers, self.settings.ttl, asked.at, now));
+        match fresh.may_stay(asked.is_authorized(ex)) {
+            true => self.store.insert(&asked.key, fresh.clone()),
+            false => self.store.remove(&asked.key),
+        }
+        fresh.replace(head, asked, how, now)
+    }
+}
+
+impl Asked {
+    /// A policy below chose another way for this one request, which the key does not tell.
+    fn went_elsewhere(&self, ex: &Exchange) -> bool {
+        let (divert, target) = way(ex);
+        let rewritten = ex.notes.as_ref().is_some_and(|notes| notes.rewritten);
+        divert != self.way.0 || rewritten && target != self.way.1
+    }
+
+    fn is_authorized(&self, ex: &Exchange) -> bool {
+        ex.identity.is_some() || self.headers.contains("authorization")
     }
 }
 

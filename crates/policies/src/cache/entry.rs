@@ -38,12 +38,23 @@ impl Times {
         asked: Instant,
         now: Instant,
     ) -> Times {
+        Times::with_age(headers, headers.get("age"), ttl, asked, now)
+    }
+
+    /// `age` is what the reply said that has just come.
+    fn with_age(
+        headers: &Headers,
+        age: Option<&[u8]>,
+        ttl: Option<Duration>,
+        asked: Instant,
+        now: Instant,
+    ) -> Times {
         let said = Directives::of(headers);
         let wall = UNIX_EPOCH + clock::wall();
         let date = headers.get("date").and_then(date);
         // RFC 9111, 4.2.3.
         let apparent = date.and_then(|date| wall.duration_since(date).ok()).unwrap_or_default();
-        let told = Duration::from_secs(headers.get("age").map_or(0, seconds));
+        let told = Duration::from_secs(age.map_or(0, seconds));
         let age = apparent.max(told + now.duration_since(asked));
         let expires = || {
             let line = headers.get("expires")?;
@@ -73,8 +84,7 @@ const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 
 pub(super) fn may_be_kept(head: &ReplyHead, is_authorized: bool, times: &Times) -> bool {
     let Times { said, .. } = times;
     let is_shared = said.public || said.s_maxage.is_some() || said.must_revalidate;
-    let has_validator = head.headers.contains("etag") || head.headers.contains("last-modified");
-    let may_be_given = !times.fresh_for.is_zero() && !said.no_cache || has_validator;
+    let may_be_given = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
     KEPT.contains(&head.status)
         && times.is_told
         && may_be_given
@@ -82,6 +92,10 @@ pub(super) fn may_be_kept(head: &ReplyHead, is_authorized: bool, times: &Times) 
         && (is_shared || !is_authorized)
         && !head.headers.contains("set-cookie")
         && !head.is_event_stream()
+}
+
+fn has_validator(headers: &Headers) -> bool {
+    headers.contains("etag") || headers.contains("last-modified")
 }
 
 impl Entry {
@@ -113,9 +127,35 @@ impl Entry {
         Entry { body, ..self.clone() }
     }
 
-    /// RFC 9111, 4.3.4: the lines of the 304 replace those of their names.
-    pub(super) fn freshened(&self, news: &Headers, times: Times) -> Entry {
-        let mut entry = Entry { times, ..self.clone() };
+    /// It can be asked about.
+    pub(super) fn has_validator(&self) -> bool {
+        has_validator(&self.head.headers)
+    }
+
+    /// Whether a 304 is about this reply: what it names is this one's (RFC 9111, 4.3.4).
+    pub(super) fn is_meant_by(&self, news: &Headers) -> bool {
+        let lines = &self.head.headers;
+        match (news.get("etag"), lines.get("etag")) {
+            (Some(named), Some(own)) => {
+                named == own || named.starts_with(b"W/") && bare(named) == bare(own)
+            }
+            (Some(_), None) => false,
+            (None, _) => {
+                let dates = news.get("last-modified").zip(lines.get("last-modified"));
+                dates.is_none_or(|(named, own)| named == own)
+            }
+        }
+    }
+
+    /// The lines of the 304 replace those of their names (RFC 9111, 4.3.4), and how long it is fresh is worked out anew.
+    pub(super) fn freshened(
+        &self,
+        news: &Headers,
+        ttl: Option<Duration>,
+        asked: Instant,
+        now: Instant,
+    ) -> Entry {
+        let mut entry = self.clone();
         let lines = &mut entry.head.headers;
         let is_news = |name: &[u8]| {
             !is_of_one_reply(name)
@@ -127,8 +167,13 @@ impl Entry {
         for (name, value) in news.iter().filter(|(name, _)| is_news(name)) {
             lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
         }
-        entry.times.said = Directives::of(lines);
+        entry.times = Times::with_age(lines, news.get("age"), ttl, asked, now);
         entry
+    }
+
+    /// Whether it may still be kept, with what a 304 said.
+    pub(super) fn may_stay(&self, is_authorized: bool) -> bool {
+        may_be_kept(&self.head, is_authorized, &self.times)
     }
 
     /// The request asks for this variant.
@@ -178,11 +223,11 @@ impl Entry {
 
     /// Makes the request ask whether this reply still holds.
     pub(super) fn ask_about(&self, request: &mut Headers) {
-        let lines = &self.head.headers;
-        let validators = [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")];
-        if !validators.iter().any(|(name, _)| lines.contains(name)) {
+        if !self.has_validator() {
             return;
         }
+        let lines = &self.head.headers;
+        let validators = [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")];
         request.remove("if-none-match");
         request.remove("if-modified-since");
         for (name, condition) in validators {
@@ -234,9 +279,13 @@ impl Entry {
 
 /// RFC 9110, 13.1.2, by weak comparison.
 fn names_tag(tags: &[u8], etag: Option<&[u8]>) -> bool {
-    let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
     let mut listed = tags.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     etag.is_some_and(|etag| listed.any(|tag| tag == b"*" || bare(tag) == bare(etag)))
+}
+
+/// A tag without the mark of a weak one.
+fn bare(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 /// All lines of a name as one value.

@@ -206,6 +206,7 @@ impl Interceptor {
                 return Err(invalid("`pathToRewrite` is no path"));
             }
             let query = head.query().filter(|_| !path.contains('?'));
+            ex.notes().rewritten = true;
             ex.notes().target = Some(match query {
                 Some(query) => [path.as_bytes(), b"?", query].concat().into(),
                 None => path.as_bytes().into(),
