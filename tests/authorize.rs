@@ -38,6 +38,9 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
     let key = "{ api_key: { header: k, keys: { a: b } } }";
     for (first, second, code, part) in [
         ("{ authorize: { rule: \"subject == 'a'\" } }", key, 1, "move it below `api_key`"),
+        (key, "{ authorize: { rule: \"nope(1)\" } }", 1, "there is no function `nope`"),
+        (key, "{ authorize: { rule: request.path } }", 1, "it gives a text"),
+        ("{ cache: {} }", "{ key_type: { sandbox: s } }", 1, "move it below `key_type`"),
         (key, "{ authorize: { rule: \"subject == 'a'\" } }", 0, ""),
         ("{ authorize: { rule: \"request.method == 'GET'\" } }", key, 0, ""),
     ] {

@@ -1,5 +1,7 @@
 //! Rules and keys in CEL: compiled once, worked out for one request.
 
+mod sound;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,8 +42,20 @@ impl Expression {
         if let Some(unknown) = names.iter().find(|name| !is_known(name) && !is_bound(name, text)) {
             return Err(format!("there is no `{unknown}`; {}", known()));
         }
+        if let Some(wrong) = sound::wrong(program.expression(), &env) {
+            return Err(wrong);
+        }
         let uses = VARIABLES.iter().copied().filter(|name| names.contains(name)).collect();
         Ok(Expression { env, uses, program })
+    }
+
+    /// Compiles a rule: what can be seen to give no yes or no is refused.
+    pub fn compile_rule(text: &str) -> Result<Expression, String> {
+        let rule = Expression::compile(text)?;
+        match sound::no_verdict(rule.program.expression()) {
+            Some(gives) => Err(format!("it gives {gives}, not true or false")),
+            None => Ok(rule),
+        }
     }
 
     /// Whether it asks who asks.
@@ -268,7 +282,8 @@ mod tests {
             ("claims.level", Err(())),
             ("1 / 0 == 1", Err(())),
         ] {
-            let expression = Expression::compile(rule).unwrap_or_else(|e| panic!("{rule}: {e}"));
+            let expression =
+                Expression::compile_rule(rule).unwrap_or_else(|e| panic!("{rule}: {e}"));
             let got = expression.holds(&exchange(), &head());
             assert_eq!(got.as_ref().map_err(|_| ()).copied(), holds, "{rule}: {got:?}");
         }
@@ -282,8 +297,19 @@ mod tests {
             ("reqest.method == 'GET'", "there is no `reqest`"),
             (&"a".repeat(EXPRESSION_BYTES_MAX + 1), "longer than"),
             (&"(".repeat(4000), ""),
+            ("nope(1)", "there is no function `nope`"),
+            ("request.method == 'GET' || nope(1)", "there is no function `nope`"),
+            ("request.path.matches('(')", "`(` is no regular expression"),
+            ("request.pth == '/e'", "`request` has no `pth`"),
+            ("'x' in request['header']", "`request` has no `header`"),
+            ("client.address == ''", "`client` has no `address`"),
+            ("'x'", "gives a text"),
+            ("1", "gives a constant"),
+            ("request.path", "gives a text"),
+            ("request.headers", "gives a map"),
+            ("size(request.path)", "gives a number"),
         ] {
-            let said = Expression::compile(rule).unwrap_err();
+            let said = Expression::compile_rule(rule).unwrap_err();
             assert!(said.contains(part), "{rule:.40}: {said}");
         }
     }
