@@ -459,3 +459,81 @@ fn tokens_for_the_sandbox_go_to_the_sandbox() {
         assert_eq!(asked.requests().last().unwrap().target(), target, "{endpoints} {kind}");
     }
 }
+
+/// The path is the one that was matched, also where another stands in the place of its base.
+#[test]
+fn nothing_leads_out_of_the_sandboxs_path() {
+    let origin = Origin::saying("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    let jwks = tidegate(&["token", "--jwks", "--key", key.to_str().unwrap()]).stdout;
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [jwks.json] } }\napis: { pets: { openapi: api.yaml } }\n";
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: {{ urls: [\"{0}/p\"] }}\nx-wso2-sandbox-endpoints: {{ urls: [\"{0}/s\"] }}\nsecurity: [{{ default: [] }}]\n\
+         components: {{ securitySchemes: {{ default: {{ type: oauth2 }} }} }}\npaths: {{ \"/a/{{id}}\": {{ get: {{ responses: {{}} }} }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("api.yaml", &document), ("jwks.json", &jwks)]);
+    let token = keyed(&key, "SANDBOX");
+    for (target, sent) in [
+        ("/v1/a/7", "/s/a/7"),
+        ("/%761/a/7?q=%61", "/s/a/7?q=%61"),
+        ("/x/../v1/a/7", "/s/a/7"),
+        ("/v1/../v1/a/7", "/s/a/7"),
+    ] {
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+        assert_eq!(gateway.wire().ask(request).status(), 200, "{target}");
+        assert_eq!(origin.requests().last().unwrap().target(), sent, "{target}");
+    }
+}
+
+/// `security` as OpenAPI means it, whatever else the API's policies are.
+#[test]
+fn what_a_document_asks_is_asked_beside_a_rule_of_the_operators() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    let token = keyed(&key, "");
+    let jwks = tidegate(&["token", "--jwks", "--key", key.to_str().unwrap()]).stdout;
+    let rule = "policies: [{ authorize: { rule: \"request.path != '/v1/never'\" } }]";
+    let document = r#"
+openapi: 3.0.1
+info: { title: t, version: v }
+components: { securitySchemes: { oauth: { type: oauth2 }, key: { type: apiKey, in: header, name: k } } }
+x-wso2-auth-header: X-Token
+paths:
+  /asked: { get: { security: [{ oauth: [] }], responses: {} } }
+  /both: { get: { security: [{ oauth: [], key: [] }], responses: {} } }
+  /may: { get: { security: [{}, { oauth: [] }], responses: {} } }
+  /lifted: { get: { security: [], responses: {} } }
+  /said: { get: { x-wso2-application-security: { security-types: [oauth2] }, responses: {} } }
+  /never: { get: { x-wso2-disable-security: true, responses: {} } }
+"#;
+    let origin = Origin::saying("ok");
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ main: {{ issuer: \"https://idp.test\", keys: [jwks.json] }} }}\nupstreams: {{ u: {{ targets: [\"{}\"] }} }}\napis: {{ pets: {{ openapi: api.yaml, base_path: /v1, upstream: u, {rule} }} }}\n",
+        origin.url()
+    );
+    let path = folder.path().join("tidegate.yaml");
+    std::fs::write(&path, &yaml).unwrap();
+    std::fs::write(folder.path().join("api.yaml"), document).unwrap();
+    std::fs::write(folder.path().join("jwks.json"), &jwks).unwrap();
+    let said = tidegate(&["check", path.to_str().unwrap()]);
+    assert!(said.stderr.contains("asks for `key` beside a token"), "{said:?}");
+    let gateway = Gateway::start_beside(yaml, &[("api.yaml", document), ("jwks.json", &jwks)]);
+    for (target, nobody, somebody) in [
+        ("/v1/asked", 401, 200),
+        ("/v1/both", 401, 200),
+        ("/v1/may", 200, 200),
+        ("/v1/lifted", 200, 200),
+        ("/v1/said", 401, 200),
+        ("/v1/never", 403, 403),
+    ] {
+        let status = |lines: &str| {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            gateway.wire().ask(request).status()
+        };
+        let shown = format!("X-Token: Bearer {token}\r\n");
+        assert_eq!((status(""), status(&shown)), (nobody, somebody), "{target}");
+    }
+}

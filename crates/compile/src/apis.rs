@@ -7,6 +7,8 @@ use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstr
 use import::{Documents, Made, MadeRoute, Model, Options};
 use serde_json::{Map, Value as Json};
 
+use crate::facts;
+
 /// The configuration with the routes and upstreams that its APIs are made of.
 pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Config> {
     if config.apis.is_empty() {
@@ -79,9 +81,15 @@ fn add_route(all: &mut Config, made: MadeRoute, api: &Spanned<Api>, report: &mut
     if let (Some(to), Some(from)) = (&mut route_.upstream, &api.value.upstream) {
         to.at = from.at;
     }
-    let own =
-        api.value.policies.iter().filter(|policy| !(made.open && wants_credentials(&policy.value)));
-    let own: Vec<Spanned<Policy>> = own.map(|policy| scoped(policy, &made.scopes)).collect();
+    let own = api.value.policies.iter();
+    let own = own.filter(|policy| !(made.open && asks_who(&policy.value)));
+    let own = own.map(|policy| scoped(policy, &made.scopes));
+    // What is kept has to be known by where it came from.
+    let chooses = route_.policies.iter().rposition(|policy| chooses_upstream(&policy.value));
+    let (low, own): (Vec<_>, Vec<_>) =
+        own.partition(|policy| chooses.is_some() && matches!(policy.value, Policy::Cache(_)));
+    let below = chooses.map_or(0, |at| at + 1);
+    route_.policies.splice(below..below, low);
     let at = made.own_at.min(route_.policies.len());
     route_.policies.splice(at..at, own);
     let Some(route) = route else { return };
@@ -113,7 +121,24 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     policy
 }
 
-/// Policies that `x-wso2-disable-security` turns off.
+/// May send one request elsewhere than another for the same.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others send nothing elsewhere")]
+fn chooses_upstream(policy: &Policy) -> bool {
+    match policy {
+        Policy::KeyType(keys) => keys.sandbox.is_some(),
+        Policy::Interceptor(keys) => keys.request.is_some(),
+        _ => false,
+    }
+}
+
+/// Policies that `x-wso2-disable-security` turns off: where nobody is asked who it is, a rule about it cannot hold.
+fn asks_who(policy: &Policy) -> bool {
+    let is_rule =
+        || matches!(policy, Policy::Authorize(keys) if facts::asks_identity(&keys.rule.value));
+    wants_credentials(policy) || is_rule()
+}
+
+/// Policies that find out who asks, so that the document's own need not.
 fn wants_credentials(policy: &Policy) -> bool {
-    ["jwt", "api_key", "basic", "mutual_tls", "authorize"].contains(&policy.name())
+    facts::IDENTIFY.contains(&policy.name())
 }

@@ -23,9 +23,34 @@ impl Asked {
     }
 }
 
-enum Scheme {
-    Bearer,
-    Other,
+/// What a document says of credentials.
+#[derive(Default)]
+struct Requirements {
+    /// A token is one of the ways.
+    bearer: bool,
+    scopes: Vec<String>,
+    /// Schemes that are no tokens.
+    others: Vec<String>,
+    /// One of those is asked for beside a token.
+    together: bool,
+    /// Nobody has to show anything, but may.
+    optional: bool,
+    /// It says that nothing is asked for here.
+    lifted: bool,
+}
+
+impl Requirements {
+    /// The reference system's own word for them.
+    fn of_application(&mut self, said: Option<&Json>) {
+        let Some(said) = said else { return };
+        self.optional = said.get("optional").and_then(truth) == Some(true);
+        for kind in words(said.get("security-types")) {
+            match kind.as_str() {
+                "oauth2" | "default" => self.bearer = true,
+                _ => self.others.push(kind),
+            }
+        }
+    }
 }
 
 impl Expansion<'_> {
@@ -83,39 +108,36 @@ impl Expansion<'_> {
         }
         let mut scopes = words(levels.member("x-scopes"));
         let header = levels.nearest("auth-header").and_then(Json::as_str);
-        let mut bearer = header.is_some() || !scopes.is_empty();
-        let mut other = None;
-        // Only an operation and the document as a whole say what is asked.
-        let of_api = Levels { path: None, ..*levels };
-        let requirements = of_api.member("security").and_then(Json::as_array);
-        for (name, wanted) in
-            requirements.into_iter().flatten().filter_map(Json::as_object).flatten()
-        {
-            match self.scheme(name) {
-                Scheme::Bearer => {
-                    bearer = true;
-                    scopes.extend(
-                        words(Some(wanted))
-                            .into_iter()
-                            .filter(|s| !scopes.contains(s))
-                            .collect::<Vec<_>>(),
-                    );
-                }
-                Scheme::Other => other = Some(name),
+        let asked = self.requirements(levels);
+        for scope in asked.scopes {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
             }
         }
         if self.options.secured {
             return Asked { scopes, ..Asked::default() };
         }
+        let bearer = asked.bearer || !scopes.is_empty() || header.is_some() && !asked.lifted;
+        let help = "add the policies that check what is asked to the API's `policies`";
         if !bearer || self.options.issuers.is_empty() {
-            let what = match (bearer, other) {
+            let what = match (bearer, asked.others.first()) {
                 (true, _) => "a token, and there are no `issuers`".to_owned(),
-                (false, Some(name)) => format!("`{name}`"),
-                (false, None) => return Asked::default(),
+                (false, Some(name)) if !asked.optional => format!("`{name}`"),
+                (false, _) => return Asked::default(),
             };
-            let help = "add the policy that checks it to the API's `policies`";
             self.made.warnings.push(format!("{spot} asks for {what}, so nobody is asked; {help}"));
             return Asked::default();
+        }
+        if let Some(name) = asked.others.first() {
+            let what = match asked.together {
+                true => format!(
+                    "{spot} asks for `{name}` beside a token, and only the token is looked at"
+                ),
+                false => format!(
+                    "{spot} takes `{name}` in place of a token, and here only a token is taken"
+                ),
+            };
+            self.made.warnings.push(format!("{what}; {help}"));
         }
         let mut jwt = Map::new();
         jwt.insert("issuers".to_owned(), json!(self.options.issuers));
@@ -125,7 +147,32 @@ impl Expansion<'_> {
         if let Some(header) = header {
             jwt.insert("header".to_owned(), json!(header));
         }
+        if asked.optional {
+            jwt.insert("optional".to_owned(), json!(true));
+        }
         Asked { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
+    }
+
+    /// What `security` says, or `application-security` where there is none.
+    fn requirements(&self, levels: &Levels<'_>) -> Requirements {
+        let mut all = Requirements::default();
+        // Only an operation and the document as a whole say what is asked.
+        let of_api = Levels { path: None, ..*levels };
+        let Some(written) = of_api.member("security").and_then(Json::as_array) else {
+            all.of_application(levels.nearest("application-security"));
+            return all;
+        };
+        all.lifted = written.is_empty();
+        for requirement in written.iter().filter_map(Json::as_object) {
+            all.optional |= requirement.is_empty();
+            let (bearer, others): (Vec<_>, Vec<_>) =
+                requirement.iter().partition(|(name, _)| self.is_bearer(name));
+            all.bearer |= !bearer.is_empty();
+            all.together |= !bearer.is_empty() && !others.is_empty();
+            all.scopes.extend(bearer.iter().flat_map(|(_, wanted)| words(Some(wanted))));
+            all.others.extend(others.iter().map(|(name, _)| (*name).clone()));
+        }
+        all
     }
 
     /// Tokens for production and for the sandbox apart, where the document says which of the two there are.
@@ -147,7 +194,7 @@ impl Expansion<'_> {
         Some(json!({ "key_type": keys }))
     }
 
-    fn scheme(&self, name: &str) -> Scheme {
+    fn is_bearer(&self, name: &str) -> bool {
         let scheme = self.api.documents.at(&self
             .api
             .root
@@ -156,10 +203,10 @@ impl Expansion<'_> {
             .child(name));
         let word =
             |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or_default();
-        match (word("type"), word("scheme").to_ascii_lowercase().as_str()) {
-            ("oauth2" | "openIdConnect", _) | ("http", "bearer") => Scheme::Bearer,
-            _ => Scheme::Other,
-        }
+        matches!(
+            (word("type"), word("scheme").to_ascii_lowercase().as_str()),
+            ("oauth2" | "openIdConnect", _) | ("http", "bearer")
+        )
     }
 
     /// The API's tier replaces that of a resource.
