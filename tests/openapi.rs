@@ -16,6 +16,10 @@ paths:
         - { name: limit, in: query, schema: { type: integer, minimum: 1 } }
         - { name: tags, in: query, style: form, explode: false, schema: { type: array, items: { type: integer } } }
         - { name: deep, in: query, style: deepObject, schema: { type: object, properties: { a: { type: boolean } } } }
+        - { name: small, in: query, schema: { type: integer, format: int32 } }
+        - { name: one, in: query, schema: { enum: [1, 2] } }
+        - { name: bare, in: query, allowEmptyValue: true, schema: { type: integer } }
+        - { name: lone, in: query, schema: { $ref: "#/components/schemas/Text", maxLength: 1 } }
         - { name: X-Trace, in: header, required: true, schema: { type: string, minLength: 3 } }
         - { name: session, in: cookie, schema: { type: integer } }
       requestBody:
@@ -26,7 +30,11 @@ paths:
             schema:
               type: object
               required: [intA]
-              properties: { intA: { type: integer }, more: { type: array, items: { type: integer } } }
+              properties:
+                intA: { type: integer }
+                more: { type: array, items: { type: integer } }
+                joined: { type: array, items: { type: integer } }
+            encoding: { joined: { explode: false } }
       responses:
         "200":
           description: ok
@@ -37,6 +45,7 @@ paths:
       responses: { "200": { description: whatever } }
 components:
   schemas:
+    Text: { type: string }
     Sum:
       type: object
       required: [intA, intB, id]
@@ -98,7 +107,8 @@ fn requests_that_obey_pass_as_they_came() {
             "x-trace: abc\r\ncontent-type: application/json; charset=utf-8\r\nCookie: a=b; session=7\r\n",
             r#"{"intA":1,"intB":2}"#,
         ),
-        ("POST /add/int", FORM, "intA=1&more=1&more=2&x=%20"),
+        ("POST /add/int", FORM, "intA=1&more=1&more=2&x=%20&joined=1,2"),
+        ("POST /./a%64d/int?small=-2147483648&one=1&bare=&lone=ab", JSON, r#"{"intA":1,"intB":2}"#),
         ("GET /add/int", "", ""),
     ] {
         let reply = send(&gateway, start, lines, body);
@@ -144,6 +154,21 @@ fn requests_that_do_not_are_refused_with_the_pointer() {
             good,
             "cookie `session`: ",
         ),
+        ("POST /x/../add/int", JSON, "{}", "/: "),
+        ("POST /x/%2e%2e/add/int", JSON, "{}", "/: "),
+        ("POST /add/int?limit=1&limit=x", JSON, good, "query parameter `limit`: it is there more"),
+        ("POST /add/int?tags=1&tags=x", JSON, good, "query parameter `tags`: it is there more"),
+        ("POST /add/int?deep[a]=x&deep[a]=true", JSON, good, "query parameter `deep`: it is there"),
+        (
+            "POST /add/int",
+            "X-Trace: abc\r\nCookie: session=1\r\nCookie: a=b; session=x\r\nContent-Type: application/json\r\n",
+            good,
+            "cookie `session`: ",
+        ),
+        ("POST /add/int", FORM, "intA=x&intA=1", "/intA: it is there more"),
+        ("POST /add/int", FORM, "intA=1&joined=1,x", "/joined/1: "),
+        ("POST /add/int?small=2147483648", JSON, good, "query parameter `small`: "),
+        ("POST /add/int?one=3", JSON, good, "query parameter `one`: "),
         ("POST /add/int", FORM, "intA=x", "/intA: "),
         ("POST /add/int", FORM, "more=1", "/: \"intA\" is a required property"),
     ] {
@@ -341,4 +366,20 @@ fn a_change_of_a_file_that_the_document_refers_to_is_a_change_of_the_configurati
     assert_eq!(gateway.wire().get("/a").status(), 502, "the last good one serves");
     gateway.put("a.yaml", &schema("string"));
     until("it is good again", || gateway.wire().get("/a").status() == 200);
+}
+
+#[test]
+fn a_reply_without_the_body_that_is_described_is_502() {
+    for (reply, method, status) in [
+        ("200 OK\r\nX-Count: 1\r\nContent-Type: application/json", "POST", 502),
+        ("200 OK\r\nX-Count: 1", "POST", 502),
+        ("200 OK", "GET", 200),
+        ("404 No\r\nContent-Type: application/json", "POST", 502),
+        ("500 No", "POST", 500),
+    ] {
+        let origin = Origin::answering(format!("HTTP/1.1 {reply}\r\nContent-Length: 0\r\n\r\n"));
+        let gateway = gateway(&origin, "request: false, response: true, verbose: true");
+        let got = send(&gateway, &format!("{method} /add/int"), JSON, "");
+        assert_eq!(got.status(), status, "{reply}: {got:?}");
+    }
 }

@@ -57,9 +57,19 @@ impl Documents {
             files.insert(uri, document);
         }
         let mut documents = Documents { files, root: uri(&root) };
+        if documents.is_before_3_1() {
+            documents.files.values_mut().for_each(|file| upgrade::lone_references(file, false));
+        }
         swagger::convert(&mut documents)?;
         documents.files.values_mut().for_each(upgrade::upgrade);
         Ok(documents)
+    }
+
+    fn is_before_3_1(&self) -> bool {
+        let root = self.files.get(&self.root);
+        let version = |name: &str| root.and_then(|root| root.get(name)).map(crate::model::text);
+        version("swagger").is_some()
+            || version("openapi").is_some_and(|version| version.starts_with("3.0"))
     }
 
     /// The beginning.

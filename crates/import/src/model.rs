@@ -41,6 +41,8 @@ pub struct Parameter {
     pub schema: Option<Spot>,
     /// Its value is JSON.
     pub json: bool,
+    /// It may have no value, whatever its schema says.
+    pub may_be_empty: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct Content {
     /// In lower case, without parameters; a range such as `text/*` too.
     pub media_type: String,
     pub schema: Option<Spot>,
+    /// Members of a form whose lists are one value, with their style.
+    pub joined: Vec<(String, Option<String>)>,
 }
 
 #[derive(Debug)]
@@ -186,6 +190,7 @@ fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Par
     };
     Ok(Parameter {
         required: flag(documents, at, "required") || place == "path",
+        may_be_empty: flag(documents, at, "allowEmptyValue"),
         style: word("style"),
         explode: value.get("explode").and_then(Json::as_bool),
         name,
@@ -212,11 +217,24 @@ fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
     let names = names(documents, &content).into_iter();
     names
         .map(|name| {
-            let schema = documents.member(&documents.follow(content.child(&name))?, "schema")?;
+            let at = documents.follow(content.child(&name))?;
+            let schema = documents.member(&at, "schema")?;
             let media_type = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            Ok(Content { media_type, schema })
+            Ok(Content { media_type, schema, joined: joined(documents, &at) })
         })
         .collect()
+}
+
+/// What `encoding` says of a form's lists: one value each, where they do not explode.
+fn joined(documents: &Documents, content: &Spot) -> Vec<(String, Option<String>)> {
+    let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
+    let members = encoding.into_iter().flatten().filter_map(|(name, said)| {
+        let style = said.get("style").and_then(Json::as_str).map(str::to_owned);
+        let plain = style.as_deref().is_none_or(|style| style == "form");
+        let explodes = said.get("explode").and_then(Json::as_bool).unwrap_or(plain);
+        (!explodes).then(|| (name.clone(), style))
+    });
+    members.collect()
 }
 
 fn names(documents: &Documents, spot: &Spot) -> Vec<String> {

@@ -127,8 +127,13 @@ impl Reading<'_> {
             "properties": properties.collect::<Map<_, _>>(),
             "required": required.collect::<Vec<_>>(),
         });
+        let encoding = form.iter().filter_map(|p| {
+            let (style, explode) = format(p)?;
+            Some((name(p)?, json!({ "style": style, "explode": explode })))
+        });
+        let content = json!({ "schema": schema, "encoding": encoding.collect::<Map<_, _>>() });
         let kinds = self.types(operation, "consumes", "application/x-www-form-urlencoded");
-        let content = kinds.into_iter().map(|kind| (kind, json!({ "schema": schema })));
+        let content = kinds.into_iter().map(|kind| (kind, content.clone()));
         json!({ "required": true, "content": content.collect::<Map<_, _>>() })
     }
 
@@ -163,19 +168,29 @@ fn parameter(old: &Json) -> Json {
             new.insert(name.to_owned(), value.clone());
         }
     }
+    if let Some(empty) = old.get("allowEmptyValue") {
+        new.insert("allowEmptyValue".to_owned(), empty.clone());
+    }
     let in_query = old.get("in").and_then(Json::as_str) == Some("query");
-    let (style, explode) = match old.get("collectionFormat").and_then(Json::as_str) {
-        Some("multi") => ("form", true),
-        Some("ssv") => ("spaceDelimited", false),
-        Some("tsv") => ("tabDelimited", false),
-        Some("pipes") => ("pipeDelimited", false),
-        _ if in_query => ("form", false),
-        _ => ("simple", false),
-    };
+    let plain = if in_query { "form" } else { "simple" };
+    let (style, explode) = format(old).unwrap_or((plain, false));
+    let style = if style == "form" && !explode { plain } else { style };
     new.insert("style".to_owned(), json!(style));
     new.insert("explode".to_owned(), json!(explode));
     new.insert("schema".to_owned(), schema(old));
     Json::Object(new)
+}
+
+/// The style of a list and whether it explodes; `csv` is the default.
+fn format(parameter: &Json) -> Option<(&'static str, bool)> {
+    let is_list = parameter.get("type").and_then(Json::as_str) == Some("array");
+    is_list.then(|| match parameter.get("collectionFormat").and_then(Json::as_str) {
+        Some("multi") => ("form", true),
+        Some("ssv") => ("spaceDelimited", false),
+        Some("tsv") => ("tabDelimited", false),
+        Some("pipes") => ("pipeDelimited", false),
+        _ => ("form", false),
+    })
 }
 
 fn schema(parameter: &Json) -> Json {

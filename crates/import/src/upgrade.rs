@@ -14,6 +14,7 @@ pub(crate) fn upgrade(value: &mut Json) {
             }
             bounds(members, "exclusiveMinimum", "minimum");
             bounds(members, "exclusiveMaximum", "maximum");
+            integers(members);
             nullable(members);
         }
         Json::Array(items) => items.iter_mut().for_each(upgrade),
@@ -30,6 +31,43 @@ fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &
         },
         Some(Json::Bool(false)) => drop(members.remove(exclusive)),
         _ => {}
+    }
+}
+
+/// How large an `int32` or an `int64` may be; JSON Schema has formats for texts alone.
+fn integers(members: &mut serde_json::Map<String, Json>) {
+    let (least, most) = match members.get("format").and_then(Json::as_str) {
+        Some("int32") => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        Some("int64") => (i64::MIN, i64::MAX),
+        _ => return,
+    };
+    if !matches!(members.get("type").and_then(Json::as_str), Some("integer" | "number")) {
+        return;
+    }
+    members.entry("minimum").or_insert(json!(least));
+    members.entry("maximum").or_insert(json!(most));
+}
+
+/// In what came before 3.1, nothing counts beside a `$ref` (OpenAPI 3.0.3, Reference Object); a path's may stand beside its
+/// operations.
+pub(crate) fn lone_references(value: &mut Json, of_path: bool) {
+    match value {
+        Json::Object(members) => {
+            if !of_path && members.get("$ref").is_some_and(Json::is_string) {
+                members.retain(|name, _| name == "$ref" || name.starts_with("x-"));
+            }
+            for (name, member) in members.iter_mut() {
+                match (name.as_str(), &mut *member) {
+                    ("example" | "examples" | "default" | "enum" | "const", _) => {}
+                    ("paths", Json::Object(paths)) => {
+                        paths.values_mut().for_each(|path| lone_references(path, true));
+                    }
+                    _ => lone_references(member, false),
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| lone_references(item, false)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 
@@ -65,6 +103,10 @@ mod tests {
                 json!({ "exclusiveMinimum": 1, "maximum": 2 }),
             ),
             (
+                json!({ "type": "integer", "format": "int32", "maximum": 5 }),
+                json!({ "type": "integer", "format": "int32", "minimum": i32::MIN, "maximum": 5 }),
+            ),
+            (
                 // A property that is called so.
                 json!({ "properties": { "nullable": { "type": "boolean" } } }),
                 json!({ "properties": { "nullable": { "type": "boolean" } } }),
@@ -74,5 +116,21 @@ mod tests {
             upgrade(&mut old);
             assert_eq!(old, new);
         }
+    }
+
+    #[test]
+    fn nothing_counts_beside_a_reference_but_for_a_paths() {
+        let mut old = json!({
+            "paths": { "/a": { "$ref": "b", "get": { "schema": { "$ref": "c", "minimum": 1 } } } },
+            "properties": { "$ref": { "type": "string" } },
+        });
+        lone_references(&mut old, false);
+        assert_eq!(
+            old,
+            json!({
+                "paths": { "/a": { "$ref": "b", "get": { "schema": { "$ref": "c" } } } },
+                "properties": { "$ref": { "type": "string" } },
+            })
+        );
     }
 }

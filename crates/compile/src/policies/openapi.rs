@@ -193,10 +193,14 @@ impl Building<'_> {
 
     fn content(&mut self, content: &import::Content, side: Side) -> checks::Content {
         let schema = content.schema.as_ref();
-        let form = match (schema, content.media_type.as_str()) {
+        let mut form = match (schema, content.media_type.as_str()) {
             (Some(spot), "application/x-www-form-urlencoded") => self.object(spot, 0),
             _ => Object::default(),
         };
+        for (name, written) in &content.joined {
+            let style = self.style_named(written.as_deref(), name, Style::Form);
+            form.joined.push((name.as_str().into(), style));
+        }
         checks::Content {
             range: MediaRange(content.media_type.clone()),
             schema: schema.and_then(|spot| self.schema(spot, side)),
@@ -231,6 +235,7 @@ impl Building<'_> {
             shape: spot.map_or(Shape::Plain(Types::default()), |spot| self.shape(spot, 0)),
             schema,
             json: parameter.json,
+            may_be_empty: parameter.may_be_empty,
         })
     }
 
@@ -239,7 +244,11 @@ impl Building<'_> {
             checks::Place::Path | checks::Place::Header => Style::Simple,
             checks::Place::Query | checks::Place::Cookie => Style::Form,
         };
-        match parameter.style.as_deref() {
+        self.style_named(parameter.style.as_deref(), &parameter.name, default)
+    }
+
+    fn style_named(&mut self, written: Option<&str>, of: &str, default: Style) -> Style {
+        match written {
             None => default,
             Some("simple") => Style::Simple,
             Some("label") => Style::Label,
@@ -250,8 +259,7 @@ impl Building<'_> {
             Some("tabDelimited") => Style::TabDelimited,
             Some("deepObject") => Style::DeepObject,
             Some(other) => {
-                self.faults
-                    .push(format!("the style `{other}` of `{}` is not known", parameter.name));
+                self.faults.push(format!("the style `{other}` of `{of}` is not known"));
                 default
             }
         }
@@ -316,7 +324,11 @@ impl Building<'_> {
                 names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
             }
             _ if value.get("properties").is_some() => names.push("object".to_owned()),
-            _ => {}
+            _ => {
+                let listed = value.get("enum").and_then(Json::as_array).into_iter().flatten();
+                let values = listed.chain(value.get("const"));
+                names.extend(values.filter_map(scalar).map(str::to_owned));
+            }
         }
         for part in self.parts(spot) {
             names.extend(self.type_names(&part, depth + 1));
@@ -353,6 +365,16 @@ impl Building<'_> {
             object.members.extend(self.object(&part, depth + 1).members);
         }
         object
+    }
+}
+
+/// The type of a value that a text may mean.
+fn scalar(value: &Json) -> Option<&'static str> {
+    match value {
+        Json::Null => Some("null"),
+        Json::Bool(_) => Some("boolean"),
+        Json::Number(_) => Some("number"),
+        Json::String(_) | Json::Array(_) | Json::Object(_) => None,
     }
 }
 

@@ -57,7 +57,7 @@ fn read<'a>(
             format!("/: the body is no JSON: line {}, column {}", error.line(), error.column())
         }),
         () if media_type == "application/x-www-form-urlencoded" => {
-            Ok(Some(Document::of(parameter::form(&content.form, bytes))))
+            parameter::form(&content.form, bytes).map(|form| Some(Document::of(form)))
         }
         () if media_type.starts_with("text/plain") => {
             Ok(std::str::from_utf8(bytes).ok().map(|text| Document::string(text.into())))

@@ -38,6 +38,8 @@ pub struct Parameter {
     pub schema: Schema,
     /// Its value is JSON.
     pub json: bool,
+    /// It may have no value, whatever its schema says.
+    pub may_be_empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +77,8 @@ pub enum Shape {
 pub struct Object {
     /// By name; what may also be a list says so.
     pub members: Vec<(Box<str>, Shape)>,
+    /// Lists that a form writes as one value, and how.
+    pub joined: Vec<(Box<str>, Style)>,
     /// What members without a name may be.
     pub others: Types,
 }

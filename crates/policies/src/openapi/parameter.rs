@@ -6,9 +6,14 @@ use message::{Headers, RequestHead};
 use serde_json::{Map, Value as Json};
 
 use super::document::Document;
-use super::model::{Object, Operation, Parameter, Place, Shape, Style};
+use super::model::{Object, Operation, Parameter, Place, Shape, Style, Types};
 use super::path::Values;
 use super::text::{decoded, meant, pairs};
+
+/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for.
+pub(super) struct Twice;
+
+type Found = Result<Option<Json>, Twice>;
 
 /// What is wrong with the parameters of a request, at most so many.
 pub(super) fn faults(
@@ -24,9 +29,20 @@ pub(super) fn faults(
         }
         let found = match parameter.place {
             Place::Path => path(parameter, values),
-            Place::Query => query(parameter, head.query().unwrap_or_default(), operation),
+            Place::Query => {
+                let asked = head.query().unwrap_or_default();
+                if parameter.may_be_empty
+                    && matches!(once(named(asked, &parameter.name)), Ok(Some(b"")))
+                {
+                    continue;
+                }
+                query(parameter, asked, operation)
+            }
             Place::Header => header(parameter, &head.headers),
-            Place::Cookie => cookie(parameter, &head.headers),
+            Place::Cookie => {
+                cookies(parameter, &head.headers, max, &mut faults);
+                continue;
+            }
         };
         check(parameter, found, max - faults.len(), &mut faults);
     }
@@ -34,19 +50,21 @@ pub(super) fn faults(
 }
 
 /// Appends what is wrong with a value that was found, or not.
-pub(super) fn check(
-    parameter: &Parameter,
-    found: Option<Json>,
-    max: usize,
-    faults: &mut Vec<String>,
-) {
+pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mut Vec<String>) {
     let place = match parameter.place {
         Place::Path => "path parameter",
         Place::Query => "query parameter",
         Place::Header => "header",
         Place::Cookie => "cookie",
     };
-    match found.map(Document::of) {
+    let found = match found {
+        Ok(found) => found.map(Document::of),
+        Err(Twice) => {
+            faults.push(format!("{place} `{}`: it is there more than once", parameter.name));
+            return;
+        }
+    };
+    match found {
         Some(value) if parameter.schema.allows(&value) => {}
         Some(value) => {
             let wrong = parameter.schema.faults(&value, true, max).into_iter();
@@ -62,27 +80,40 @@ pub(super) fn check(
     }
 }
 
-fn path(parameter: &Parameter, values: &Values<'_>) -> Option<Json> {
-    let (_, text) = values.iter().find(|(name, _)| *name == &*parameter.name)?;
+fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
+    let Some((_, text)) = values.iter().find(|(name, _)| *name == &*parameter.name) else {
+        return Ok(None);
+    };
     if parameter.json {
-        return Some(json(text));
+        return Ok(Some(json(text)));
     }
     if parameter.style == Style::Matrix {
-        return Some(matrix(parameter, text));
+        return matrix(parameter, text).map(Some);
     }
     let label = text.strip_prefix('.').filter(|_| parameter.style == Style::Label);
-    let delimiter = if label.is_some() && parameter.explode { "." } else { "," };
-    Some(delimited(parameter, label.unwrap_or(text), delimiter))
+    let exploded = label.is_some() && parameter.explode;
+    let delimiter = if exploded { "." } else { delimiter(parameter.style) };
+    delimited(parameter, label.unwrap_or(text), delimiter).map(Some)
+}
+
+/// What stands between the parts of a value that is written as one.
+fn delimiter(style: Style) -> &'static str {
+    match style {
+        Style::SpaceDelimited => " ",
+        Style::PipeDelimited => "|",
+        Style::TabDelimited => "\t",
+        Style::Simple | Style::Label | Style::Matrix | Style::Form | Style::DeepObject => ",",
+    }
 }
 
 /// `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
-fn matrix(parameter: &Parameter, text: &str) -> Json {
+fn matrix(parameter: &Parameter, text: &str) -> Result<Json, Twice> {
     let text = text.strip_prefix(';').unwrap_or(text);
     let named = text.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('='));
     match (&parameter.shape, parameter.explode) {
         (Shape::List(types), true) => {
             let items = text.split(';').filter_map(|item| item.split_once('='));
-            Json::Array(items.map(|(_, value)| meant(value, *types)).collect())
+            Ok(Json::Array(items.map(|(_, value)| meant(value, *types)).collect()))
         }
         (Shape::Object(object), true) => members(object, text.split(';')),
         _ => delimited(parameter, named.unwrap_or(text), ","),
@@ -90,48 +121,56 @@ fn matrix(parameter: &Parameter, text: &str) -> Json {
 }
 
 /// A text whose parts stand between delimiters.
-fn delimited(parameter: &Parameter, text: &str, delimiter: &str) -> Json {
+fn delimited(parameter: &Parameter, text: &str, delimiter: &str) -> Result<Json, Twice> {
     match &parameter.shape {
-        Shape::Plain(types) => meant(text, *types),
-        Shape::List(_) if text.is_empty() => Json::Array(Vec::new()),
-        Shape::List(types) => {
-            Json::Array(text.split(delimiter).map(|item| meant(item, *types)).collect())
-        }
+        Shape::Plain(types) => Ok(meant(text, *types)),
+        Shape::List(types) => Ok(list(text, delimiter, *types)),
         Shape::Object(object) if parameter.explode => members(object, text.split(delimiter)),
         Shape::Object(object) => {
             let mut parts = text.split(delimiter);
             let mut map = Map::new();
             while let Some(name) = parts.next().filter(|name| !name.is_empty()) {
-                let value = member(object, name, parts.next().unwrap_or_default());
-                map.insert(name.to_owned(), value);
+                insert(&mut map, object, name, parts.next().unwrap_or_default())?;
             }
-            Json::Object(map)
+            Ok(Json::Object(map))
         }
     }
 }
 
+fn list(text: &str, delimiter: &str, types: Types) -> Json {
+    let items = text.split(delimiter).filter(|_| !text.is_empty());
+    Json::Array(items.map(|item| meant(item, types)).collect())
+}
+
 /// `name=value` each.
-fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Json {
-    let pairs = parts.filter(|part| !part.is_empty()).map(|part| {
+fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Result<Json, Twice> {
+    let mut map = Map::new();
+    for part in parts.filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        (name.to_owned(), member(object, name, value))
-    });
-    Json::Object(pairs.collect())
+        insert(&mut map, object, name, value)?;
+    }
+    Ok(Json::Object(map))
 }
 
 fn member(object: &Object, name: &str, text: &str) -> Json {
     let known = object.members.iter().find(|(known, _)| **known == *name);
     match known.map(|(_, shape)| shape) {
         Some(Shape::Plain(types)) => meant(text, *types),
-        Some(Shape::List(types)) => Json::Array(vec![meant(text, *types)]),
+        Some(Shape::List(types)) => {
+            match object.joined.iter().find(|(joined, _)| **joined == *name) {
+                Some((_, style)) => list(text, delimiter(*style), *types),
+                None => Json::Array(vec![meant(text, *types)]),
+            }
+        }
         Some(Shape::Object(_)) => json(text),
         None => meant(text, object.others),
     }
 }
 
-fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Option<Json> {
+fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
     if parameter.json {
-        return named(query, &parameter.name).next().map(|value| json(&decoded(value, true)));
+        let value = once(named(query, &parameter.name))?;
+        return Ok(value.map(|value| json(&decoded(value, true))));
     }
     match (&parameter.shape, parameter.style) {
         (Shape::Object(object), Style::DeepObject) => deep(parameter, object, query),
@@ -140,20 +179,20 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Option<J
             let values = named(query, &parameter.name);
             let items: Vec<Json> =
                 values.map(|value| meant(&decoded(value, true), *types)).collect();
-            (!items.is_empty()).then_some(Json::Array(items))
+            Ok((!items.is_empty()).then_some(Json::Array(items)))
         }
         (_, style) => {
-            let delimiter = match style {
-                Style::SpaceDelimited => " ",
-                Style::PipeDelimited => "|",
-                Style::TabDelimited => "\t",
-                Style::Simple | Style::Label | Style::Matrix | Style::Form | Style::DeepObject => {
-                    ","
-                }
-            };
-            let value = named(query, &parameter.name).next()?;
-            Some(delimited(parameter, &decoded(value, true), delimiter))
+            let Some(value) = once(named(query, &parameter.name))? else { return Ok(None) };
+            delimited(parameter, &decoded(value, true), delimiter(style)).map(Some)
         }
+    }
+}
+
+fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Twice> {
+    let first = values.next();
+    match values.next() {
+        Some(_) => Err(Twice),
+        None => Ok(first),
     }
 }
 
@@ -162,73 +201,91 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
 }
 
 /// `filter[a]=1&filter[b]=2`.
-fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Option<Json> {
+fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
     let mut map = Map::new();
     for (name, value) in pairs(query) {
         let inner = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('['));
         let Some(inner) = inner.and_then(|rest| rest.strip_suffix(']')) else { continue };
-        insert(&mut map, object, inner, &decoded(value, true));
+        insert(&mut map, object, inner, &decoded(value, true))?;
     }
-    (!map.is_empty()).then_some(Json::Object(map))
+    Ok((!map.is_empty()).then_some(Json::Object(map)))
 }
 
 /// Every pair that is no other parameter's is a member.
-fn exploded(object: &Object, query: &[u8], operation: &Operation) -> Option<Json> {
+fn exploded(object: &Object, query: &[u8], operation: &Operation) -> Found {
     let mut map = Map::new();
     for (name, value) in pairs(query) {
         let others = operation.parameters.iter().filter(|other| other.place == Place::Query);
         let mut plain = others.filter(|other| !matches!(other.shape, Shape::Object(_)));
         if !plain.any(|other| *other.name == *name) {
-            insert(&mut map, object, &name, &decoded(value, true));
+            insert(&mut map, object, &name, &decoded(value, true))?;
         }
     }
-    (!map.is_empty()).then_some(Json::Object(map))
+    Ok((!map.is_empty()).then_some(Json::Object(map)))
 }
 
 /// Adds a member; one that comes again and may be a list grows.
-fn insert(map: &mut Map<String, Json>, object: &Object, name: &str, text: &str) {
-    let value = member(object, name, text);
-    match (map.get_mut(name), value) {
+fn insert(
+    map: &mut Map<String, Json>,
+    object: &Object,
+    name: &str,
+    text: &str,
+) -> Result<(), Twice> {
+    match (map.get_mut(name), member(object, name, text)) {
         (Some(Json::Array(items)), Json::Array(more)) => items.extend(more),
-        (_, value) => drop(map.insert(name.to_owned(), value)),
+        (Some(_), _) => return Err(Twice),
+        (None, value) => drop(map.insert(name.to_owned(), value)),
     }
+    Ok(())
 }
 
-/// The object that a form is.
-pub(super) fn form(object: &Object, bytes: &[u8]) -> Json {
+/// The object that a form is, or what is wrong with it.
+pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Json, String> {
     let mut map = Map::new();
     for (name, value) in pairs(bytes) {
-        insert(&mut map, object, &name, &decoded(value, true));
+        insert(&mut map, object, &name, &decoded(value, true))
+            .map_err(|Twice| format!("/{}: it is there more than once", name.escape_debug()))?;
     }
-    Json::Object(map)
+    Ok(Json::Object(map))
 }
 
 /// A header's value; lines of one name are one list.
-pub(super) fn header(parameter: &Parameter, headers: &Headers) -> Option<Json> {
+pub(super) fn header(parameter: &Parameter, headers: &Headers) -> Found {
     let mut lines = headers.get_all(&parameter.name).map(String::from_utf8_lossy);
-    let first = lines.next()?;
+    let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
     if parameter.json {
-        return Some(json(&joined));
+        return Ok(Some(json(&joined)));
     }
-    let parts: Vec<&str> = joined.split(',').map(str::trim).collect();
-    Some(match parameter.shape {
-        Shape::Plain(types) => meant(&joined, types),
-        Shape::List(_) | Shape::Object(_) => delimited(parameter, &parts.join(","), ","),
-    })
+    let delimiter = delimiter(parameter.style);
+    let parts: Vec<&str> = joined.split(delimiter).map(str::trim).collect();
+    match parameter.shape {
+        Shape::Plain(types) => Ok(Some(meant(&joined, types))),
+        Shape::List(_) | Shape::Object(_) => {
+            delimited(parameter, &parts.join(delimiter), delimiter).map(Some)
+        }
+    }
 }
 
-fn cookie(parameter: &Parameter, headers: &Headers) -> Option<Json> {
+/// Every cookie of that name: a browser may have several, for parts of a site.
+fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Vec<String>) {
     let lines = headers.get_all("cookie");
-    let mut cookies = lines.flat_map(|line| line.split(|b| *b == b';')).map(<[u8]>::trim_ascii);
-    let value = cookies.find_map(|cookie| {
+    let cookies = lines.flat_map(|line| line.split(|b| *b == b';')).map(<[u8]>::trim_ascii);
+    let mut values = cookies.filter_map(|cookie| {
         cookie.strip_prefix(parameter.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
-    })?;
-    let text = decoded(value, false);
-    Some(match parameter.json {
-        true => json(&text),
-        false => delimited(parameter, &text, ","),
-    })
+    });
+    let mut next = values.next();
+    loop {
+        let found = next.map(|value| decoded(value, false)).map(|text| match parameter.json {
+            true => Ok(json(&text)),
+            false => delimited(parameter, &text, ","),
+        });
+        check(parameter, found.transpose(), max.saturating_sub(faults.len()), faults);
+        next = values.next();
+        if next.is_none() || faults.len() >= max {
+            return;
+        }
+    }
 }
 
 /// A text that is JSON; another stays a text, for the schema to refuse.

@@ -61,7 +61,13 @@ impl Checks {
             let found = parameter::header(header, &head.headers);
             parameter::check(header, found, max, &mut faults);
         }
-        if !body.bytes.is_empty() && !reply.content.is_empty() {
+        let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
+        let has_none = asked_head || matches!(head.status, 100..=199 | 204 | 205 | 304);
+        if body.bytes.is_empty() && !head.headers.contains("content-type") {
+            if !has_none && !reply.content.is_empty() {
+                faults.push("/: there is no body".to_owned());
+            }
+        } else if !has_none && !reply.content.is_empty() {
             match body::check(&reply.content, &head.headers, &body.bytes, false, max) {
                 Checked::Good => {}
                 Checked::OtherType(other) => faults.push(format!(

@@ -80,7 +80,9 @@ impl Checks {
             }
         };
         if self.settings.response {
-            ex.notes().operations.push((self.key(), at));
+            let notes = ex.notes();
+            notes.operations.push((self.key(), at));
+            notes.asked_head = head.method() == b"HEAD";
             // A compressed reply could not be read.
             head.headers.remove("accept-encoding");
         }
