@@ -76,6 +76,28 @@ fn a_reply_comes_in_the_encoding_the_client_likes_best() {
     }
 }
 
+/// The length of a body that is at hand is not that of the compressed one.
+#[test]
+fn a_head_does_not_tell_a_length_that_a_get_would_not_have() {
+    let text = body();
+    let respond = format!(
+        "respond: {{ body: {text:?}, headers: {{ content-type: text/plain, cache-control: max-age=600 }} }}"
+    );
+    let yaml = |end: &str| {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes: {{ a: {{ match: {{ path: /a }}, policies: [{{ compress: {{}} }}, {{ cache: {{}} }}], {end} }} }}\n"
+        )
+    };
+    let gateway = Gateway::start(yaml(&respond));
+    for method in ["HEAD", "GET", "HEAD"] {
+        let reply = gateway
+            .wire()
+            .ask(format!("{method} /a HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"));
+        assert_eq!(reply.get("content-encoding"), Some("gzip"), "{method}");
+        assert_eq!(reply.get("content-length"), None, "{method}");
+    }
+}
+
 #[test]
 fn what_must_not_be_compressed_passes_byte_for_byte() {
     let json = "Content-Type: application/json\r\n";

@@ -78,9 +78,22 @@ impl OnFrames<ReplyHead> for Settings {
         mark(encoding, &mut head.headers);
         match notes.is_some_and(|notes| notes.asked_head) {
             // As a GET would have been answered, but for the length that nobody knows.
-            true => Ok(None),
+            true => Ok(Some(Box::new(Unsent))),
             false => Ok(Some(Box::new(Coder::new(encoding)?))),
         }
+    }
+}
+
+/// The body of a reply to a HEAD: nobody sends it, and how long it would be is not known.
+struct Unsent;
+
+impl Frames for Unsent {
+    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
+        Ok(())
     }
 }
 
