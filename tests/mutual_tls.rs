@@ -23,7 +23,7 @@ const ASK: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 #[test]
 fn a_listed_certificate_lets_in_and_another_does_not() {
     let origin = Origin::saying("ok");
-    for policy in ["subjects: [good.test]", "names: [good.test]"] {
+    for policy in ["subjects: [good.test]", "names: [good.test]", "names: [Good.TEST]"] {
         let gateway = gateway(&origin, "client_auth: { ca: c.pem, mode: request }", "", policy);
         let address = gateway.address("public");
         let status = |trust| Wire::connect_tls(address, "a.test", &trust).ask(ASK).status();
@@ -31,7 +31,7 @@ fn a_listed_certificate_lets_in_and_another_does_not() {
         assert_eq!(status(OURS.trust().showing(CLIENTS.issue("bad.test"))), 401, "{policy}");
         assert_eq!(status(OURS.trust()), 401, "{policy}: without a certificate");
     }
-    assert_eq!(origin.requests().len(), 2);
+    assert_eq!(origin.requests().len(), 3);
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl OnCertificate {
         let Trusted { subjects, names, fingerprints, .. } = &self.trusted;
         (subjects.is_empty() && names.is_empty() && fingerprints.is_empty())
             || certificate.subject.as_ref().is_some_and(|subject| subjects.contains(subject))
-            || certificate.names.iter().any(|name| names.contains(name))
+            || certificate.names.iter().any(|name| names.iter().any(|listed| is_same(name, listed)))
             || fingerprints.contains(&certificate.fingerprint)
     }
 }
@@ -131,6 +131,14 @@ impl Certificate {
         let hex = || fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
         let subject = subject.or_else(|| names.into_iter().next()).unwrap_or_else(hex);
         identity(&subject, IdentityScheme::MutualTls, None, None)
+    }
+}
+
+/// Names of hosts are the same in any case; URIs and mail addresses need not be.
+fn is_same(name: &str, listed: &str) -> bool {
+    match name.contains(['/', ':', '@']) {
+        true => name == listed,
+        false => name.eq_ignore_ascii_case(listed),
     }
 }
 
