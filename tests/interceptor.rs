@@ -494,6 +494,10 @@ fn a_body_that_is_too_large_is_refused() {
     let keys =
         format!("request: {{ url: \"{url}\", includes: [request_body], body_bytes_max: 1KiB }}");
     assert_eq!(post(&intercepted(&origin, &keys), "", &"x".repeat(2000)).status(), 413);
+    // Nor is one that the service makes larger than that.
+    let larger = saying(&json!({ "body": encoded(&"x".repeat(2000)) }));
+    let keys = keys.replace(&url, &larger.url());
+    assert_failed(&post(&intercepted(&origin, &keys), "", "x"), "103500");
     // Without the body among its includes any length streams through.
     let gateway = on_request(&origin, &service, "request_headers");
     assert_eq!(post(&gateway, "", &"x".repeat(3 << 20)).status(), 200);

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
+use super::call;
+
 /// An answer, all of it readable. Its texts are the answer's own, where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer<'a> {
@@ -54,8 +56,8 @@ struct Said<'a> {
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Reads an answer with status 200.
-pub(super) fn read(bytes: &[u8]) -> Result<Answer<'_>, Fault> {
+/// Reads an answer with status 200. A body that it has is no larger than `body_bytes_max`.
+pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fault> {
     // A list would be read as the members of an object, in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid("the answer is no JSON object"));
@@ -70,6 +72,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Answer<'_>, Fault> {
     }
     let body = said.body.map(|body| super::base64().decode(&*body.0)).transpose();
     let body = body.map_err(|_| invalid("`body` is no base64"))?;
+    if body.as_ref().is_some_and(|body| body.len() > body_bytes_max) {
+        let why = format!("`body` has more than {body_bytes_max} bytes");
+        return Err(call::failed(Fault::new(Kind::ReplyTooLarge, why)));
+    }
     let context = pairs(said.interceptor_context).into_iter();
     Ok(Answer {
         direct: said.direct_respond.unwrap_or_default(),
@@ -171,7 +177,7 @@ mod tests {
         ];
         let broken = br#"{"more": "\xff"}"#;
         for text in cases.map(str::as_bytes).into_iter().chain([&broken[..]]) {
-            let read = read(text);
+            let read = read(text, 9);
             let text = String::from_utf8_lossy(text);
             assert_eq!(read.unwrap_err().kind, Kind::InterceptorInvalid, "{text}");
         }
@@ -180,10 +186,10 @@ mod tests {
     #[test]
     fn what_is_absent_or_null_changes_nothing() {
         for text in ["{}", " \n{ \"body\": null, \"headersToAdd\": null, \"more\": [1] }"] {
-            assert_eq!(read(text.as_bytes()).unwrap(), Answer::default(), "{text}");
+            assert_eq!(read(text.as_bytes(), 9).unwrap(), Answer::default(), "{text}");
         }
         for (text, body) in [(r#"{"body":""}"#, &b""[..]), (r#"{"body":"YQ"}"#, b"a")] {
-            assert_eq!(read(text.as_bytes()).unwrap().body.unwrap(), body);
+            assert_eq!(read(text.as_bytes(), 9).unwrap().body.unwrap(), body);
         }
     }
 }

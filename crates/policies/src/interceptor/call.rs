@@ -72,7 +72,7 @@ async fn ask(
 }
 
 /// Whatever went wrong with the call is the interceptor's failure, not the upstream's.
-fn failed(fault: Fault) -> Fault {
+pub(super) fn failed(fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
     let detail = match fault.kind == Kind::ReplyTooLarge {
         true => "The interceptor service answered with too much",

@@ -108,7 +108,9 @@ impl Interceptor {
         let told = self.told(service, ex, head, body.as_deref());
         let answered = call::call(service, ex, &self.call, told).await?;
         match answered {
-            Some(answer) => self.obey(service, answer::read(&answer)?, ex, head, body),
+            Some(answer) => {
+                self.obey(service, answer::read(&answer, service.body_bytes_max)?, ex, head, body)
+            }
             None => Ok(Onward::Next),
         }
     }

@@ -66,7 +66,7 @@ impl Interceptor {
         let told = told(service, ex, head, body.as_deref());
         let answered = call::call(service, ex, &self.call, told).await?;
         if let Some(answer) = answered {
-            obey(service, answer::read(&answer)?, ex, head, body)?;
+            obey(service, answer::read(&answer, service.body_bytes_max)?, ex, head, body)?;
         }
         Ok(Onward::Next)
     }
