@@ -1,7 +1,7 @@
 //! One configuration after another: what changes at once, what stays, and what nobody may notice.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Authority, Gate, Gateway, H2, Message, Origin, Peer, Wire, full, until};
+use crate::harness::{
+    Authority, Gate, Gateway, H2, Message, Origin, Peer, Wire, full, tidegate, until,
+};
 use crate::telemetry::metric;
 
 const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nworkers: 2\n";
@@ -488,6 +490,55 @@ fn a_certificate_is_swapped_without_a_restart() {
     );
     assert_eq!(Wire::connect_tls(address, "a.test", &new.trust()).get("/version").status(), 200);
     assert_eq!(open.get("/version").status(), 200);
+}
+
+/// As for any other program, though its sockets could be shared.
+#[test]
+fn what_another_gateway_listens_on_is_taken() {
+    let other = Gateway::start(version("other"));
+    let gateway = Gateway::start(version("one"));
+    let theirs = format!("address: \"{}\"", other.address("public"));
+    let more = format!("{{ public: {{ address: \"127.0.0.1:0\" }}, more: {{ {theirs} }} }}");
+    let reply =
+        put(&gateway, &version("two").replace("{ public: { address: \"127.0.0.1:0\" } }", &more));
+    assert_eq!(reply.status(), 409);
+    assert!(reply.text().contains("or take another port"), "{reply:?}");
+    assert_eq!(served(&gateway), "one");
+
+    let public = "public: { address: \"127.0.0.1:0\" }";
+    let same = version("two").replacen(public, &format!("public: {{ {theirs} }}"), 1);
+    gateway.put("same.yaml", &same);
+    let run = tidegate(&["run".as_ref(), gateway.path("same.yaml").as_os_str()]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("listen.public"), "{run:?}");
+    assert_eq!(served(&other), "other");
+
+    // Its end frees the address at once, whatever is left of its connections.
+    let mut wire = other.wire();
+    wire.ask("GET /version HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(wire.is_closed());
+    drop(other);
+    assert_eq!(served(&Gateway::start(same)), "two");
+}
+
+#[test]
+fn an_address_may_go_and_come_back_and_widen() {
+    let gateway = Gateway::start(version("one"));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let more = |host: &str| {
+        let more = format!("}}, more: {{ address: \"{host}:{port}\" }} }}\nadmin");
+        version("two").replacen("} }\nadmin", &more, 1)
+    };
+    for yaml in
+        [more("127.0.0.1"), version("one"), more("127.0.0.1"), more("0.0.0.0"), more("127.0.0.1")]
+    {
+        put_ok(&gateway, &yaml);
+        let connected = TcpStream::connect(("127.0.0.1", port));
+        assert_eq!(connected.is_ok(), yaml.contains("more"), "{yaml}");
+        if let Ok(socket) = connected {
+            assert_eq!(Wire::from(socket).get("/version").text(), "two");
+        }
+    }
 }
 
 #[test]

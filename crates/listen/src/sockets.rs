@@ -65,11 +65,21 @@ impl Sockets {
         let mut lists: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         for listener in listeners {
             let failed = |e: io::Error| {
-                format!("listen.{}: {} cannot be bound: {e}", listener.name, listener.address)
+                let hint = match e.kind() == io::ErrorKind::AddrInUse {
+                    true => "; end what listens there, or take another port",
+                    false => "",
+                };
+                let Listener { name, address, .. } = &**listener;
+                format!("listen.{name}: {address} cannot be bound: {e}{hint}")
             };
             let (known, sockets) = match self.bound.get(&Key::of(listener)) {
                 Some(known) => (known.clone(), Vec::new()),
-                None => open(listener, workers).map_err(failed)?,
+                None => {
+                    let port = listener.address.port();
+                    let mut ours = self.bound.values().chain(bound.values());
+                    let is_ours = ours.any(|bound: &Bound| bound.actual.port() == port);
+                    open(listener, workers, is_ours).map_err(failed)?
+                }
             };
             let mut sockets = sockets.into_iter();
             for list in &mut lists {
@@ -106,19 +116,29 @@ impl Sockets {
 }
 
 /// One socket per worker, all on the port the first one got.
-fn open(listener: &Listener, workers: usize) -> io::Result<(Bound, Vec<TcpListener>)> {
-    let first = socket(listener.address)?;
+///
+/// The first listens before it may be shared, so that an address on which another program listens is an error, another Tidegate
+/// included: there is no moment between looking and binding. Where this process has a socket on the port (`is_ours`), as when
+/// `0.0.0.0:80` becomes `127.0.0.1:80`, the system cannot tell whose it is, and the first is shared from the beginning.
+fn open(
+    listener: &Listener,
+    workers: usize,
+    is_ours: bool,
+) -> io::Result<(Bound, Vec<TcpListener>)> {
+    let first = socket(listener.address, is_ours)?;
+    SockRef::from(&first).set_reuse_port(true)?;
     let actual = first.local_addr()?;
-    let others = (1..workers).map(|_| socket(actual));
+    let others = (1..workers).map(|_| socket(actual, true));
     let sockets = std::iter::once(Ok(first)).chain(others).collect::<io::Result<Vec<_>>>()?;
     Ok((Bound { name: listener.name.clone(), actual, open: Arc::default() }, sockets))
 }
 
 /// Options are set on the listening socket: accepted ones inherit them, which saves calls per connection.
-fn socket(address: SocketAddr) -> io::Result<TcpListener> {
+fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // What is left of connections of a process that has ended is in nobody's way.
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(is_shared)?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;

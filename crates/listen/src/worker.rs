@@ -14,6 +14,7 @@ use telemetry::Telemetry;
 use telemetry::access::AccessLog;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::accept;
 use crate::connections::Door;
@@ -81,7 +82,7 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
     while let Some(order) = orders.recv().await {
         match order {
             Order::Adopt { serving, sockets, done } => {
-                doors.adopt(serving, sockets);
+                doors.adopt(serving, sockets).await;
                 // Nobody waits any more if the gateway gave up.
                 let _heard = done.send(());
             }
@@ -106,35 +107,42 @@ struct Doors {
     telemetry: Arc<Telemetry>,
     /// Made with the first plan.
     worker: Option<Rc<Worker>>,
-    open: HashMap<Key, Rc<Door>>,
+    open: HashMap<Key, Open>,
     /// Closed, but with connections that still end.
     leaving: Vec<Rc<Door>>,
 }
 
+struct Open {
+    door: Rc<Door>,
+    /// Holds the socket.
+    accepting: Option<JoinHandle<()>>,
+}
+
 impl Doors {
-    fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
+    /// Serves a plan. The sockets that it does not name are closed then, so that a plan after it may name them again.
+    async fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
         let worker = self.publish(serving);
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
             let key = Key::of(&opened.listener);
-            let door = match before.remove(&key) {
-                Some(door) => door,
-                None => Door::new(
-                    opened.listener.clone(),
-                    self.telemetry.listener(&opened.listener.name),
-                    opened.open,
-                ),
-            };
-            door.set_listener(opened.listener);
-            if let Some(socket) = opened.socket {
-                kit::spawn(accept::run(worker.clone(), door.clone(), socket));
-            }
-            self.open.insert(key, door);
+            let open = before.remove(&key).unwrap_or_else(|| {
+                let metrics = self.telemetry.listener(&opened.listener.name);
+                let door = Door::new(opened.listener.clone(), metrics, opened.open);
+                let accept = |socket| accept::run(worker.clone(), door.clone(), socket);
+                let accepting = opened.socket.map(|socket| kit::spawn(accept(socket)));
+                Open { door, accepting }
+            });
+            open.door.set_listener(opened.listener);
+            self.open.insert(key, open);
         }
         self.leaving.retain(|door| door.open_here() > 0);
-        for door in before.into_values() {
+        for Open { door, accepting } in before.into_values() {
             door.close();
             self.leaving.push(door);
+            if let Some(accepting) = accepting {
+                // One that panicked has said so already.
+                let _ended = accepting.await;
+            }
         }
     }
 
@@ -157,7 +165,7 @@ impl Doors {
 
     async fn drain(&mut self, limit: Duration) -> bool {
         let began = clock::now();
-        let doors = || self.open.values().chain(&self.leaving);
+        let doors = || self.open.values().map(|open| &open.door).chain(&self.leaving);
         doors().for_each(|door| door.close());
         while doors().any(|door| door.open_here() > 0) {
             if began.elapsed() >= limit {
