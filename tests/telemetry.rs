@@ -254,6 +254,28 @@ fn the_wait_for_the_upstream_is_told_apart() {
 }
 
 #[test]
+fn the_wait_for_the_client_is_told_apart() {
+    const WAIT: Duration = Duration::from_millis(150);
+    let origin = Origin::echo();
+    let policies = "policies: [{ soap: { envelope: off, action: off } }]";
+    let route = format!("  slow: {{ match: {{ path: /slow }}, upstream: origin, {policies} }}\n");
+    let gateway = Gateway::start(routes(&origin, &route) + LOG);
+    let mut wire = gateway.wire();
+    wire.send(
+        "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: 8\r\n\r\n",
+    );
+    for piece in ["<a>", "</", "a>\n"] {
+        thread::sleep(WAIT);
+        wire.send(piece);
+    }
+    assert_eq!(wire.read_reply().status(), 200);
+    let line = &json_lines(&gateway.path("access.log"), 1)[0];
+    let [total, own] = ["duration_ms", "own_ms"].map(|name| line[name].as_f64().unwrap());
+    let wait = (3 * WAIT).as_secs_f64() * 1e3 * 0.75;
+    assert!(total >= wait && own < wait / 2.0, "{line}");
+}
+
+#[test]
 fn connections_and_pools_are_counted() {
     let gate = Gate::default();
     let origin = Origin::start({

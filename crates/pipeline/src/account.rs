@@ -26,8 +26,6 @@ pub struct Account {
     pub ex: Exchange,
     pub request_bytes: u64,
     pub reply_bytes: u64,
-    /// Time spent waiting for the client to take the reply.
-    pub client_wait: Duration,
     status: u16,
     route: Option<HeldRoute>,
     /// What only the access log needs, where there is one.
@@ -72,7 +70,6 @@ impl Account {
             ex,
             request_bytes: 0,
             reply_bytes: 0,
-            client_wait: Duration::ZERO,
             status: Kind::ClientGone.status(),
             route: None,
             asked: None,
@@ -130,7 +127,7 @@ impl Account {
             fault: self.ex.fault.as_ref().map(|fault| fault.kind.label()),
             duration,
             upstream: self.ex.upstream_wait,
-            client: self.client_wait,
+            client: self.ex.client_wait,
             request_bytes: self.request_bytes,
             reply_bytes: self.reply_bytes,
         });
@@ -172,7 +169,7 @@ impl Account {
                 reply_bytes: self.reply_bytes,
                 duration,
                 upstream_wait: self.ex.upstream_wait,
-                client_wait: self.client_wait,
+                client_wait: self.ex.client_wait,
                 route: route.map(|r| r.name.as_str()),
                 upstream: route.and_then(Route::upstream_name),
                 upstream_target: self.ex.target.as_deref(),

@@ -4,24 +4,26 @@
 
 use std::future::poll_fn;
 
-use fault::{Fault, Kind};
+use fault::Fault;
+use kit::clock;
 use message::{Body, Fill, Gathered};
 use policy::{Exchange, Flow, OnPieces, OnWhole};
 
+use crate::steps::Head;
+
 /// Gathers a body and gives it to a step. What is left of it is in `body`, whatever the step says.
-pub(crate) async fn whole<H>(
+pub(crate) async fn whole<H: Head>(
     step: &dyn OnWhole<H>,
     ex: &mut Exchange,
     head: &mut H,
     body: &mut Body,
-    too_large: Kind,
 ) -> Flow {
     let bytes_max = step.bytes_max();
     let taken = std::mem::take(body);
     let (mut gathered, pieces) = match taken {
-        Body::Stream(_) => in_pieces(step, ex, head, taken, too_large).await?,
+        Body::Stream(_) => in_pieces(step, ex, head, taken).await?,
         at_hand @ (Body::Empty | Body::Whole(_)) => {
-            (at_hand.gather_all(bytes_max, too_large).await?, None)
+            (at_hand.gather_all(bytes_max, H::TOO_LARGE).await?, None)
         }
     };
     let flow = match pieces {
@@ -34,15 +36,14 @@ pub(crate) async fn whole<H>(
 
 type Looked<H> = (Gathered, Option<Box<dyn OnPieces<H>>>);
 
-async fn in_pieces<H>(
+async fn in_pieces<H: Head>(
     step: &dyn OnWhole<H>,
     ex: &mut Exchange,
     head: &H,
     mut body: Body,
-    too_large: Kind,
 ) -> Result<Looked<H>, Fault> {
     let bytes_max = step.bytes_max();
-    let over = || Fault::new(too_large, format!("the body is over {bytes_max} bytes"));
+    let over = || Fault::new(H::TOO_LARGE, format!("the body is over {bytes_max} bytes"));
     if body.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
         return Err(over());
     }
@@ -51,7 +52,7 @@ async fn in_pieces<H>(
     let mut pieces: Option<Box<dyn OnPieces<H>>> = None;
     let mut looked = 0;
     loop {
-        let fill = poll_fn(|cx| body.poll_fill(cx, &mut bytes)).await?;
+        let fill = fill::<H>(ex, &mut body, &mut bytes).await?;
         if bytes.len() > bytes_max {
             return Err(over());
         }
@@ -70,4 +71,25 @@ async fn in_pieces<H>(
         }
     }
     Ok((Gathered { bytes: bytes.into(), trailers: body.trailers() }, pieces))
+}
+
+/// The next bytes. The time until they come is put down to whoever sends them, and no clock is read where they are there.
+async fn fill<H: Head>(
+    ex: &mut Exchange,
+    body: &mut Body,
+    bytes: &mut Vec<u8>,
+) -> Result<Fill, Fault> {
+    let mut waiting = None;
+    let filled = poll_fn(|cx| {
+        let filled = body.poll_fill(cx, bytes);
+        if filled.is_pending() {
+            waiting.get_or_insert_with(clock::now);
+        }
+        filled
+    });
+    let filled = filled.await;
+    if let Some(since) = waiting {
+        *H::wait(ex) += clock::now().duration_since(since);
+    }
+    filled
 }

@@ -1,6 +1,7 @@
 //! Down and up the list of policies.
 
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use fault::{Fault, Kind};
 use kit::scratch;
@@ -55,9 +56,12 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
 }
 
 /// A head that a step can be given: a request's or a reply's.
-trait Head {
+pub(crate) trait Head {
     /// The kind of fault if its body is too large to gather.
     const TOO_LARGE: Kind;
+
+    /// Where the time is put down that its body was waited for.
+    fn wait(ex: &mut Exchange) -> &mut Duration;
 
     fn headers(&mut self) -> &mut Headers;
 
@@ -86,7 +90,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                     "an event stream on a route that gathers replies",
                 ));
             }
-            let flow = gather::whole(&**step, ex, head, body, H::TOO_LARGE).await;
+            let flow = gather::whole(&**step, ex, head, body).await;
             // The body may be another one now; whoever writes it states its length.
             head.headers().remove("content-length");
             flow
@@ -96,6 +100,10 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
 
 impl Head for RequestHead {
     const TOO_LARGE: Kind = Kind::BodyTooLarge;
+
+    fn wait(ex: &mut Exchange) -> &mut Duration {
+        &mut ex.client_wait
+    }
 
     fn headers(&mut self) -> &mut Headers {
         &mut self.headers
@@ -108,6 +116,10 @@ impl Head for RequestHead {
 
 impl Head for ReplyHead {
     const TOO_LARGE: Kind = Kind::ReplyTooLarge;
+
+    fn wait(ex: &mut Exchange) -> &mut Duration {
+        &mut ex.upstream_wait
+    }
 
     fn headers(&mut self) -> &mut Headers {
         &mut self.headers

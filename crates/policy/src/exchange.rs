@@ -53,6 +53,8 @@ pub struct Exchange {
     pub target: Option<Arc<str>>,
     /// Time spent waiting for the upstream: connecting, and until its reply's head was there.
     pub upstream_wait: Duration,
+    /// Time spent waiting for the client: for more of its body, and for it to take the reply.
+    pub client_wait: Duration,
     /// Attempts beyond the first.
     pub retries: u32,
     /// The fault that ended the exchange or its body, for the access record.
@@ -102,6 +104,7 @@ impl Exchange {
             notes: None,
             target: None,
             upstream_wait: Duration::ZERO,
+            client_wait: Duration::ZERO,
             retries: 0,
             fault: None,
             alarm,

@@ -93,8 +93,10 @@ impl Sending {
     ) -> Poll<Result<(), Broken>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
-            *(if for_client { &mut account.client_wait } else { &mut account.ex.upstream_wait }) +=
-                waited;
+            *match for_client {
+                true => &mut account.ex.client_wait,
+                false => &mut account.ex.upstream_wait,
+            } += waited;
         }
         self.poll_pieces(cx, stream)
     }
