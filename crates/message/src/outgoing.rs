@@ -21,7 +21,8 @@ pub struct Outgoing {
     large: bool,
     chunked: bool,
     ended: bool,
-    payload_bytes: u64,
+    /// Bytes of the body that were asked for, written or not.
+    made_bytes: u64,
     sent_bytes: u64,
 }
 
@@ -68,7 +69,7 @@ impl Outgoing {
             large: false,
             chunked,
             ended: false,
-            payload_bytes: 0,
+            made_bytes: 0,
             sent_bytes: 0,
         }
     }
@@ -98,9 +99,10 @@ impl Outgoing {
         self.sent_bytes
     }
 
-    /// Bytes of the body written so far, without framing.
+    /// Bytes of the body written so far, without the framing of what was.
     pub fn payload_bytes(&self) -> u64 {
-        self.payload_bytes
+        let unsent = (self.pending.len() + self.at_hand().len()).saturating_sub(self.sent);
+        self.made_bytes.saturating_sub(bytes(unsent))
     }
 
     /// Writes what can be written now; ready when all is out.
@@ -133,10 +135,9 @@ impl Outgoing {
             self.sent_bytes += bytes(sent);
             match written {
                 Poll::Ready(Ok(())) => self.let_go(),
-                Poll::Ready(Err(e)) => return Poll::Ready(Err(Broken::Peer(e))),
-                Poll::Pending => {
+                Poll::Ready(Err(_)) | Poll::Pending => {
                     self.keep(&out, sent);
-                    return Poll::Pending;
+                    return written.map_err(Broken::Peer);
                 }
             }
             if filled.is_pending() {
@@ -202,7 +203,7 @@ impl Outgoing {
         if let (Body::Whole(all), false) = (&self.body, self.chunked)
             && all.len() >= LARGE_BYTES
         {
-            self.payload_bytes += bytes(all.len());
+            self.made_bytes += bytes(all.len());
             self.large = true;
             self.ended = true;
         }
@@ -218,7 +219,7 @@ impl Outgoing {
                 Poll::Pending => return Poll::Pending,
             };
             let added = out.len() - start;
-            self.payload_bytes += bytes(added);
+            self.made_bytes += bytes(added);
             if self.chunked && added > 0 {
                 frame(out, start, added);
             }
@@ -300,6 +301,8 @@ mod tests {
                 let mut cx = Context::from_waker(Waker::noop());
                 while outgoing.poll(&mut cx, &mut slow).map(Result::unwrap).is_pending() {
                     assert!(outgoing.is_blocked() && !outgoing.is_done() && !outgoing.is_starved());
+                    let taken = slow.taken.len().saturating_sub(8);
+                    assert_eq!(outgoing.payload_bytes(), bytes(taken), "{len} by {at_a_time}");
                 }
                 assert!(outgoing.is_done() && !outgoing.is_blocked());
                 assert_eq!(outgoing.payload_bytes(), bytes(len));
