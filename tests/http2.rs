@@ -11,6 +11,8 @@ use crate::harness::{
     Authority, Gate, Gateway, H2, Origin, Plain, Sent, Wire, full, pattern, until, whole,
 };
 
+use crate::http2_hostile::{ALL, DATA, HEAD, HEADERS, POST, frame, greet, next};
+
 static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
 
 /// With prior knowledge, without TLS.
@@ -310,6 +312,40 @@ fn a_body_that_pauses_too_long_is_408() {
         assert_eq!(reply.status, 408);
         until("the origin's connection has ended", || origin.open() == 0);
     }
+}
+
+#[test]
+fn leave_to_send_a_body_is_given_when_it_is_wanted() {
+    let origin = Origin::echo();
+    let gateway = Plain { listener: "timeout: { body: 5s }", ..Plain::default() }.start(&origin);
+    let mut wire = greet(&gateway);
+    let expecting = [POST, b"\x0f\x14\x0c100-continue"].concat();
+    wire.send(frame(HEADERS, HEAD, 1, &expecting));
+    let interim = next(&mut wire, HEADERS).unwrap();
+    assert!(interim.ends_with(b"\x08\x03100"), "{}", interim.escape_ascii());
+    wire.send(frame(DATA, 1, 1, b"hello"));
+    // 200, by the fixed table.
+    assert_eq!(next(&mut wire, HEADERS).unwrap()[0], 0x88);
+    assert_eq!(next(&mut wire, DATA).unwrap(), b"hello");
+    // A client that does not wait gets no 100 it would have to read past.
+    wire.send([frame(HEADERS, HEAD, 3, &expecting), frame(DATA, 1, 3, b"hello")].concat());
+    assert_eq!(next(&mut wire, HEADERS).unwrap()[0], 0x88);
+    assert!(origin.requests().iter().all(|request| request.get("expect").is_none()));
+    // Nothing is to come.
+    wire.send(frame(HEADERS, ALL, 5, &expecting));
+    assert_eq!(next(&mut wire, HEADERS).unwrap()[0], 0x88);
+}
+
+#[test]
+fn an_unknown_expectation_is_417() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    let client = open(&gateway);
+    for (expectation, status) in [("miracles", 417), ("100-Continue", 200)] {
+        let request = Request::get("http://a.test/").header("expect", expectation);
+        assert_eq!(client.ask(request.body(full("")).unwrap()).status, status, "{expectation}");
+    }
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[test]

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use crate::harness::{Gateway, H2, Origin, Plain, Wire, until};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 
 /// End of the head; and of the stream.
-const HEAD: u8 = 4;
-const ALL: u8 = 5;
+pub(crate) const HEAD: u8 = 4;
+pub(crate) const ALL: u8 = 5;
 
 /// `GET` and `POST`, by the fixed table.
 const GET: &[u8] = &[0x82, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
-const POST: &[u8] = &[0x83, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
+pub(crate) const POST: &[u8] = &[0x83, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
     out.extend([kind, flags]);
     out.extend(stream.to_be_bytes());
@@ -29,14 +29,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A connection that has said how it speaks.
-fn greet(gateway: &Gateway) -> Wire {
+pub(crate) fn greet(gateway: &Gateway) -> Wire {
     let mut wire = gateway.wire();
     wire.send([&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat());
     wire
 }
 
 /// The next frame of that kind, skipping others.
-fn next(wire: &mut Wire, wanted: u8) -> Option<Vec<u8>> {
+pub(crate) fn next(wire: &mut Wire, wanted: u8) -> Option<Vec<u8>> {
     loop {
         let head = wire.read_exact(9)?;
         let len = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);

@@ -8,14 +8,25 @@ use crate::frame::{self, flag, kind};
 use crate::hpack;
 
 impl Session {
+    /// The client waits for leave to send its body. It gets it when the body is asked for, unless that has begun or its reply has.
+    pub fn owe_leave(&mut self, number: u32) {
+        if let Some(stream) = self.find(number) {
+            stream.owes_leave = true;
+        }
+    }
+
     /// Bytes of the request's body that have come, appended. Where there are none, the task is woken when that changes.
     pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
         let Some(stream) = self.find(number) else { return Piece::Gone };
         if stream.body.is_empty() && stream.is_receiving {
             stream.wants_body = true;
             stream.wait(cx.waker());
+            if stream.owes_leave {
+                self.send_head(number, 100, std::iter::empty(), false);
+            }
             return Piece::None;
         }
+        stream.owes_leave = false;
         let len = stream.body.len();
         out.extend_from_slice(&stream.body);
         empty(&mut stream.body);
@@ -60,7 +71,7 @@ impl Session {
         }
     }
 
-    /// Writes the head of a reply. What belongs to an HTTP/1 connection is left out (RFC 9113, 8.2.2).
+    /// Writes the head of a reply, or an interim one. What belongs to an HTTP/1 connection is left out (RFC 9113, 8.2.2).
     pub fn send_head<'h>(
         &mut self,
         number: u32,
@@ -68,9 +79,8 @@ impl Session {
         lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         is_end: bool,
     ) {
-        if !self.is_open(number) {
-            return;
-        }
+        let Some(stream) = self.find(number) else { return };
+        stream.owes_leave = false;
         let begun = self.begin_lines();
         if !std::mem::replace(&mut self.forgot, true) {
             hpack::forget(&mut self.out);

@@ -22,6 +22,8 @@ pub(super) struct Stream {
     /// What the client has left for this stream.
     pub(super) room: i64,
     task: Option<Waker>,
+    /// The client waits for a 100 before it sends its body.
+    pub(super) owes_leave: bool,
     pub(super) wants_body: bool,
     pub(super) wants_room: bool,
 }
@@ -42,6 +44,7 @@ impl Stream {
             receive: Window::new(STREAM_WINDOW),
             room,
             task: None,
+            owes_leave: false,
             wants_body: false,
             wants_room: false,
         }

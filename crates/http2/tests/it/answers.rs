@@ -215,3 +215,26 @@ fn one_stream_more_than_allowed_is_refused() {
     client.send(&get(11)).unwrap();
     assert_eq!(client.requests.last(), Some(&11));
 }
+
+#[test]
+fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
+    const CONTINUE: &str = "1: head  \\x08\\x03100, flags 4\n";
+    let mut client = Client::new();
+    client.send(&post(1)).unwrap();
+    client.session.owe_leave(1);
+    assert_eq!(client.answers(), "", "nobody wants it yet");
+    for answers in [CONTINUE, ""] {
+        assert_eq!(client.body(1).1, Piece::None);
+        assert_eq!(client.answers(), answers);
+    }
+    // It has begun by itself.
+    client.send(&[post(3), frame(DATA, 0, 3, b"hel")].concat()).unwrap();
+    client.session.owe_leave(3);
+    assert_eq!((client.body(3).1, client.body(3).1), (Piece::More, Piece::None));
+    // The reply has.
+    client.send(&post(5)).unwrap();
+    client.session.owe_leave(5);
+    client.reply(5, false);
+    assert_eq!(client.body(5).1, Piece::None);
+    assert!(!client.answers().contains("100"));
+}

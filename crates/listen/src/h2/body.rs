@@ -8,16 +8,19 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use http2::Piece;
 use kit::{Alarm, clock};
-use message::{Body, Fill, Source, Trailers};
+use message::{Body, Fill, RequestHead, Source, Trailers};
 
 use super::stream::{Shared, Stream};
 
 /// The body of a stream's request, and where its bytes are counted as they are read.
-pub(super) fn of(stream: &Stream, timeout: Duration) -> (Body, Rc<Cell<u64>>) {
+pub(super) fn of(stream: &Stream, head: &RequestHead, timeout: Duration) -> (Body, Rc<Cell<u64>>) {
     let counted = Rc::new(Cell::new(0));
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
         counted.set(whole.len() as u64);
         return (Body::whole(whole.into()), counted);
+    }
+    if head.headers.contains("expect") {
+        stream.with(|session, number| session.owe_leave(number));
     }
     let body = StreamBody {
         shared: stream.shared.clone(),

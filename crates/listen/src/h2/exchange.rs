@@ -32,7 +32,7 @@ pub(super) async fn run(
         let reply = match head {
             Ok(head) => {
                 account.asked_for(&head);
-                let (body, counted) = body::of(&stream, listener.timeout.body);
+                let (body, counted) = body::of(&stream, &head, listener.timeout.body);
                 account.count_request_body(counted);
                 let mut request = Request { head, body };
                 let serving =

@@ -207,6 +207,10 @@ impl H2 {
         if !http1::is_target(method, target) {
             return Err(Fault::new(Kind::Malformed, "the target is neither a path nor `*`"));
         }
+        let is_unknown = |what: &[u8]| !what.eq_ignore_ascii_case(b"100-continue");
+        if request.headers.get_all("expect").any(is_unknown) {
+            return Err(Fault::new(Kind::ExpectationFailed, "an expectation other than a 100"));
+        }
         Ok(request)
     }
 
