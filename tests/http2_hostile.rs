@@ -8,7 +8,7 @@ use crate::harness::{Gateway, H2, Origin, Plain, Wire, until};
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(crate) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 
@@ -17,7 +17,7 @@ pub(crate) const HEAD: u8 = 4;
 pub(crate) const ALL: u8 = 5;
 
 /// `GET` and `POST`, by the fixed table.
-const GET: &[u8] = &[0x82, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
+pub(crate) const GET: &[u8] = &[0x82, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
 pub(crate) const POST: &[u8] = &[0x83, 0x84, 0x86, 0x41, 6, b'a', b'.', b't', b'e', b's', b't'];
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -1,8 +1,13 @@
 //! What the gateway refuses by itself: bytes that are no request, too much, too slow.
 
-use std::time::Duration;
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Gateway, Message, Origin, Plain, Wire, until};
+use socket2::{Domain, Socket, Type};
+
+use crate::harness::{Authority, Gateway, Message, Origin, Peer, Plain, Wire, until};
+use crate::http2_hostile::{ALL, GET, HEADERS, SETTINGS, frame};
 
 /// What every refusal has to be: a problem that names its exchange, and the end of the connection.
 #[track_caller]
@@ -276,6 +281,58 @@ fn a_client_that_does_not_read_is_bounded_and_left() {
     until("the origin's connection has ended", || origin.open() == 0);
     let rest = wire.read_to_end();
     assert!(rest.len() < 40_000_000, "{} bytes", rest.len());
+}
+
+/// Reads 2,000 bytes every tenth of a second, while the system holds megabytes for it: plain, through TLS, and as a stream.
+#[test]
+fn a_client_that_reads_slowly_is_not_left() {
+    let flood = |peer: &mut Peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 200000000\r\n\r\n");
+        while peer.try_send([0; 50_000]) {}
+    };
+    let authority = Authority::new();
+    let own = authority.issue("a.test");
+    let timeout = "timeout: { body: 800ms }";
+    let tls = format!("{timeout}, tls: {{ certificate: a.pem, key: a.key }}");
+    let ask = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_vec();
+    let stream = h2_with_room();
+    for (listener, asked) in [(timeout, &ask), (&*tls, &ask), (timeout, &stream)] {
+        let origin = Origin::start(flood);
+        let yaml = Plain { listener, ..Plain::default() }.yaml(&origin);
+        let files = [("a.pem", own.certificate.as_str()), ("a.key", &own.key)];
+        let gateway = Gateway::start_beside(yaml, &files);
+        let socket = narrow(gateway.address("public"));
+        let mut wire = match listener == timeout {
+            true => Wire::from(socket),
+            false => Wire::wrap_client(socket, "a.test", &authority.trust()).unwrap(),
+        };
+        wire.send(asked);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(3) {
+            wire.read_exact(2000).expect("more of the reply");
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(origin.open(), 1);
+        // Now it takes nothing.
+        until("the origin's connection has ended", || origin.open() == 0);
+    }
+}
+
+/// A connection whose own system holds next to nothing for it.
+fn narrow(address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(8 * 1024).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket.into()
+}
+
+/// A request over HTTP/2, with windows that do not matter.
+fn h2_with_room() -> Vec<u8> {
+    let windows = frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+    let window = frame(8, 0, 0, &0x7000_0000u32.to_be_bytes());
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    [preface, &*windows, &window, &frame(HEADERS, ALL, 1, GET)].concat()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One byte stream to a peer, plain or wrapped, and the reads and writes the proxy loop is made of.
 
+use std::any::Any;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,10 +8,19 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes both ways: TLS over a socket, an in-memory pipe in tests.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+/// Bytes both ways: TLS over a socket, an in-memory pipe in tests. Who made one knows what it is, and finds the socket below.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Any {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Any> Duplex for T {}
+
+/// See [`delivery`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes that the peer's system has taken since it connected.
+    pub acknowledged: u64,
+    /// It has taken everything.
+    pub is_done: bool,
+}
 
 /// A stream to a peer. The plain case is spelled out, so that it costs no indirect call.
 pub enum Wire {
@@ -106,6 +116,47 @@ impl Wire {
     }
 }
 
+/// How far what was written to a socket has come. Costs a system call; nothing where the system does not tell.
+#[cfg(target_os = "linux")]
+pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
+    let mut told = Told::default();
+    let size = u32::try_from(size_of::<Told>()).ok()?;
+    let mut len = size;
+    // SAFETY: the socket is open as long as it is borrowed, and the system writes at most `len` bytes, which is the size of
+    // `told`, for which any bytes are valid.
+    #[allow(unsafe_code, reason = "neither the standard library nor tokio asks for this")]
+    let failed = unsafe {
+        let (fd, told) = (std::os::fd::AsRawFd::as_raw_fd(socket), &raw mut told);
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, told.cast(), &raw mut len)
+    };
+    let is_done = told.unacknowledged == 0 && told.unsent == 0;
+    let is_whole = failed == 0 && len == size;
+    is_whole.then_some(Delivery { acknowledged: told.acknowledged, is_done })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn delivery(_: &TcpStream) -> Option<Delivery> {
+    None
+}
+
+/// The front of Linux's `struct tcp_info`, which only ever grows at its end.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+#[repr(C)]
+struct Told {
+    _states_and_times: [u32; 6],
+    /// Segments.
+    unacknowledged: u32,
+    _paths: [u32; 23],
+    /// Bytes.
+    acknowledged: u64,
+    _received: u64,
+    _segments: [u32; 2],
+    /// Bytes.
+    unsent: u32,
+    _round_trip: u32,
+}
+
 fn would_block(read: io::Result<usize>) -> bool {
     read.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
 }
@@ -165,5 +216,27 @@ impl AsyncWrite for Wire {
             Wire::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Wire::Wrapped(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_tells_what_has_arrived() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (from, _) = listener.accept().await.unwrap();
+        assert!(delivery(&to).unwrap().is_done);
+        let before = delivery(&to).unwrap().acknowledged;
+        to.writable().await.unwrap();
+        assert_eq!(to.try_write(&[7; 10_000]).unwrap(), 10_000);
+        from.readable().await.unwrap();
+        assert_eq!(delivery(&to), Some(Delivery { acknowledged: before + 10_000, is_done: true }));
+        // Nobody reads.
+        while to.try_write(&[7; 100_000]).is_ok() {}
+        assert!(!delivery(&to).unwrap().is_done);
     }
 }

@@ -15,6 +15,7 @@ mod h2;
 mod proxy_protocol;
 mod reply;
 mod sockets;
+mod taking;
 mod tunnel;
 mod worker;
 

@@ -12,6 +12,7 @@ use pipeline::Account;
 
 use crate::client::{ClientOutlet, Shared};
 use crate::date;
+use crate::taking::Taking;
 
 /// What the request says about its reply.
 #[derive(Clone, Copy)]
@@ -89,7 +90,8 @@ pub(crate) async fn write(
     timeout: Duration,
 ) -> Result<(), Fault> {
     let endless = outgoing.is_endless();
-    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0 };
+    let taking = Taking::default();
+    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0, taking };
     let written = poll_fn(|cx| writing.poll(cx, client, &mut outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
     written
@@ -101,6 +103,7 @@ struct Writing {
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
+    taking: Taking,
 }
 
 impl Writing {
@@ -142,12 +145,16 @@ impl Writing {
             // The deadline moves with every piece the client takes.
             if outgoing.sent_bytes() != self.sent_before || !client.alarm.is_set() {
                 self.sent_before = outgoing.sent_bytes();
-                client.alarm.set(now, self.timeout);
+                self.taking = Taking::default();
+                client.alarm.set(now, Taking::first_look(self.timeout));
             }
-            return match client.alarm.poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(gone("it takes nothing of its reply"))),
-                Poll::Pending => Poll::Pending,
-            };
+            while client.alarm.poll(cx).is_ready() {
+                if !self.taking.goes_on(&client.wire) {
+                    return Poll::Ready(Err(gone("it takes nothing of its reply")));
+                }
+                client.alarm.set(clock::now(), self.timeout);
+            }
+            return Poll::Pending;
         }
         // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
         let gone_for_good = match self.endless {

@@ -24,6 +24,7 @@ use plan::Listener;
 
 use crate::accept::Connection;
 use crate::goodbye;
+use crate::taking::Taking;
 use stream::{Shared, Stream};
 
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
@@ -39,7 +40,6 @@ pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 struct H2 {
-    wire: Wire,
     connection: Rc<Connection>,
     listener: Arc<Listener>,
     shared: Rc<Shared>,
@@ -51,6 +51,7 @@ struct H2 {
     alarm: Alarm,
     /// Something came since the alarm was set.
     heard: bool,
+    taking: Taking,
 }
 
 /// What the connection waits for, apart from its wire: what the alarm is set for.
@@ -88,15 +89,15 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
         head_bytes_max: listener.limits.head_bytes_max,
     };
     let mut h2 = H2 {
-        wire,
         connection: Rc::new(connection),
-        shared: Shared::new(Session::new(config)),
+        shared: Shared::new(Session::new(config), wire),
         listener,
         unread: early,
         unflushed: false,
         phase: Phase::Beginning,
         alarm: Alarm::default(),
         heard: false,
+        taking: Taking::default(),
     };
     h2.alarm.set(clock::now(), h2.time(Phase::Beginning));
     let ended = poll_fn(|cx| h2.poll(cx)).await;
@@ -137,7 +138,7 @@ impl H2 {
             if self.shared.session().is_full() {
                 break Reading::Full;
             }
-            match self.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+            match self.shared.wire().poll_read_into(cx, &mut input, SCRATCH_BYTES) {
                 Poll::Ready(Ok(0)) => {
                     return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
@@ -221,7 +222,7 @@ impl H2 {
             return Ok(true);
         }
         let mut sent = 0;
-        let written = self.wire.poll_send(cx, session.unsent(), &mut sent);
+        let written = self.shared.wire().poll_send(cx, session.unsent(), &mut sent);
         session.sent(sent);
         self.unflushed = written.is_pending();
         match written {
@@ -271,9 +272,14 @@ impl H2 {
             Phase::Busy if self.heard => Phase::Busy,
             Phase::Busy => {
                 session.ping();
+                self.taking = Taking::since(&self.shared.wire());
                 Phase::Asked
             }
             Phase::Asked if self.heard => Phase::Busy,
+            // The question may not have reached it yet.
+            Phase::Asked if self.taking.goes_on(&self.shared.wire()) && self.taking.is_behind() => {
+                Phase::Busy
+            }
             Phase::Asked => return Some(Ended::Silent),
             // It takes nothing, or says nothing: it has had its time.
             Phase::Leaving => return Some(Ended::Over),
@@ -307,7 +313,7 @@ impl H2 {
         });
         // Whether the goodbye reaches the peer changes nothing.
         let _late = tokio::time::timeout(LAST_CALL, last).await;
-        goodbye::linger(&mut self.wire).await;
+        goodbye::linger(&mut self.shared.take_wire()).await;
     }
 }
 

@@ -14,6 +14,7 @@ use pipeline::Account;
 
 use super::stream::Stream;
 use crate::date;
+use crate::taking::Taking;
 
 /// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
 pub(super) async fn send(
@@ -68,6 +69,7 @@ struct Sending {
     timeout: Duration,
     /// For the client to take something.
     alarm: Alarm,
+    taking: Taking,
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
 }
@@ -81,7 +83,8 @@ impl Sending {
             body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
         };
         let (trailers, alarm) = (Trailers::new(), Alarm::default());
-        Sending { body, piece, ended, trailers, sent: 0, timeout, alarm, waiting: None }
+        let (sent, waiting, taking) = (0, None, Taking::default());
+        Sending { body, piece, ended, trailers, sent, timeout, alarm, taking, waiting }
     }
 
     /// Goes on, and puts down to whom it waits for how long that takes.
@@ -154,12 +157,23 @@ impl Sending {
         let now = clock::now();
         self.waiting = Some((now, true));
         if !self.alarm.is_set() {
-            self.alarm.set(now, self.timeout);
+            self.taking = Taking::default();
+            self.alarm.set(now, Taking::first_look(self.timeout));
         }
-        self.alarm.poll(cx).map(|()| {
-            let (fault, _) = gone("it takes nothing of its reply");
-            Err((fault, Code::CANCEL))
-        })
+        while self.alarm.poll(cx).is_ready() {
+            if !self.goes_on(stream) {
+                return Poll::Ready(Err(gone("it takes nothing of its reply")));
+            }
+            self.alarm.set(clock::now(), self.timeout);
+        }
+        Poll::Pending
+    }
+
+    /// Whether the client takes what was written. That it does is nothing to a stream for which it leaves no room.
+    fn goes_on(&mut self, stream: &Stream) -> bool {
+        let is_first = self.taking.is_new();
+        let takes = self.taking.goes_on(&stream.shared.wire());
+        takes && (is_first || stream.shared.session().is_full())
     }
 
     /// Ends the stream, where the last piece did not.

@@ -5,24 +5,37 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use http2::{Code, Session};
+use kit::Wire;
 
 use super::Phase;
 
 /// One connection, as its streams know it.
 pub(super) struct Shared {
     session: RefCell<Session>,
+    wire: RefCell<Wire>,
     /// The connection's task, while it does not know that there is something to write.
     writer: RefCell<Option<Waker>>,
 }
 
 impl Shared {
-    pub(super) fn new(session: Session) -> Rc<Shared> {
-        Rc::new(Shared { session: RefCell::new(session), writer: RefCell::default() })
+    pub(super) fn new(session: Session, wire: Wire) -> Rc<Shared> {
+        let (session, wire) = (RefCell::new(session), RefCell::new(wire));
+        Rc::new(Shared { session, wire, writer: RefCell::default() })
     }
 
     /// Held for a few lines, never while something is waited for.
     pub(super) fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
+    }
+
+    /// The connection's task reads and writes; others only look. Held as briefly.
+    pub(super) fn wire(&self) -> RefMut<'_, Wire> {
+        self.wire.borrow_mut()
+    }
+
+    /// The wire, for the end of the connection.
+    pub(super) fn take_wire(&self) -> Wire {
+        self.wire.replace(Wire::Wrapped(Box::new(tokio::io::empty())))
     }
 
     /// This task writes.

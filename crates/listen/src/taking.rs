@@ -1,0 +1,59 @@
+//! Whether a client that is slow still takes its reply.
+//!
+//! What the system takes for a client says little: it holds megabytes, and may take no more for minutes while the client reads
+//! on. So the system is asked what the client acknowledged, when a deadline comes and not before.
+
+use std::any::Any;
+use std::time::Duration;
+
+use kit::Wire;
+use kit::wire::{Delivery, delivery};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// Looks at one wait for a client.
+#[derive(Default)]
+pub(crate) struct Taking {
+    /// What the last look found.
+    before: Option<Option<Delivery>>,
+}
+
+impl Taking {
+    /// When to look first: there is nothing to compare that with, so it is soon.
+    pub(crate) fn first_look(timeout: Duration) -> Duration {
+        timeout / 4
+    }
+
+    /// A wait that has been looked at.
+    pub(crate) fn since(wire: &Wire) -> Taking {
+        Taking { before: Some(socket(wire).and_then(delivery)) }
+    }
+
+    /// Nobody has looked yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Whether the client has acknowledged anything since the last look. The first only looks.
+    pub(crate) fn goes_on(&mut self, wire: &Wire) -> bool {
+        let now = socket(wire).and_then(delivery);
+        let Some(before) = self.before.replace(now) else { return true };
+        let acknowledged = |told: Option<Delivery>| told.map(|told| told.acknowledged);
+        acknowledged(now) > acknowledged(before)
+    }
+
+    /// Whether what was written last may still be on its way.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.before.flatten().is_some_and(|told| !told.is_done)
+    }
+}
+
+fn socket(wire: &Wire) -> Option<&TcpStream> {
+    match wire {
+        Wire::Plain(socket) => Some(socket),
+        Wire::Wrapped(stream) => {
+            let stream: &dyn Any = &**stream;
+            stream.downcast_ref().map(|tls: &TlsStream<TcpStream>| tls.get_ref().0)
+        }
+    }
+}
