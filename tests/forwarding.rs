@@ -1,6 +1,6 @@
 //! What happens to header lines on the way.
 
-use crate::harness::{Gateway, Origin, Plain};
+use crate::harness::{Gateway, H2, Origin, Plain};
 
 /// Names and values, without the lines the gateway adds.
 fn own(headers: &[(String, String)]) -> Vec<(&str, &str)> {
@@ -191,4 +191,50 @@ fn the_headers_policy_sees_the_gateways_own_replies() {
     let gateway = Plain { route, ..Plain::default() }.start(&origin);
     let reply = gateway.wire().get("/");
     assert_eq!((reply.status(), reply.get("x-set")), (502, Some("new")));
+}
+
+#[test]
+fn via_tells_what_was_received() {
+    let origin = Origin::start(|peer| {
+        peer.request();
+        peer.send("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
+    });
+    let gateway = Gateway::before(&origin);
+    let seen = || origin.requests().pop().unwrap().get("via").unwrap().to_owned();
+    let reply = gateway.wire().ask("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!((reply.get("via"), &*seen()), (Some("1.0 tidegate"), "1.0 tidegate"));
+    let reply = gateway.wire().get("/");
+    assert_eq!((reply.get("via"), &*seen()), (Some("1.0 tidegate"), "1.1 tidegate"));
+    let reply = H2::connect(gateway.address("public")).get("http://a.test/");
+    assert_eq!(
+        (&reply.headers["via"].as_bytes(), &*seen()),
+        (&&b"1.0 tidegate"[..], "2.0 tidegate")
+    );
+}
+
+#[test]
+fn a_request_goes_no_further_than_it_says() {
+    let origin = Origin::saying("far");
+    let gateway = Gateway::before(&origin);
+    let ask = |method: &str, left: &str| {
+        gateway
+            .wire()
+            .ask(format!("{method} /a HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: {left}\r\n\r\n"))
+    };
+    let reply = ask("OPTIONS", "0");
+    assert_eq!((reply.status(), origin.requests().len()), (204, 0));
+    assert_eq!(reply.get("allow"), Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    let huge = u64::MAX.to_string();
+    for (method, left, passed) in [
+        ("OPTIONS", "1", "0"),
+        ("OPTIONS", "010", "9"),
+        ("OPTIONS", &*format!("{huge}0"), &*(u64::MAX - 1).to_string()),
+        ("OPTIONS", "-1", "-1"),
+        ("OPTIONS", "", ""),
+        ("GET", "0", "0"),
+    ] {
+        assert_eq!(ask(method, left).text(), "far", "{method} {left}");
+        let request = origin.requests().pop().unwrap();
+        assert_eq!(request.all("max-forwards"), [passed], "{method} {left}");
+    }
 }

@@ -178,6 +178,29 @@ fn a_refused_upgrade_is_an_ordinary_reply() {
     assert_eq!(origin.accepted(), 1);
 }
 
+/// Both ends of the tunnel would speak what the other does not.
+#[test]
+fn a_switch_to_what_was_not_asked_for_is_502() {
+    for (line, status) in [
+        ("Upgrade: foo\r\n", 502),
+        ("", 502),
+        ("Upgrade: websocket, foo\r\n", 502),
+        ("Upgrade: WebSocket\r\n", 101),
+    ] {
+        let origin = Origin::start(move |peer| {
+            peer.request();
+            peer.send(SWITCH.replace("Upgrade: websocket\r\n", line));
+            peer.read_to_end();
+        });
+        let gateway = Gateway::before(&origin);
+        let mut wire = gateway.wire();
+        wire.send(ASK);
+        assert_eq!(wire.read_head().status(), status, "{line}");
+        drop(wire);
+        until("the origin's connection has ended", || origin.open() == 0);
+    }
+}
+
 /// Behind an upgrade to h2c requests would flow that no route saw.
 #[test]
 fn h2c_is_never_forwarded() {

@@ -4,7 +4,7 @@ use http1::{Line, Span};
 
 use crate::Headers;
 
-/// What the client spoke.
+/// What a message was received as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Http10,
@@ -113,18 +113,26 @@ fn path_len(target: &[u8]) -> u32 {
 pub struct ReplyHead {
     pub status: u16,
     pub headers: Headers,
+    /// What the upstream spoke.
+    pub protocol: Protocol,
     /// Set while the reason the upstream gave still fits the status.
     reason: Option<(u16, Span)>,
 }
 
 impl ReplyHead {
     pub fn new(status: u16) -> ReplyHead {
-        ReplyHead { status, headers: Headers::new(), reason: None }
+        let (headers, protocol) = (Headers::new(), Protocol::Http11);
+        ReplyHead { status, headers, protocol, reason: None }
     }
 
     /// Copies a parsed head out of the buffer it was read into.
     pub fn copied(bytes: &[u8], lines: &[Line], status: u16, reason: Span) -> ReplyHead {
-        ReplyHead { status, headers: Headers::copied(bytes, lines), reason: Some((status, reason)) }
+        let protocol = match bytes.starts_with(b"HTTP/1.0") {
+            true => Protocol::Http10,
+            false => Protocol::Http11,
+        };
+        let headers = Headers::copied(bytes, lines);
+        ReplyHead { status, headers, protocol, reason: Some((status, reason)) }
     }
 
     /// A stream of events: it has no end worth waiting for, and may be silent for as long as it likes.

@@ -5,8 +5,14 @@ use fault::{Fault, Kind};
 use message::{Headers, Protocol, Reply, RequestHead};
 use policy::Exchange;
 
-/// How this gateway calls itself in `Via`.
-const VIA: &[u8] = b"1.1 tidegate";
+/// How this gateway calls itself in `Via`, behind the version of what it received (RFC 9110, 7.6.3).
+fn via(received: Protocol) -> &'static [u8] {
+    match received {
+        Protocol::Http10 => b"1.0 tidegate",
+        Protocol::Http11 => b"1.1 tidegate",
+        Protocol::Http2 => b"2.0 tidegate",
+    }
+}
 
 /// Readies a request for the upstream.
 pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
@@ -15,7 +21,7 @@ pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault
         websocket_version(head)?;
     }
     drop_connection_lines(&mut head.headers, ex.peer_trusted);
-    name_client(ex, &mut head.headers);
+    name_client(ex, head);
     if let Some(protocol) = upgrade {
         head.headers.add_known("Connection", b"upgrade");
         head.headers.add_known("Upgrade", &protocol);
@@ -23,8 +29,31 @@ pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault
     Ok(())
 }
 
-fn name_client(ex: &Exchange, headers: &mut Headers) {
-    headers.add_known("Via", VIA);
+/// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
+pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
+    if head.method() != b"OPTIONS" {
+        return false;
+    }
+    let Some(left) = head.headers.get("max-forwards").and_then(number) else { return false };
+    if let Some(left) = left.checked_sub(1) {
+        head.headers.remove("max-forwards");
+        head.headers.add_known("Max-Forwards", left.to_string().as_bytes());
+        return false;
+    }
+    true
+}
+
+/// A number in digits; one that is too large is the largest.
+fn number(digits: &[u8]) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| {
+        let add = |n: u64, digit: &u8| n.saturating_mul(10).saturating_add((digit - b'0').into());
+        digits.iter().fold(0, add)
+    })
+}
+
+fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
+    headers.add_known("Via", via(*protocol));
     headers.add_known("X-Request-Id", ex.id.as_bytes());
     // What trusted proxies said stays; the peer itself is the next in the list.
     headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());
@@ -56,6 +85,20 @@ fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
     }
 }
 
+/// A 101 must name what was asked for and nothing else (RFC 9110, 7.8), or the client speaks another protocol than the upstream.
+pub(crate) fn upgraded(asked: &RequestHead, reply: &Reply) -> Result<(), Fault> {
+    if reply.tunnel.is_none() {
+        return Ok(());
+    }
+    let offered = asked.headers.get("upgrade").unwrap_or_default();
+    let taken = reply.head.headers.get("upgrade").unwrap_or_default();
+    let taken = std::str::from_utf8(taken).unwrap_or_default();
+    match !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {
+        true => Ok(()),
+        false => Err(Fault::new(Kind::UpstreamMalformed, "101 to what was not asked for")),
+    }
+}
+
 /// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
 pub(crate) fn reply(reply: &mut Reply) {
     let upgrade =
@@ -70,12 +113,13 @@ pub(crate) fn reply(reply: &mut Reply) {
 
 /// Every reply names its exchange and this gateway.
 pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
+    let via = via(reply.head.protocol);
     let lines = &mut reply.head.headers;
     if lines.contains("x-request-id") {
         lines.remove("x-request-id");
     }
     lines.add_known("X-Request-Id", ex.id.as_bytes());
-    lines.add_known("Via", VIA);
+    lines.add_known("Via", via);
 }
 
 /// Removes what belongs to one connection, and everything `Connection` names; where the other side is not trusted, also

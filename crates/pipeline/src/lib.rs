@@ -73,7 +73,7 @@ async fn answer(
     let (route, ex) = (&*arrived.route, &mut account.ex);
     problem::note_speech(route.errors, ex, &request.head);
     let (depth, mut reply) = match descend(route, ex, request).await {
-        Descent::Through => (route.policies.len(), across(&arrived, ex, request).await),
+        Descent::Through => (route.policies.len(), across(plan, &arrived, ex, request).await),
         Descent::Turned { depth, reply } => (depth, reply),
     };
     ascend(route, depth, ex, &mut reply).await;
@@ -85,16 +85,23 @@ fn unrouted(plan: &Plan, account: &mut Account, request: &Request, fault: Fault)
     if fault.kind == Kind::NoRoute
         && let Some(allow) = arrive::options(plan, &request.head)
     {
-        let mut reply = Reply::new(204, Body::Empty);
-        reply.head.headers.add_known("Allow", allow.as_bytes());
-        return reply;
+        return allowing(&allow);
     }
     problem::reply(&mut account.ex, Errors::Problem, fault)
 }
 
-async fn across(arrived: &Arrived, ex: &mut Exchange, request: &mut Request) -> Reply {
+fn allowing(methods: &str) -> Reply {
+    let mut reply = Reply::new(204, Body::Empty);
+    reply.head.headers.add_known("Allow", methods.as_bytes());
+    reply
+}
+
+async fn across(plan: &Plan, arrived: &Arrived, ex: &mut Exchange, request: &mut Request) -> Reply {
     match &arrived.route.destination {
         Destination::Respond(fixed) => fixed_reply(fixed),
+        Destination::Upstream(_) if forward::ends_here(&mut request.head) => {
+            allowing(arrive::options(plan, &request.head).as_deref().unwrap_or("OPTIONS"))
+        }
         Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
             Ok(reply) => reply,
             Err(fault) => problem::reply(ex, arrived.route.errors, fault),
@@ -118,6 +125,7 @@ async fn send(
     let upstream =
         diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);
     let mut reply = upstream.send(ex, request, &forward.host).await?;
+    forward::upgraded(&request.head, &reply)?;
     forward::reply(&mut reply);
     Ok(reply)
 }
