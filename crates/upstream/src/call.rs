@@ -26,6 +26,9 @@ pub(crate) struct Call<'a> {
     upgrade_asked: bool,
     /// The beginning of a reply's head that came in pieces.
     partial: Vec<u8>,
+    /// Since when the client has nothing more to send on, and how long it had not before.
+    starving: Option<Instant>,
+    starved: Duration,
     wait: Wait<'a>,
     url: &'a str,
 }
@@ -51,6 +54,8 @@ pub(crate) struct Begun {
     pub(crate) ahead: Bytes,
     /// What followed the whole reply, or the first bytes of an upgraded connection.
     pub(crate) behind: Vec<u8>,
+    /// How long it was the client that was waited for.
+    pub(crate) starved: Duration,
 }
 
 /// Why there is no reply.
@@ -86,6 +91,8 @@ impl<'a> Call<'a> {
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
             partial: Vec::new(),
+            starving: None,
+            starved: Duration::ZERO,
             wait,
             url,
         }
@@ -125,6 +132,7 @@ impl<'a> Call<'a> {
                 (ahead.into(), rest.get(taken..).unwrap_or_default().to_vec())
             }
         };
+        let starved = self.starved();
         let intact = self.upload_broken.is_none();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
         Ok(Begun {
@@ -136,6 +144,7 @@ impl<'a> Call<'a> {
             decoder,
             ahead,
             behind,
+            starved,
         })
     }
 
@@ -167,10 +176,22 @@ impl<'a> Call<'a> {
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
+        match self.upload.is_starved() {
+            true => drop(self.starving.get_or_insert_with(clock::now)),
+            false => {
+                self.starved = self.starved();
+                self.starving = None;
+            }
+        }
         if self.upload.payload_bytes() != before {
             self.wait.alarm.borrow_mut().set(clock::now(), self.wait.response);
         }
         Ok(())
+    }
+
+    fn starved(&self) -> Duration {
+        let now = |since| clock::now().duration_since(since);
+        self.starved + self.starving.map(now).unwrap_or_default()
     }
 
     /// Reads until a final head is complete. It stays in the scratch buffer, in front of what follows it.

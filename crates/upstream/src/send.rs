@@ -70,10 +70,11 @@ impl Upstream {
         elsewhere: usize,
     ) -> Result<Reply, Fault> {
         request.body.behind_others().await;
-        let began = clock::now();
+        let (began, before) = (clock::now(), ex.client_wait);
         let sent = self.attempt(ex, request, host, began, elsewhere).await;
         if sent.is_err() {
-            ex.upstream_wait += clock::now().duration_since(began);
+            let client = ex.client_wait.saturating_sub(before);
+            ex.upstream_wait += clock::now().duration_since(began).saturating_sub(client);
         }
         sent
     }
@@ -83,7 +84,7 @@ impl Upstream {
         ex: &mut Exchange,
         request: &mut Request,
         host: &HostSent,
-        began: Instant,
+        mut began: Instant,
         elsewhere: usize,
     ) -> Result<Reply, Fault> {
         let pool = self.pool(ex.caller.worker);
@@ -93,8 +94,11 @@ impl Upstream {
         if (idempotent || retry.attempts > 0) && matches!(request.body, Body::Stream(_)) {
             // It may have to be sent twice.
             let body = std::mem::take(&mut request.body);
-            request.body =
-                Box::pin(body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge)).await?;
+            let gathered = body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge);
+            request.body = Box::pin(gathered).await?;
+            let now = clock::now();
+            ex.client_wait += now.duration_since(began);
+            began = now;
         }
         let mut attempts = Attempts {
             key: self.hash_key(&request.head, ex.client),
@@ -131,7 +135,8 @@ impl Upstream {
                             _ticket: ticket,
                         };
                         let now = clock::now();
-                        ex.upstream_wait += now.duration_since(began);
+                        ex.client_wait += begun.starved;
+                        ex.upstream_wait += now.duration_since(began).saturating_sub(begun.starved);
                         return Ok(reply(begun, hold, now));
                     }
                 }
