@@ -10,6 +10,7 @@ mod operations;
 mod precedents;
 mod replies;
 mod scenarios;
+mod types;
 mod wrong;
 
 use crate::harness::{Backend, Gateway, Message, Origin};

@@ -165,6 +165,13 @@ impl Validator {
         self.run.root = root;
     }
 
+    /// Whether an `xsi:type` may name a type that the schema does not know, on an element that it does not declare and
+    /// that need not be: the types are another schema's, as in the header and body of an envelope. Such an element is
+    /// judged as if it named none.
+    pub fn set_foreign_types(&mut self, allowed: bool) {
+        self.run.foreign_types = allowed;
+    }
+
     /// Forgets the document before. To be called before each document that is fed through the [`Sink`].
     pub fn reset(&mut self) {
         self.run.reset();

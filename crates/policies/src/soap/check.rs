@@ -232,8 +232,8 @@ pub(super) struct State {
     refused: Option<Failed>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
-    /// The envelope's schema knows nothing of what stands in the body, so that its content is not shown to it.
-    shallow: bool,
+    /// The envelope's schema knows nothing of what stands in the body and takes any of it, so that none is shown to it.
+    pub(super) shallow: bool,
     in_body: bool,
     /// There was a body.
     pub(super) body: bool,
@@ -371,7 +371,7 @@ impl Pass<'_> {
             }
         };
         if let Some(place) = self.validators.envelopes.get_mut(slot) {
-            Ready::again(place, schema);
+            Ready::again(place, schema).set_foreign_types(state.shallow);
             state.fed_envelope = Fed::Yes;
         }
     }
@@ -442,12 +442,12 @@ impl Sink for Pass<'_> {
         if let Some(code) = &mut self.state.code {
             code.start(name);
         }
-        self.feed(|validator| validator.start(start, here));
         let state = &mut *self.state;
         if state.depth == 2 && state.in_body && state.shallow && !is_soap(name.namespace.uri) {
             state.within = true;
         }
         state.depth += 1;
+        self.feed(|validator| validator.start(start, here));
         Ok(())
     }
 
@@ -462,19 +462,20 @@ impl Sink for Pass<'_> {
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), xml::Error> {
         let state = &mut *self.state;
         state.depth -= 1;
-        match state.depth {
-            2 if state.in_body => state.within = false,
-            1 => state.in_body = false,
-            _ => {}
+        if state.depth == 1 {
+            state.in_body = false;
         }
         if let Some(code) = &mut state.code {
             code.end();
         }
         self.feed(|validator| validator.end(name, here));
         let state = &mut *self.state;
-        if state.depth == 2 && state.in_body && state.fed_api == Fed::Yes {
-            // The operation is over; what follows it is the envelope's business.
-            state.fed_api = Fed::Enough;
+        if state.depth == 2 && state.in_body {
+            state.within = false;
+            if state.fed_api == Fed::Yes {
+                // The operation is over; what follows it is the envelope's business.
+                state.fed_api = Fed::Enough;
+            }
         }
         Ok(())
     }

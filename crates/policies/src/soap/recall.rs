@@ -69,7 +69,9 @@ impl Recall for Pass<'_> {
         let place = self.validators.envelopes.get_mut(slot);
         let schema = of_envelope(self.definitions, memory.state.version);
         if let (Some(place), Some(schema), Some(mark)) = (place, schema, &memory.mark) {
-            Ready::again(place, schema).resume(mark);
+            let validator = Ready::again(place, schema);
+            validator.set_foreign_types(self.state.shallow);
+            validator.resume(mark);
         }
     }
 

@@ -89,7 +89,7 @@ impl Run {
         let mut type_id = declared;
         if let Some(value) = &instructions.type_name {
             let declared = declared.map(|declared| (declared, element));
-            if let Some(found) = self.replaced(schema, tag, value, declared)? {
+            if let Some(found) = self.replaced(schema, tag, value, declared, strict)? {
                 type_id = Some(found);
             }
         } else if strict {

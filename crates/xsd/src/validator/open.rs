@@ -129,6 +129,7 @@ impl Run {
         tag: &T,
         value: &str,
         declared: Option<(Id<Type>, Option<Id<Element>>)>,
+        strict: bool,
     ) -> Result<Option<Id<Type>>, Stop> {
         let value = crate::syntax::collapse(value);
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
@@ -141,6 +142,9 @@ impl Run {
             }
         };
         let Some(found) = found else {
+            if self.foreign_types && declared.is_none() && !strict {
+                return Ok(None);
+            }
             let message = format!("there is no type {value}");
             self.complain(tag, tag.name(), "cvc-elt.4.2", message)?;
             return Ok(None);

@@ -40,6 +40,8 @@ pub(super) struct Frame {
 pub(super) struct Run {
     pub(super) root: Root,
     pub(super) bounds: Bounds,
+    /// `xsi:type` may name types of other schemas.
+    pub(super) foreign_types: bool,
     pub(super) frames: Vec<Frame>,
     /// What prefixes mean in the open elements that have to know.
     pub(super) meanings: Vec<Box<[Binding]>>,
@@ -84,6 +86,7 @@ impl Run {
         Run {
             root,
             bounds,
+            foreign_types: false,
             frames: Vec::new(),
             meanings: Vec::new(),
             skipped: 0,
