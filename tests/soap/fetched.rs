@@ -239,3 +239,34 @@ fn compiled_once_expired_in_time_and_anew_after_a_change() {
     });
     assert_eq!(counted(&gateway, COMPILATIONS, &[BAD]), 0);
 }
+
+#[test]
+fn a_change_of_the_pace_keeps_the_last_good_definition() {
+    let (echo, shelf) = (Origin::echo(), Shelf::default());
+    shelf.put("/sheet.xsl", saying("1.0", "<n>1</n>", ""));
+    let sheets = shelf.serve();
+    let policies = |pace: &str| {
+        let url = sheets.url();
+        format!(
+            "{{ xslt: {{ on: request, stylesheet: \"{url}/sheet.xsl\", fetch: {{ {pace} }} }} }}"
+        )
+    };
+    let before = policies("ttl: 1h");
+    let gateway = gateway_with(&echo, &before, &[]);
+    let serves = |pace: &str| {
+        let reply = post(&gateway, "<a/>").text();
+        assert!(reply.ends_with("<n>1</n>"), "{pace}: {reply}");
+    };
+    serves("ttl: 1h");
+    shelf.take("/sheet.xsl");
+    let yaml = std::fs::read_to_string(gateway.path("tidegate.yaml")).unwrap();
+    for pace in ["ttl: 2h", "ttl: 2h, timeout: 2s", "ttl: 1h, background: false", "ttl: 1h"] {
+        let failed = counted(&gateway, FETCHES, &[BAD]);
+        gateway.rewrite(yaml.replace(&before, &policies(pace)));
+        until("the new plan has tried to fetch it", || {
+            serves(pace);
+            counted(&gateway, FETCHES, &[BAD]) > failed
+        });
+        serves(pace);
+    }
+}

@@ -75,6 +75,21 @@ pub struct Pace {
     pub eager: bool,
 }
 
+/// The last good definition. It outlives the supply that made it: the next one for the same serves it until it has a newer.
+pub struct Last<M>(ArcSwapOption<M>);
+
+impl<M> Last<M> {
+    pub fn put(&self, definition: Arc<M>) {
+        self.0.store(Some(definition));
+    }
+}
+
+impl<M> Default for Last<M> {
+    fn default() -> Last<M> {
+        Last(ArcSwapOption::empty())
+    }
+}
+
 /// A definition `M` that changes.
 pub struct Supply<M> {
     /// For the log.
@@ -84,8 +99,7 @@ pub struct Supply<M> {
     outlets: HashMap<String, Arc<dyn Fetch>>,
     pace: Pace,
     metrics: Arc<DefinitionMetrics>,
-    /// The last good one.
-    serving: ArcSwapOption<M>,
+    serving: Arc<Last<M>>,
     state: watch::Sender<State>,
     /// A message asked for it, which is what one that is not eager waits for.
     asked: AtomicBool,
@@ -103,24 +117,29 @@ struct State {
 }
 
 impl<M: Send + Sync + 'static> Supply<M> {
-    /// `first` is what serves at once, where nothing has to be fetched for it.
+    /// `last` is what serves at once.
     pub fn new(
         name: &str,
         recipe: Arc<dyn Recipe<M>>,
         outlets: HashMap<String, Arc<dyn Fetch>>,
         pace: Pace,
         metrics: Arc<DefinitionMetrics>,
-        first: Option<Arc<M>>,
+        last: Arc<Last<M>>,
     ) -> Supply<M> {
-        let due = first.as_ref().and_then(|_| clock::now().checked_add(pace.ttl));
-        let state = State { ready: first.is_some(), due, ..State::default() };
+        let ready = last.0.load().is_some();
+        // What has to be fetched is fetched at once: nobody knows how old what serves is.
+        let due = match ready && outlets.is_empty() {
+            true => clock::now().checked_add(pace.ttl),
+            false => None,
+        };
+        let state = State { ready, due, ..State::default() };
         Supply {
             name: name.to_owned(),
             recipe,
             outlets,
             pace,
             metrics,
-            serving: ArcSwapOption::new(first),
+            serving: last,
             state: watch::Sender::new(state),
             asked: AtomicBool::new(false),
             wanted: Notify::new(),
@@ -132,7 +151,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
         if !self.pace.eager {
             self.ask();
         }
-        let serving = self.serving.load();
+        let serving = self.serving.0.load();
         match serving.is_some() {
             true => Ok(serving),
             false => Err(self.state.borrow().failed.clone().unwrap_or_else(|| self.late())),
@@ -141,7 +160,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
 
     /// There is something to hold messages to.
     pub(crate) fn is_ready(&self) -> bool {
-        self.serving.load().is_some()
+        self.serving.0.load().is_some()
     }
 
     /// How long a message waits for the first definition.
@@ -237,7 +256,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
             tracing::info!(definition = self.name, "the definition was fetched and compiled");
         }
         let due = clock::now().checked_add(self.pace.ttl);
-        self.serving.store(Some(Arc::new(compiled)));
+        self.serving.put(Arc::new(compiled));
         self.state.send_replace(State { ready: true, due, ..State::default() });
     }
 

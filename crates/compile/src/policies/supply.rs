@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::supply::{Pace, Recipe, Supply, Wanted};
+use ::policies::supply::{Last, Pace, Recipe, Supply, Wanted};
 use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
 use plan::upstreams::Timeouts;
 
@@ -51,9 +51,15 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
         }
         let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
         let metrics = place.making.telemetry.definition(self.location);
+        // What was fetched is as good under another pace, and may be all there is while its server is away.
+        let key = format!("last of {} {}", self.key, fetch.tls.encode());
+        let last = place.making.kept_or(&key, || Arc::new(Last::default()));
+        if let Some(first) = self.first {
+            last.put(first);
+        }
         let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
         let supply = place.making.kept_or(&key, || {
-            Arc::new(Supply::new(self.location, self.recipe, outlets, pace, metrics, self.first))
+            Arc::new(Supply::new(self.location, self.recipe, outlets, pace, metrics, last))
         });
         place.making.work(supply.clone());
         Some(supply)
