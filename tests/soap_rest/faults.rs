@@ -108,3 +108,40 @@ fn what_is_sent_passes_the_validation_of_the_same_description() {
     let reply = post(&gateway, "/api/Order", json);
     assert_eq!((reply.status(), reply.text().as_str()), (200, json));
 }
+
+#[test]
+fn a_detail_that_is_not_as_described_is_told_as_it_is() {
+    let fault = FAULT.replace("<t:max>3</t:max>", "<t:max>many</t:max>");
+    let origin = answering(500, &fault);
+    let reply = post(&offering(&origin, ""), "/api/Order", r#"{"number":1}"#);
+    let problem = problem(&reply);
+    assert_eq!((reply.status(), &problem["code"]), (500, &"Client".into()));
+    assert_eq!(problem["detail"], "Too <many>");
+    let details = serde_json::json!({
+        "TooMany": "<t:TooMany xmlns:t=\"urn:types\"><t:max>many</t:max></t:TooMany>",
+        "x": "<x>raw</x>",
+    });
+    assert_eq!(problem["details"], details);
+}
+
+#[test]
+fn elements_of_one_name_in_a_detail_are_a_list() {
+    let more = r#"<x xmlns="">more</x><t:TooMany xmlns:t="urn:types"><t:max>4</t:max></t:TooMany></detail>"#;
+    let origin = answering(500, &FAULT.replace("</detail>", more));
+    let reply = post(&offering(&origin, ""), "/api/Order", r#"{"number":1}"#);
+    let details = r#""details":{"TooMany":[{"max":3},{"max":4}],"x":["<x>raw</x>","<x>more</x>"]}"#;
+    assert!(reply.text().contains(details), "{}", reply.text());
+}
+
+#[test]
+fn a_bad_reply_is_a_problem_also_where_soap_is_validated_below() {
+    let origin = answering(200, "<none/>");
+    for more in ["", ", { soap: { schema: service.wsdl, validate: [request, response] } }"] {
+        let gateway = offering_at(&origin.url(), super::TYPES, "", more);
+        for _ in 0..2 {
+            let reply = post(&gateway, "/api/Order", r#"{"number":1}"#);
+            assert_eq!(reply.status(), 502, "{more}");
+            assert_eq!(problem(&reply)["fault"], "reply_invalid", "{more}");
+        }
+    }
+}

@@ -133,8 +133,10 @@ impl Side {
         let counted = !self.definitions.operations.is_empty();
         if found.version.is_some() || counted {
             let notes = ex.notes();
-            // The envelope says better than the head how the client speaks.
-            notes.speech = found.version.map(speech).or(notes.speech);
+            // The envelope says better than the head how the client speaks, if it is the client's.
+            if let (Some(version), false) = (found.version, notes.translated) {
+                notes.speech = Some(speech(version));
+            }
             if counted {
                 notes.operation = Some(found.operation.unwrap_or(policy::UNKNOWN_OPERATION));
             }

@@ -35,6 +35,8 @@ pub struct Notes {
     pub cached: Option<Box<dyn Any>>,
     /// How the client speaks, on routes with policies over XML messages.
     pub speech: Option<Speech>,
+    /// The envelope below was made of what the client sent, and does not say how the client speaks.
+    pub translated: bool,
     /// The content coding that such a policy took off the reply, to be put on again by the topmost of them.
     pub coding: Option<&'static str>,
     /// The index among the route's operations of the one the request calls, or [`UNKNOWN_OPERATION`]; none where nobody looked.

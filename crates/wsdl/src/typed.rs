@@ -88,7 +88,16 @@ impl Api {
         xml: &[u8],
         bytes_max: usize,
     ) -> Result<Said, Unread> {
-        read::Reader::new(self, operation, operation.output.as_ref(), bytes_max).read(xml)
+        let output = operation.output.as_ref();
+        let read = |faults| read::Reader::new(self, faults, output, bytes_max).read(xml);
+        match read(&operation.faults) {
+            // A fault is one whatever its detail: what breaks its type is told as the XML it is.
+            Err(why @ Unread::Misfit(_)) => match read(&[]) {
+                Ok(said @ Said::Fault(_)) => Ok(said),
+                Ok(_) | Err(_) => Err(why),
+            },
+            said => said,
+        }
     }
 
     fn envelope(

@@ -62,6 +62,7 @@ impl Translate {
         label(&mut head.headers, settings.api.version(), &place.action);
         let key = self.0.key();
         let notes = ex.notes();
+        notes.translated = true;
         notes.target = Some(settings.target.clone());
         notes.operations.push((key, (place.operation, 0)));
         notes.operation = Some(place.counted);

@@ -2,14 +2,21 @@
 //!
 //! Owns where in a fault the reader is: SOAP 1.1, section 4.4; SOAP 1.2 part 1, section 5.4.
 
+use std::collections::HashMap;
+
 use xml::QName;
 
 use super::model::Soap;
 use super::read::Fault;
+use super::scalar::push_string;
 
 /// A fault on its way.
 pub(super) struct Faulting {
     pub(super) fault: Fault,
+    /// What the elements of the detail are in JSON, one after another.
+    pub(super) values: String,
+    /// Where each of them begins.
+    pub(super) begins: Vec<usize>,
     version: Soap,
     /// The names of the elements that are open, below `Fault`.
     open: Vec<Box<str>>,
@@ -22,6 +29,8 @@ impl Faulting {
     pub(super) fn new(version: Soap) -> Faulting {
         Faulting {
             fault: Fault::default(),
+            values: String::new(),
+            begins: Vec::new(),
             version,
             open: Vec::new(),
             text: String::new(),
@@ -39,6 +48,39 @@ impl Faulting {
 
     pub(super) fn text(&mut self, text: &str) {
         self.text.push_str(text);
+    }
+
+    /// The fault, once all of it was read.
+    pub(super) fn done(mut self) -> Fault {
+        self.fault.details = self.details();
+        self.fault
+    }
+
+    /// The detail's elements as members: what a name has several times is a list.
+    fn details(&self) -> String {
+        let mut members: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let ends = self.begins.iter().skip(1).copied().chain([self.values.len()]);
+        for ((name, begin), end) in self.fault.names.iter().zip(&self.begins).zip(ends) {
+            let value = self.values.get(*begin..end).unwrap_or("null");
+            let place = *places.entry(name).or_insert(members.len());
+            match members.get_mut(place) {
+                Some((_, values)) => values.push(value),
+                None => members.push((name, vec![value])),
+            }
+        }
+        let mut out = String::with_capacity(self.values.len());
+        for (name, values) in members {
+            if !out.is_empty() {
+                out.push(',');
+            }
+            push_string(&mut out, name);
+            match values.as_slice() {
+                [one] => out.extend([":", one]),
+                many => out.extend([":[", &many.join(","), "]"]),
+            }
+        }
+        out
     }
 
     /// An element of the detail has been read.

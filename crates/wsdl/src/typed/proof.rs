@@ -70,7 +70,7 @@ fn there_and_back(
     })?;
     judge::judge(api, message, envelope.as_bytes())
         .map_err(|why| format!("the schema refuses it: {why}: {envelope}"))?;
-    let said = Reader::new(api, operation, Some(message), BYTES_MAX)
+    let said = Reader::new(api, &operation.faults, Some(message), BYTES_MAX)
         .read(envelope.as_bytes())
         .map_err(|why| format!("it is not read back: {why}: {envelope}"))?;
     let back = match said {

@@ -7,7 +7,7 @@ use xml::{Here, QName, Sink, Start};
 
 use super::fault::Faulting;
 use super::fragment::Fragment;
-use super::model::{Api, Element, Message, Operation, Root, Soap, XSI};
+use super::model::{Api, Element, Message, Root, Soap, XSI};
 use super::scalar::push_string;
 
 mod frames;
@@ -38,7 +38,7 @@ pub struct Fault {
     pub actor: String,
     /// Local names of the elements of its detail.
     pub names: Vec<String>,
-    /// The same elements, as the members of an object of JSON.
+    /// The same elements, as the members of an object of JSON; those of one name are a list.
     pub details: String,
 }
 
@@ -91,7 +91,8 @@ enum Part {
 /// Reads one message.
 pub(super) struct Reader<'a> {
     api: &'a Api,
-    operation: &'a Operation,
+    /// The elements that may stand in the detail of a fault.
+    faults: &'a [usize],
     message: Option<&'a Message>,
     part: Part,
     /// A header is being read, not the body.
@@ -116,13 +117,13 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(
         api: &'a Api,
-        operation: &'a Operation,
+        faults: &'a [usize],
         message: Option<&'a Message>,
         bytes_max: usize,
     ) -> Reader<'a> {
         Reader {
             api,
-            operation,
+            faults,
             message,
             part: Part::Outside,
             in_header: false,
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
             super::judge::judge(self.api, message, bytes).map_err(Unread::Misfit)?;
         }
         if let Some(fault) = self.fault {
-            return Ok(Said::Fault(fault.fault));
+            return Ok(Said::Fault(fault.done()));
         }
         if self.said {
             return Ok(Said::Value(self.out));
@@ -248,15 +249,11 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let api = self.api;
-        let known = self.operation.faults.iter().filter_map(|element| api.elements.get(*element));
+        let known = self.faults.iter().filter_map(|element| api.elements.get(*element));
         let found = known.into_iter().find(|element| is_named(element, start.name));
-        std::mem::swap(&mut self.out, &mut fault.fault.details);
-        if !self.out.is_empty() {
-            self.out.push(',');
-        }
+        std::mem::swap(&mut self.out, &mut fault.values);
+        fault.begins.push(self.out.len());
         fault.fault.names.push(start.name.local.to_owned());
-        push_string(&mut self.out, start.name.local);
-        self.out.push(':');
         match found {
             Some(element) => self.begin(element, start, ""),
             None => {
@@ -270,7 +267,7 @@ impl<'a> Reader<'a> {
 
     fn after_detail(&mut self) {
         if let Some(fault) = &mut self.fault {
-            std::mem::swap(&mut self.out, &mut fault.fault.details);
+            std::mem::swap(&mut self.out, &mut fault.values);
             fault.leave();
         }
     }
