@@ -11,6 +11,7 @@ mod precedents;
 mod replies;
 mod scenarios;
 mod types;
+mod words;
 mod wrong;
 
 use crate::harness::{Backend, Gateway, Message, Origin};

@@ -8,6 +8,7 @@
 //! nothing in the usual cases; [`SimpleType::validate`] also gives the [`Value`].
 
 mod atom;
+mod blame;
 mod builtin;
 mod decimal;
 mod duration;
@@ -27,6 +28,7 @@ mod text;
 mod value;
 mod white;
 
+pub use blame::Breach;
 pub use builtin::Builtin;
 pub use decimal::Decimal;
 pub use duration::Duration;

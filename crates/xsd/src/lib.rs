@@ -27,6 +27,7 @@ pub mod walk;
 mod wildcard;
 
 pub use complaint::Complaint;
+pub use datatype::Breach;
 pub use resolve::{Directory, Map, Nothing, Resolver, Unresolved, join};
 pub use schema::Schema;
 pub use set::{Limits, SchemaSet};

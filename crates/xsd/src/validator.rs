@@ -4,6 +4,7 @@
 //! grows with depth, with the length of one text, and with identities. What is said enters as the events of a parser or
 //! the nodes of a tree; what is wrong leaves as [`Invalid`]. It never changes a document.
 
+mod about;
 mod attributes;
 mod element;
 mod open;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use xml::{Here, Position, QName, Sink, Start};
 
 use crate::arena::Id;
+use crate::datatype::Breach;
 use crate::model::Type;
 use crate::schema::Schema;
 use run::{Marked, Run};
@@ -45,10 +47,16 @@ pub struct About {
     pub expected: Vec<String>,
     /// A wildcard could take something here.
     pub others: bool,
-    /// The text that is not valid.
+    /// It is about elements within, not about text.
+    pub children: bool,
+    /// The text that is not valid: a list's first item that is not.
     pub value: Option<String>,
     /// The type it was to have: a global one's name, without a namespace for types of XML Schema itself.
     pub type_name: Option<TypeName>,
+    /// What that is made of: `atomic`, `list` or `union`.
+    pub variety: &'static str,
+    /// What it breaks of that type.
+    pub breach: Option<Breach>,
 }
 
 /// The simple type that a text was to have.

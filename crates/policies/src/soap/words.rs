@@ -3,7 +3,7 @@
 //! Owns the table of rules to codes. A rule libxml2 words by pieces we do not have keeps our own sentence.
 
 use xml::{Here, QName, Sink, Start};
-use xsd::{Invalid, TypeName};
+use xsd::{Breach, Invalid, TypeName};
 
 /// libxml2 names no more than these of what could stand somewhere.
 const EXPECTED_MAX: usize = 10;
@@ -11,7 +11,9 @@ const EXPECTED_MAX: usize = 10;
 /// `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`
 pub(super) fn invalid(invalid: &Invalid, message: &[u8]) -> String {
     let about = &invalid.about;
-    let node = about.name.rsplit('}').next().unwrap_or_default();
+    // The node of a complaint about an attribute is its element.
+    let node = about.element.as_ref().unwrap_or(&about.name);
+    let node = node.rsplit('}').next().unwrap_or_default();
     let line = line_of(message, invalid);
     let (code, text) = worded(invalid);
     let of = match &about.element {
@@ -35,110 +37,211 @@ pub(super) fn malformed(error: &xml::Error, message: &[u8]) -> String {
     format!("Invalid XML input. Line: {line}, Message: {}", error.kind)
 }
 
+/// Rules whose sentence names nothing: whether it is about elements within, its code, and what it says.
+const PLAIN: &[(&str, bool, u16, &str)] = &[
+    ("cvc-elt.1", false, 1845, "No matching global declaration available for the validation root."),
+    (
+        "cvc-complex-type.2.4.c",
+        false,
+        1845,
+        "No matching global element declaration available, but demanded by the strict wildcard.",
+    ),
+    (
+        "cvc-type.3.1.2",
+        true,
+        1828,
+        "Element content is not allowed, because the type definition is simple.",
+    ),
+    (
+        "cvc-complex-type.2.1",
+        true,
+        1841,
+        "Element content is not allowed, because the content type is empty.",
+    ),
+    (
+        "cvc-complex-type.2.1",
+        false,
+        1841,
+        "Character content is not allowed, because the content type is empty.",
+    ),
+    (
+        "cvc-complex-type.2.2",
+        true,
+        1842,
+        "Element content is not allowed, because the content type is a simple type definition.",
+    ),
+    (
+        "cvc-complex-type.2.3",
+        false,
+        1843,
+        "Character content other than whitespace is not allowed because the content type is \
+         'element-only'.",
+    ),
+    ("cvc-elt.2", false, 1846, "The element declaration is abstract."),
+    ("cvc-elt.3.1", false, 1847, "The element is not 'nillable'."),
+    (
+        "cvc-elt.3.2.1",
+        true,
+        1848,
+        "Neither character nor element content is allowed, because the element was 'nilled'.",
+    ),
+    (
+        "cvc-elt.3.2.1",
+        false,
+        1848,
+        "Neither character nor element content is allowed because the element is 'nilled'.",
+    ),
+    (
+        "cvc-elt.3.2.2",
+        false,
+        1849,
+        "The element cannot be 'nilled' because there is a fixed value constraint defined for it.",
+    ),
+    ("cvc-type.2", false, 1876, "The type definition is abstract."),
+    (
+        "cvc-assess-attr",
+        false,
+        1878,
+        "No matching global attribute declaration available, but demanded by the strict wildcard.",
+    ),
+];
+
 fn worded(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
-    let own = || format!("{}.", invalid.message);
+    if about.breach.is_some() {
+        return value(invalid);
+    }
+    let is_it = |row: &&(&str, bool, u16, &str)| row.0 == invalid.code && row.1 == about.children;
+    if let Some((_, _, code, text)) = PLAIN.iter().find(is_it) {
+        return (*code, (*text).to_owned());
+    }
+    let name = about.name.as_str();
+    let (value, wanted, kind) = (text(invalid), first(invalid), named(invalid));
     match invalid.code {
-        "cvc-elt.1" => {
-            (1845, "No matching global declaration available for the validation root.".to_owned())
-        }
-        "cvc-complex-type.2.4.c" => (
-            1845,
-            "No matching global element declaration available, but demanded by the strict wildcard."
-                .to_owned(),
-        ),
         "cvc-complex-type.2.4.a" | "cvc-complex-type.2.4.d" => {
             (1871, format!("This element is not expected.{}", expected(invalid)))
         }
         "cvc-complex-type.2.4.b" => {
             (1871, format!("Missing child element(s).{}", expected(invalid)))
         }
-        "cvc-complex-type.2.1" => {
-            (1841, "Character content is not allowed, because the content type is empty.".to_owned())
-        }
-        "cvc-complex-type.2.2" => (1842, own()),
-        "cvc-complex-type.2.3" => (
-            1843,
-            "Character content other than whitespace is not allowed because the content type is \
-             'element-only'."
-                .to_owned(),
-        ),
-        "cvc-complex-type.3.2.1" | "cvc-complex-type.3.2.2" => match &about.value {
-            Some(name) => (1866, format!("The attribute '{name}' is not allowed.")),
-            None => (1866, own()),
-        },
+        "cvc-type.3.1.1" => (1827, format!("The attribute '{name}' is not allowed.")),
+        "cvc-complex-type.3.2.1" => (1866, format!("The attribute '{name}' is not allowed.")),
+        "cvc-complex-type.3.2.2" => (1867, format!("The attribute '{name}' is not allowed.")),
         "cvc-complex-type.4" => {
-            let name = about.expected.first().map(String::as_str).unwrap_or_default();
-            (1868, format!("The attribute '{name}' is required but missing."))
+            (1868, format!("The attribute '{wanted}' is required but missing."))
         }
-        code if code.starts_with("cvc-datatype-valid.1.2") => (datatype_code(code), value(invalid)),
-        code => (other_code(code), own()),
+        "cvc-attribute.4" => (1874, format!("The value '{value}' {NOT_FIXED} '{wanted}'.")),
+        "cvc-elt.5.2.2.1" | "cvc-elt.5.2.2.2.1" => {
+            (1857, format!("The initial value '{value}' {NOT_FIXED} '{wanted}'."))
+        }
+        "cvc-elt.5.2.2.2.2" => {
+            (1858, format!("The actual value '{value}' {NOT_FIXED} '{wanted}'."))
+        }
+        "cvc-elt.4.2" => (
+            1851,
+            format!(
+                "The QName value '{kind}' of the xsi:type attribute does not resolve to a type \
+                 definition."
+            ),
+        ),
+        "cvc-elt.4.3" => (
+            1852,
+            format!(
+                "The type definition '{kind}', specified by xsi:type, is blocked or not validly \
+                 derived from the type definition of the element declaration."
+            ),
+        ),
+        code => (other_code(code), format!("{}.", invalid.message)),
     }
 }
 
-fn datatype_code(code: &str) -> u16 {
-    match code {
-        "cvc-datatype-valid.1.2.2" => 1825,
-        "cvc-datatype-valid.1.2.3" => 1826,
-        _ => 1824,
+const NOT_FIXED: &str = "does not match the fixed value constraint";
+
+/// The text that is wrong.
+fn text(invalid: &Invalid) -> &str {
+    invalid.about.value.as_deref().unwrap_or_default()
+}
+
+/// The one thing that would be right.
+fn first(invalid: &Invalid) -> &str {
+    invalid.about.expected.first().map_or("", String::as_str)
+}
+
+fn named(invalid: &Invalid) -> &str {
+    match &invalid.about.type_name {
+        Some(TypeName::Global(name) | TypeName::BuiltIn(name)) => name,
+        Some(TypeName::Local) | None => "",
     }
 }
 
 /// Rules whose sentence is ours.
 fn other_code(code: &str) -> u16 {
     const CODES: &[(&str, u16)] = &[
-        ("cvc-type.3.1.1", 1827),
-        ("cvc-type.3.1.2", 1828),
-        ("cvc-length-valid", 1830),
-        ("cvc-minLength-valid", 1831),
-        ("cvc-maxLength-valid", 1832),
-        ("cvc-minInclusive-valid", 1833),
-        ("cvc-maxInclusive-valid", 1834),
-        ("cvc-minExclusive-valid", 1835),
-        ("cvc-maxExclusive-valid", 1836),
-        ("cvc-totalDigits-valid", 1837),
-        ("cvc-fractionDigits-valid", 1838),
-        ("cvc-pattern-valid", 1839),
-        ("cvc-enumeration-valid", 1840),
-        ("cvc-elt.2", 1846),
-        ("cvc-elt.3.1", 1847),
-        ("cvc-elt.3.2.1", 1848),
-        ("cvc-elt.3.2.2", 1849),
-        ("cvc-elt.4.1", 1850),
-        ("cvc-elt.4.2", 1851),
-        ("cvc-elt.4.3", 1852),
-        ("cvc-elt.5.2.2.1", 1857),
-        ("cvc-elt.5.2.2.2.1", 1858),
-        ("cvc-elt.5.2.2.2.2", 1859),
-        ("cvc-attribute.4", 1864),
         ("cvc-complex-type.5.1", 1869),
         ("cvc-complex-type.5.2", 1870),
         ("cvc-type.1", 1875),
-        ("cvc-type.2", 1876),
-        ("cvc-assess-attr", 1878),
+        ("cvc-id.2", 1824),
     ];
     let known = CODES.iter().find(|(known, _)| *known == code);
     // 1877: identity constraints, which is what is left.
     known.map_or(1877, |(_, number)| *number)
 }
 
-fn value(invalid: &Invalid) -> String {
+/// A text that is not of its type.
+fn value(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
-    let (Some(value), Some(name)) = (&about.value, &about.type_name) else {
-        return format!("{}.", invalid.message);
-    };
-    let kind = match invalid.code {
-        "cvc-datatype-valid.1.2.2" => "list type",
-        "cvc-datatype-valid.1.2.3" => "union type",
-        _ => "atomic type",
-    };
-    match name {
-        TypeName::BuiltIn(name) => {
-            format!("'{value}' is not a valid value of the {kind} 'xs:{name}'.")
+    let value = text(invalid);
+    match &about.breach {
+        Some(Breach::Facet { name, found, allowed }) => facet(name, found, allowed),
+        Some(Breach::Prefix) => {
+            let what = "has no corresponding namespace declaration in scope.";
+            (1824, format!("The QName value '{value}' {what}"))
         }
-        TypeName::Global(name) => format!("'{value}' is not a valid value of the {kind} '{name}'."),
-        TypeName::Local => format!("'{value}' is not a valid value of the local {kind}."),
+        Some(Breach::Value) | None => {
+            let code = match about.variety {
+                "list" => 1825,
+                "union" => 1826,
+                _ => 1824,
+            };
+            let kind = format!("{} type", about.variety);
+            let of = match &about.type_name {
+                Some(TypeName::BuiltIn(name)) => format!("{kind} 'xs:{name}'"),
+                Some(TypeName::Global(name)) => format!("{kind} '{name}'"),
+                Some(TypeName::Local) | None => format!("local {kind}"),
+            };
+            (code, format!("'{value}' is not a valid value of the {of}."))
+        }
     }
+}
+
+fn facet(name: &str, found: &str, allowed: &[String]) -> (u16, String) {
+    let limit = allowed.first().map_or("", String::as_str);
+    let length =
+        |what: &str| format!("The value has a length of '{found}'; this {what} of '{limit}'.");
+    let value = |what: String| format!("The value '{found}' {what}.");
+    let (code, text) = match name {
+        "length" => (1830, length("differs from the allowed length")),
+        "minLength" => (1831, length("underruns the allowed minimum length")),
+        "maxLength" => (1832, length("exceeds the allowed maximum length")),
+        "minInclusive" => {
+            (1833, value(format!("is less than the minimum value allowed ('{limit}')")))
+        }
+        "maxInclusive" => {
+            (1834, value(format!("is greater than the maximum value allowed ('{limit}')")))
+        }
+        "minExclusive" => (1835, value(format!("must be greater than '{limit}'"))),
+        "maxExclusive" => (1836, value(format!("must be less than '{limit}'"))),
+        "totalDigits" => (1837, value(format!("has more digits than are allowed ('{limit}')"))),
+        "fractionDigits" => {
+            (1838, value(format!("has more fractional digits than are allowed ('{limit}')")))
+        }
+        "enumeration" => {
+            let set = allowed.join("', '");
+            (1840, value(format!("is not an element of the set {{'{set}'}}")))
+        }
+        _ => (1839, value(format!("is not accepted by the pattern '{limit}'"))),
+    };
+    (code, format!("[facet '{name}'] {text}"))
 }
 
 fn expected(invalid: &Invalid) -> String {

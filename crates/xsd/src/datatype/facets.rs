@@ -30,8 +30,8 @@ pub(crate) struct Facets {
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) regex: Regex,
-    /// As written, parted by ` | `.
-    pub(crate) source: String,
+    /// As written.
+    pub(crate) sources: Box<[Box<str>]>,
 }
 
 /// A bound of an ordered type.
@@ -51,7 +51,12 @@ pub(crate) struct Enumeration {
     values: HashSet<Value>,
     /// The same in order, where they are strings: looked up without making a value.
     texts: Box<[Box<str>]>,
+    /// The first of them as a person reads them, in the order they were written.
+    pub(crate) listed: Box<[Box<str>]>,
 }
+
+/// Complaints name so many values of an enumeration.
+pub(crate) const LISTED_MAX: usize = 100;
 
 /// A list that is short enough to be searched from the start.
 const SCANNED_MAX: usize = 8;
@@ -60,6 +65,11 @@ impl Facets {
     /// Checks an atomic value. `text` is its literal with white space settled.
     pub(crate) fn check(&self, atom: &Atom<'_>, text: &str) -> Result<(), Fail> {
         self.check_patterns(text)?;
+        self.check_value(atom)
+    }
+
+    /// The same but for patterns.
+    pub(crate) fn check_value(&self, atom: &Atom<'_>) -> Result<(), Fail> {
         if self.length.is_some() || self.min_length.is_some() || self.max_length.is_some() {
             atom.len().map_or(Ok(()), |len| self.check_length(len))?;
         }
@@ -106,6 +116,22 @@ impl Facets {
         Ok(())
     }
 
+    /// The value of a facet that has one, as a person writes it.
+    pub(crate) fn literal(&self, kind: FacetKind) -> Option<String> {
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let bound = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.literal.to_string());
+        match kind {
+            FacetKind::Length => number(self.length),
+            FacetKind::MinLength => number(self.min_length),
+            FacetKind::MaxLength => number(self.max_length),
+            FacetKind::TotalDigits => number(self.total_digits),
+            FacetKind::FractionDigits => number(self.fraction_digits),
+            FacetKind::MinInclusive | FacetKind::MinExclusive => bound(&self.min),
+            FacetKind::MaxInclusive | FacetKind::MaxExclusive => bound(&self.max),
+            FacetKind::Pattern | FacetKind::Enumeration | FacetKind::WhiteSpace => None,
+        }
+    }
+
     fn check_bounds(&self, atom: &Atom<'_>) -> Result<(), Fail> {
         let small = match atom {
             Atom::Decimal(decimal) => decimal.small(),
@@ -130,6 +156,13 @@ impl Facets {
             return Err(Fail::Facet(max.max_kind()));
         }
         Ok(())
+    }
+}
+
+impl Pattern {
+    /// For messages: all of them.
+    pub(crate) fn source(&self) -> String {
+        self.sources.join(" | ")
     }
 }
 
@@ -179,7 +212,7 @@ impl Bound {
 }
 
 impl Enumeration {
-    pub(crate) fn new(values: Vec<Value>) -> Enumeration {
+    pub(crate) fn new(values: Vec<Value>, listed: Vec<Box<str>>) -> Enumeration {
         let mut texts: Vec<Box<str>> = values
             .iter()
             .filter_map(|value| match value {
@@ -196,7 +229,11 @@ impl Enumeration {
             })
             .collect();
         texts.sort_unstable();
-        Enumeration { values: values.into_iter().collect(), texts: texts.into() }
+        Enumeration {
+            values: values.into_iter().collect(),
+            texts: texts.into(),
+            listed: listed.into(),
+        }
     }
 
     pub(crate) fn has(&self, value: &Value) -> bool {

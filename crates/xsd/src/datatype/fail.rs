@@ -87,21 +87,19 @@ pub(crate) fn quote(text: &str) -> String {
 /// A facet with its value, for messages. An item's or member's facet is not the type's own: then the name has to do.
 fn facet_text(kind: FacetKind, of: &SimpleType) -> String {
     let facets = of.facets();
-    let number = |number: Option<u64>| number.map(|number| number.to_string());
     let value = match kind {
-        FacetKind::Length => number(facets.length),
-        FacetKind::MinLength => number(facets.min_length),
-        FacetKind::MaxLength => number(facets.max_length),
-        FacetKind::TotalDigits => number(facets.total_digits),
-        FacetKind::FractionDigits => number(facets.fraction_digits),
-        FacetKind::MinInclusive | FacetKind::MinExclusive => {
-            facets.min.as_ref().map(|bound| bound.literal.to_string())
-        }
-        FacetKind::MaxInclusive | FacetKind::MaxExclusive => {
-            facets.max.as_ref().map(|bound| bound.literal.to_string())
-        }
-        FacetKind::Pattern => facets.patterns.last().map(|pattern| quote(&pattern.source)),
-        FacetKind::Enumeration | FacetKind::WhiteSpace => None,
+        FacetKind::Pattern => facets.patterns.last().map(|pattern| quote(&pattern.source())),
+        FacetKind::Length
+        | FacetKind::MinLength
+        | FacetKind::MaxLength
+        | FacetKind::TotalDigits
+        | FacetKind::FractionDigits
+        | FacetKind::MinInclusive
+        | FacetKind::MinExclusive
+        | FacetKind::MaxInclusive
+        | FacetKind::MaxExclusive
+        | FacetKind::Enumeration
+        | FacetKind::WhiteSpace => facets.literal(kind),
     };
     match value {
         Some(value) => format!("{} {value}", kind.name()),

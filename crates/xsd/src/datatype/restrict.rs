@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::facets::{Bound, Enumeration, Facets, Pattern};
+use super::facets::{Bound, Enumeration, Facets, LISTED_MAX, Pattern};
 use super::fail::quote;
 use super::kind::FacetKind;
 use super::names::NoNames;
@@ -211,8 +211,8 @@ impl Step<'_> {
         let patterns: Vec<&str> = sources.iter().map(|facet| facet.value).collect();
         match Regex::any(&patterns) {
             Ok(regex) => {
-                let source = patterns.join(" | ");
-                self.facets.patterns.push(Arc::new(Pattern { regex, source }));
+                let sources = patterns.into_iter().map(Box::from).collect();
+                self.facets.patterns.push(Arc::new(Pattern { regex, sources }));
             }
             Err((index, error)) => {
                 let pattern = patterns.get(index).copied().unwrap_or_default();
@@ -228,15 +228,30 @@ impl Step<'_> {
             return;
         }
         let mut values: Vec<Value> = Vec::with_capacity(facets.len());
+        let mut listed: Vec<Box<str>> = Vec::new();
         for (at, facet) in at.into_iter().zip(facets) {
             match self.base.validate(facet.value, facet.names) {
-                Ok(value) => values.push(value),
+                Ok(value) => {
+                    if listed.len() < LISTED_MAX {
+                        listed.push(match (&value, self.base.builtin()) {
+                            // The canonical form of a decimal has a point.
+                            (Value::Decimal(number), Builtin::Decimal)
+                                if !number.to_string().contains('.') =>
+                            {
+                                format!("{number}.0").into()
+                            }
+                            (Value::Decimal(number), _) => number.to_string().into(),
+                            _ => self.base.white().normalize(facet.value).into(),
+                        });
+                    }
+                    values.push(value);
+                }
                 Err(violation) => {
                     self.complain(at, FacetKind::Enumeration.restriction(), violation.message);
                 }
             }
         }
-        self.facets.enumeration = Some(Arc::new(Enumeration::new(values)));
+        self.facets.enumeration = Some(Arc::new(Enumeration::new(values, listed)));
     }
 
     fn lengths(&mut self) {

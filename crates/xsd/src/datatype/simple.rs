@@ -366,7 +366,7 @@ impl SimpleType {
         }
     }
 
-    fn examine(
+    pub(super) fn examine(
         &self,
         lexical: &str,
         names: &dyn Names,

@@ -2,10 +2,10 @@
 
 use xml::QName;
 
-use super::Stop;
 use super::run::{Run, expanded, written};
 use super::scope::{Names, Tag};
-use crate::datatype::Builtin;
+use super::{About, Stop};
+use crate::datatype::{Builtin, NoNames};
 use crate::model::{Process, Wildcard};
 use crate::names::{NsId, Sym};
 use crate::schema::{Given, Kind, Schema, Text, TypeTable};
@@ -80,6 +80,9 @@ impl Run {
                     _ => {
                         found.nil = Some(false);
                         let message = format!("{value:?} is no boolean");
+                        let boolean = Builtin::Boolean.simple();
+                        self.about = About::of_text(schema, &boolean, value, &NoNames);
+                        self.about.element = Some(expanded(tag.name()));
                         self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
                     }
                 },
@@ -102,11 +105,11 @@ impl Run {
         tag.each(|name, value| {
             let (namespace, sym) = self.sym(schema, name);
             if namespace == NsId::XSI {
-                return self.instruction(tag, name);
+                return self.instruction(tag, name, table.kind);
             }
             if table.kind == Kind::Simple {
                 let message = format!("its type is simple: no attribute {}", written(name));
-                return self.complain(tag, tag.name(), "cvc-type.3.1.1", message);
+                return self.complain_attribute(tag, name, "cvc-type.3.1.1", message);
             }
             let found = match table.attributes.len() {
                 0..=8 => table.attributes.iter().position(|attribute| attribute.name == sym),
@@ -129,15 +132,32 @@ impl Run {
     }
 
     /// Every element takes the four attributes of the instance namespace; there are no others.
-    fn instruction<T: Tag>(&mut self, tag: &T, name: QName<'_>) -> Result<(), Stop> {
+    fn instruction<T: Tag>(&mut self, tag: &T, name: QName<'_>, kind: Kind) -> Result<(), Stop> {
         match name.local {
             "type" | "nil" | "schemaLocation" | "noNamespaceSchemaLocation" => Ok(()),
             _ => {
                 let message = format!("there is no attribute {}", written(name));
-                self.about.value = Some(expanded(name));
-                self.complain(tag, tag.name(), "cvc-complex-type.3.2.1", message)
+                let code = match kind == Kind::Simple {
+                    true => "cvc-type.3.1.1",
+                    false => "cvc-complex-type.3.2.1",
+                };
+                self.complain_attribute(tag, name, code, message)
             }
         }
+    }
+
+    /// A complaint of an element that is about one of its attributes.
+    #[cold]
+    fn complain_attribute<T: Tag>(
+        &mut self,
+        tag: &T,
+        name: QName<'_>,
+        code: &'static str,
+        message: String,
+    ) -> Result<(), Stop> {
+        self.about.element = Some(expanded(tag.name()));
+        self.about.name = expanded(name);
+        self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
     /// What a type requires and the element has not; defaults of the rest, for identity constraints.
@@ -187,20 +207,18 @@ impl Run {
     ) -> Result<(), Stop> {
         let Some(wildcard) = &table.wildcard else {
             let message = format!("there is no attribute {}", written(name));
-            self.about.value = Some(expanded(name));
-            return self.complain(tag, tag.name(), "cvc-complex-type.3.2.1", message);
+            return self.complain_attribute(tag, name, "cvc-complex-type.3.2.1", message);
         };
         if !wildcard.namespaces.allows(namespace) {
             let message = format!("no attribute {} is allowed", written(name));
-            self.about.value = Some(expanded(name));
-            return self.complain(tag, tag.name(), "cvc-complex-type.3.2.2", message);
+            return self.complain_attribute(tag, name, "cvc-complex-type.3.2.2", message);
         }
         let Wildcard { process, .. } = wildcard;
         let decl = schema.components.globals.attributes.get(&sym);
         let Some(&decl) = decl.filter(|_| *process != Process::Skip) else {
             if *process == Process::Strict {
                 let message = format!("the attribute {} is not declared", written(name));
-                return self.complain(tag, tag.name(), "cvc-assess-attr", message);
+                return self.complain_attribute(tag, name, "cvc-assess-attr", message);
             }
             // A field that selects it has no value to compare.
             return Ok(());
@@ -221,7 +239,7 @@ impl Run {
         let given = decl.constraint.as_ref().map(|constraint| Given {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
-            value: simple.validate(&constraint.text, &crate::datatype::NoNames).ok(),
+            value: simple.validate(&constraint.text, &NoNames).ok(),
         });
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
     }
@@ -262,24 +280,27 @@ impl Run {
         if fixed.is_none() && !wanted {
             let checked = text.simple.check(value, &names);
             if let Err(violation) = checked {
+                self.about = About::of_text(schema, &text.simple, value, &names);
                 self.about.element = Some(expanded(tag.name()));
-                self.about.value = Some(value.to_owned());
                 return self.complain(tag, name, violation.code, violation.message);
             }
         } else {
             let found = text.simple.validate(value, &names);
+            let about = found.is_err().then(|| About::of_text(schema, &text.simple, value, &names));
             if wanted {
                 self.tables.attribute(uri, local, found.as_ref().ok(), &mut self.violations);
                 self.violated(tag, tag.name())?;
             }
             match (found, fixed) {
                 (Err(violation), _) => {
+                    self.about = about.unwrap_or_default();
                     self.about.element = Some(expanded(tag.name()));
-                    self.about.value = Some(value.to_owned());
                     return self.complain(tag, name, violation.code, violation.message);
                 }
                 (Ok(found), Some(fixed)) if fixed.value.as_ref() != Some(&found) => {
                     let message = format!("{value:?} is not the fixed value {:?}", fixed.text);
+                    self.about = About::of_fixed(value, &fixed.text);
+                    self.about.element = Some(expanded(tag.name()));
                     return self.complain(tag, name, "cvc-attribute.4", message);
                 }
                 (Ok(_), _) => {}

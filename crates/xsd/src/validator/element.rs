@@ -5,13 +5,13 @@ use xml::QName;
 use super::open::{Judge, UNDECLARED, expectation, named};
 use super::run::{Frame, Run};
 use super::scope::{Names, Tag};
-use super::{About, Spot, Stop, TextRule, TypeName};
+use super::{About, Spot, Stop, TextRule};
 use crate::arena::Id;
 use crate::automaton::Matched;
 use crate::datatype::Value;
 use crate::identity::Content;
 use crate::model::{Element, Type};
-use crate::names::{NsId, Sym};
+use crate::names::Sym;
 use crate::schema::{Given, Kind, Schema, Text, TypeTable};
 
 impl Run {
@@ -248,8 +248,9 @@ impl Run {
             (false, _) => ("cvc-complex-type.2.3", "there is text between elements"),
         };
         let sym = frame.element.map(|id| schema.components.elements[id].name);
-        let node =
-            sym.map_or_else(String::new, |sym| schema.components.names.local(sym).to_owned());
+        let names = &schema.components.names;
+        let node = sym.map_or_else(String::new, |sym| names.local(sym).to_owned());
+        self.about.name = sym.map_or_else(String::new, |sym| names.text(sym));
         self.complain_at(spot.position(), node, code, message.to_owned())
     }
 
@@ -328,6 +329,7 @@ impl Run {
         if frame.nil {
             if frame.children {
                 let message = "the element is nil and has elements".to_owned();
+                self.about.children = true;
                 self.complain(spot, name, "cvc-elt.3.2.1", message)?;
             }
         } else if let Some(text) = &table.text {
@@ -387,6 +389,7 @@ impl Run {
     ) -> Result<(), Stop> {
         if frame.children {
             let message = "an element with a fixed value has no elements".to_owned();
+            self.about = About::of_fixed("", &fixed.text);
             return self.complain(spot, name, "cvc-elt.5.2.2.1", message);
         }
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
@@ -394,6 +397,7 @@ impl Run {
             return Ok(());
         }
         let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
+        self.about = About::of_fixed(found, &fixed.text);
         self.complain(spot, name, "cvc-elt.5.2.2.2.1", message)
     }
 
@@ -420,7 +424,7 @@ impl Run {
             return match text.simple.check(found, &names) {
                 Ok(()) => Ok(None),
                 Err(violation) => {
-                    self.about = valued(schema, frame, found);
+                    self.about = About::of_text(schema, &text.simple, found, &names);
                     self.complain(spot, name, violation.code, violation.message)?;
                     Ok(None)
                 }
@@ -431,7 +435,7 @@ impl Run {
         let value = match text.simple.validate(lexical, &names) {
             Ok(value) => value,
             Err(violation) => {
-                self.about = valued(schema, frame, lexical);
+                self.about = About::of_text(schema, &text.simple, lexical, &names);
                 self.complain(spot, name, violation.code, violation.message)?;
                 return Ok(None);
             }
@@ -445,6 +449,7 @@ impl Run {
         });
         if let Some(fixed) = wrong.filter(|_| defaulted.is_none()) {
             let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
+            self.about = About::of_fixed(found, &fixed.text);
             self.complain(spot, name, "cvc-elt.5.2.2.2.2", message)?;
             return Ok(Some(value));
         }
@@ -478,18 +483,3 @@ fn is_blank(text: &str) -> bool {
 const TOPS: u64 = 0x8080_8080_8080_8080;
 /// Added to a byte it reaches the top bit from the first character behind the space on.
 const BEYOND_SPACE: u64 = 0x5F5F_5F5F_5F5F_5F5F;
-
-/// A text and the type it does not fit.
-#[cold]
-fn valued(schema: &Schema, frame: &Frame, text: &str) -> About {
-    let all = &schema.components;
-    let kind = &all.types[frame.type_id];
-    let type_name = match kind.name {
-        Some(name) if all.names.namespace_of(name) == NsId::XSD => {
-            TypeName::BuiltIn(all.names.local(name).to_owned())
-        }
-        Some(name) => TypeName::Global(all.names.text(name)),
-        None => TypeName::Local,
-    };
-    About { value: Some(text.to_owned()), type_name: Some(type_name), ..About::default() }
-}

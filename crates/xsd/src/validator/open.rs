@@ -1,12 +1,13 @@
 //! Which declaration and type an element is judged by.
 
-use super::run::Run;
-use super::scope::Tag;
-use super::{Root, Stop};
+use super::run::{Run, expanded, written};
+use super::scope::{Names, Tag};
+use super::{About, Root, Stop, TypeName};
 use crate::arena::Id;
 use crate::automaton::Matched;
+use crate::datatype::Builtin;
 use crate::model::{ANY_TYPE, Element, Process, Type};
-use crate::names::{NsId, Sym};
+use crate::names::{NsId, Sym, XSI_NAMESPACE};
 use crate::schema::{Kind, Schema};
 
 /// What an element is judged by.
@@ -119,7 +120,28 @@ impl Run {
                 }
             }
         };
+        if !matches!(table.kind, Kind::ElementOnly | Kind::Mixed) {
+            return self.complain_parent(schema, tag, code, message);
+        }
         self.complain(tag, tag.name(), code, message)
+    }
+
+    /// What is wrong with a child is that its parent has one.
+    #[cold]
+    fn complain_parent<T: Tag>(
+        &mut self,
+        schema: &Schema,
+        tag: &T,
+        code: &'static str,
+        message: String,
+    ) -> Result<(), Stop> {
+        let parent = self.frames.last().and_then(|frame| frame.element);
+        self.about.name = match parent {
+            Some(id) => schema.components.names.text(schema.components.elements[id].name),
+            None => expanded(tag.name()),
+        };
+        self.about.children = true;
+        self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
     /// The type that `xsi:type` names, if it may stand for the declared one (cvc-elt.4).
@@ -133,20 +155,21 @@ impl Run {
     ) -> Result<Option<Id<Type>>, Stop> {
         let value = crate::syntax::collapse(value);
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
-        let found = match (crate::syntax::is_qname(value), tag.resolve(prefix)) {
-            (true, Some(uri)) => schema.type_of_name(uri, local),
-            _ => {
-                let message = format!("{value:?} names no type");
-                self.complain(tag, tag.name(), "cvc-elt.4.1", message)?;
-                return Ok(None);
-            }
+        let (true, Some(uri)) = (crate::syntax::is_qname(value), tag.resolve(prefix)) else {
+            let message = format!("{value:?} names no type");
+            let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+            self.about = About::of_text(schema, &Builtin::QName.simple(), value, &names);
+            self.complain_of_type(tag, "cvc-elt.4.1", message)?;
+            return Ok(None);
         };
-        let Some(found) = found else {
+        let name = || Some(TypeName::Global(format!("{{{uri}}}{local}")));
+        let Some(found) = schema.type_of_name(uri, local) else {
             if self.foreign_types && declared.is_none() && !strict {
                 return Ok(None);
             }
             let message = format!("there is no type {value}");
-            self.complain(tag, tag.name(), "cvc-elt.4.2", message)?;
+            self.about.type_name = name();
+            self.complain_of_type(tag, "cvc-elt.4.2", message)?;
             return Ok(None);
         };
         let Some((declared, element)) = declared else { return Ok(Some(found)) };
@@ -156,8 +179,22 @@ impl Run {
             return Ok(Some(found));
         }
         let message = format!("{value} cannot stand for {}", all.type_text(declared));
-        self.complain(tag, tag.name(), "cvc-elt.4.3", message)?;
+        self.about.type_name = name();
+        self.complain_of_type(tag, "cvc-elt.4.3", message)?;
         Ok(None)
+    }
+
+    /// A complaint about an element's `xsi:type`.
+    #[cold]
+    fn complain_of_type<T: Tag>(
+        &mut self,
+        tag: &T,
+        code: &'static str,
+        message: String,
+    ) -> Result<(), Stop> {
+        self.about.element = Some(expanded(tag.name()));
+        self.about.name = format!("{{{XSI_NAMESPACE}}}type");
+        self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
     /// An element that has to be declared and is not.

@@ -29,7 +29,7 @@ pub fn facets(simple: &SimpleType) -> Facets {
         max_length: facets.max_length,
         min: facets.min.as_ref().map(bound),
         max: facets.max.as_ref().map(bound),
-        patterns: facets.patterns.iter().map(|pattern| pattern.source.clone()).collect(),
+        patterns: facets.patterns.iter().map(|pattern| pattern.source()).collect(),
         enumeration: facets.enumeration.as_ref().map(|values| {
             let mut texts: Vec<String> = values.values().filter_map(text).collect();
             texts.sort_unstable();

@@ -1,0 +1,106 @@
+//! What exactly is wrong with a text, for whoever words it for readers of another validator.
+//!
+//! Looked for once a text is known to be wrong, and in that validator's order: what keeps it from being a value of the built-in
+//! type, then lengths, digits, bounds and enumeration, then patterns. Of a list its first wrong item is to blame.
+
+use super::fail::Fail;
+use super::kind::FacetKind;
+use super::names::Names;
+use super::simple::{SimpleType, Variety};
+use super::white::words;
+use super::{White, atom};
+
+/// What a text breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Breach {
+    /// It is no value of the type.
+    Value,
+    /// Its prefix is not declared.
+    Prefix,
+    /// A facet: its name, the value or length that was found, and what the facet says; an enumeration's first values.
+    Facet { name: &'static str, found: String, allowed: Vec<String> },
+}
+
+/// A text, the type that it is not of, and why.
+pub(crate) struct Blame<'a> {
+    pub(crate) of: &'a SimpleType,
+    pub(crate) text: &'a str,
+    pub(crate) breach: Breach,
+}
+
+impl SimpleType {
+    /// What is wrong with a text that was found to be wrong, before white space is treated.
+    #[cold]
+    pub(crate) fn blame<'a>(&'a self, lexical: &'a str, names: &dyn Names) -> Blame<'a> {
+        let wrong = |item: &SimpleType, word: &str| item.examine(word, names, None).is_err();
+        if let Variety::List(item) = self.variety()
+            && let Some(word) = words(lexical).find(|word| wrong(item, word))
+        {
+            return item.blame(word, names);
+        }
+        let breach = match self.variety() {
+            Variety::Ur | Variety::Atomic(_) => self.atom_breach(lexical, names),
+            Variety::List(_) => self.list_breach(lexical),
+            Variety::Union(members) if members.iter().all(|member| wrong(member, lexical)) => None,
+            Variety::Union(_) => self.last_breach(lexical),
+        };
+        Blame { of: self, text: lexical, breach: breach.unwrap_or(Breach::Value) }
+    }
+
+    fn atom_breach(&self, lexical: &str, names: &dyn Names) -> Option<Breach> {
+        let text = self.white().normalize(lexical);
+        let atom = match atom::read(self.builtin(), &text, names) {
+            Ok(atom) => atom,
+            Err(Fail::Prefix) => return Some(Breach::Prefix),
+            Err(_) => return None,
+        };
+        if self.builtin().simple().examine(lexical, names, None).is_err() {
+            return None;
+        }
+        match self.facets().check_value(&atom) {
+            Err(Fail::Facet(kind)) if kind.counts_length() => {
+                Some(self.facet_breach(kind, &atom.len().unwrap_or_default().to_string()))
+            }
+            Err(Fail::Facet(FacetKind::Enumeration)) => self.enumeration_breach(&text),
+            // Its white space is told as it is.
+            Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, lexical)),
+            Ok(()) => self.pattern_breach(&text),
+            Err(_) => None,
+        }
+    }
+
+    fn list_breach(&self, lexical: &str) -> Option<Breach> {
+        let len = words(lexical).count();
+        match self.facets().check_length(len as u64) {
+            Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, &len.to_string())),
+            Ok(()) | Err(_) => self.last_breach(&White::Collapse.normalize(lexical)),
+        }
+    }
+
+    /// What is left of a list or union: a pattern, or else an enumeration.
+    fn last_breach(&self, text: &str) -> Option<Breach> {
+        self.pattern_breach(text).or_else(|| self.enumeration_breach(text))
+    }
+
+    /// Patterns of the last derivation step come first, and of one step the last that is written.
+    fn pattern_breach(&self, text: &str) -> Option<Breach> {
+        let mut patterns = self.facets().patterns.iter().rev();
+        let refused = patterns.find(|pattern| !pattern.regex.matches(text).unwrap_or(false))?;
+        let allowed = refused.sources.last().map(|source| source.to_string());
+        Some(breach(FacetKind::Pattern, text, allowed.into_iter().collect()))
+    }
+
+    fn enumeration_breach(&self, found: &str) -> Option<Breach> {
+        let listed = &self.facets().enumeration.as_ref()?.listed;
+        let allowed = listed.iter().map(|value| value.to_string()).collect();
+        Some(breach(FacetKind::Enumeration, found, allowed))
+    }
+
+    fn facet_breach(&self, kind: FacetKind, found: &str) -> Breach {
+        breach(kind, found, self.facets().literal(kind).into_iter().collect())
+    }
+}
+
+fn breach(kind: FacetKind, found: &str, allowed: Vec<String>) -> Breach {
+    Breach::Facet { name: kind.name(), found: found.to_owned(), allowed }
+}

@@ -1,0 +1,61 @@
+//! What a complaint is about, where that is a text and its type.
+
+use super::{About, TypeName};
+use crate::datatype::{Names, SimpleType, Variety};
+use crate::model::TypeKind;
+use crate::names::NsId;
+use crate::schema::Schema;
+
+impl About {
+    /// A text that is not of a type.
+    #[cold]
+    pub(super) fn of_text(
+        schema: &Schema,
+        simple: &SimpleType,
+        lexical: &str,
+        names: &dyn Names,
+    ) -> About {
+        let blame = simple.blame(lexical, names);
+        About {
+            value: Some(blame.text.to_owned()),
+            type_name: Some(type_name(schema, blame.of)),
+            variety: match blame.of.variety() {
+                Variety::Ur | Variety::Atomic(_) => "atomic",
+                Variety::List(_) => "list",
+                Variety::Union(_) => "union",
+            },
+            breach: Some(blame.breach),
+            ..About::default()
+        }
+    }
+
+    /// A text that is not the fixed one.
+    #[cold]
+    pub(super) fn of_fixed(found: &str, fixed: &str) -> About {
+        About {
+            value: Some(found.to_owned()),
+            expected: vec![fixed.to_owned()],
+            ..About::default()
+        }
+    }
+}
+
+/// Types do not know their names: the schema is searched for this one.
+fn type_name(schema: &Schema, simple: &SimpleType) -> TypeName {
+    let builtin = simple.builtin();
+    if std::ptr::eq(&*builtin.simple(), simple) {
+        return TypeName::BuiltIn(builtin.name().to_owned());
+    }
+    let all = &schema.components;
+    let is_it = |kind: &TypeKind| match kind {
+        TypeKind::Simple(known) => std::ptr::eq(&*known.value, simple),
+        TypeKind::Complex(_) => false,
+    };
+    match all.types.iter().find(|one| is_it(&one.kind)).and_then(|one| one.name) {
+        Some(name) if all.names.namespace_of(name) == NsId::XSD => {
+            TypeName::BuiltIn(all.names.local(name).to_owned())
+        }
+        Some(name) => TypeName::Global(all.names.text(name)),
+        None => TypeName::Local,
+    }
+}
