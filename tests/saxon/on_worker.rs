@@ -72,7 +72,7 @@ fn a_fast_stylesheet_comes_to_be_run_by_the_worker() {
     until_on_worker(&gateway, || {
         let refused = transform(&gateway, "checked", "<a>bad</a>");
         assert_eq!(refused.status(), 500);
-        assert!(refused.text().contains("terminated by xsl:message"), "{}", refused.text());
+        assert!(refused.text().contains("not this"), "{}", refused.text());
     });
     until_on_worker(&gateway, || {
         assert_eq!(transform(&gateway, "checked", "<a>four</a>").text(), "4");

@@ -103,6 +103,14 @@ fn what_is_no_json_or_no_xml_is_the_clients_fault_in_its_form() {
     let step = "\"message\": \"Request - XSLT transformation failed (before XSD validation)\"";
     assert!(reply.text().contains(step), "{}", reply.text());
     assert!(reply.text().contains("\"message_verbose\": \"Invalid JSON input"), "{}", reply.text());
+    let latin = [b"{\"operation\":\"caf\xE9\"}".as_slice()].concat();
+    let head = format!(
+        "POST /scen9 HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        latin.len()
+    );
+    let reply = gateway.wire().ask([head.as_bytes(), &latin].concat());
+    assert_eq!(reply.status(), 400);
+    assert!(reply.text().contains("it is not in UTF-8"), "{}", reply.text());
     for bad in ["<a>", "", "<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>"] {
         let reply = post(&gateway, "/scen8", "text/xml", bad);
         assert_eq!(reply.status(), 500, "{bad}");

@@ -103,3 +103,43 @@ fn a_reply_is_labelled_for_the_client_by_what_it_became() {
         }
     }
 }
+
+/// Posts bytes to a route that holds them to the calculator's schema and renames the operation.
+fn renamed(gateway: &Gateway, content_type: &str, body: &[u8]) -> Message {
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    gateway.wire().ask([head.as_bytes(), body].concat())
+}
+
+#[test]
+fn the_charset_of_a_content_type_stands_above_the_declaration() {
+    let origin = Origin::echo();
+    let sheet = r#"<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"><x:template match="/"><x:copy-of select="//n"/></x:template></x:stylesheet>"#;
+    let route =
+        "policies: [{ soap: { verbose: true } }, { xslt: { on: request, stylesheet: n.xsl } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("n.xsl", sheet)]);
+    let latin = |declaration: &str| {
+        let text = format!(
+            "{declaration}{}",
+            envelope(SOAP_11, "<n>é</n>").lines().skip(1).collect::<String>()
+        );
+        text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect::<Vec<u8>>()
+    };
+    let utf8 = envelope(SOAP_11, "<n>é</n>").replace("utf-8", "iso-8859-1");
+    for _ in 0..3 {
+        for (content_type, body) in [
+            ("text/xml; charset=iso-8859-1", latin("")),
+            ("text/xml; charset=\"ISO-8859-1\"", latin("<?xml version=\"1.0\"?>")),
+            ("text/xml", latin("<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>")),
+            ("text/xml; charset=utf-8", utf8.clone().into_bytes()),
+            ("text/xml; charset=utf-8", envelope(SOAP_11, "<n>é</n>").into_bytes()),
+        ] {
+            let reply = renamed(&gateway, content_type, &body).text();
+            assert!(reply.contains(">é</n>"), "{content_type}: {reply}");
+        }
+    }
+    let wrong = renamed(&gateway, "text/xml; charset=utf-8", &latin("")).text();
+    assert!(wrong.contains("this is not UTF-8"), "{wrong}");
+}

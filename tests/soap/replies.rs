@@ -124,3 +124,37 @@ fn replies_are_looked_into_over_http_2_too() {
     let reply = client.ask(request.body(full(add())).unwrap());
     assert_eq!((reply.status, &reply.body[..]), (200, result("12").as_bytes()));
 }
+
+#[test]
+fn what_is_said_of_the_bytes_goes_with_them() {
+    let lines = "Content-Type: text/xml\r\nETag: \"a\"\r\nContent-MD5: x\r\nDigest: x\r\nContent-Digest: x\r\nRepr-Digest: x\r\nAccept-Ranges: bytes\r\nX-Other: y\r\n";
+    let good = Origin::answering(answer(200, lines, result("12").as_bytes()));
+    let route = "policies: [{ xslt: { on: response, stylesheet: rename.xsl } }]";
+    let reply = post(&gateway(&good, route), &add());
+    assert_eq!((reply.status(), reply.get("x-other")), (200, Some("y")));
+    for name in ["etag", "content-md5", "digest", "content-digest", "repr-digest", "accept-ranges"]
+    {
+        assert_eq!(reply.get(name), None, "{name}");
+    }
+    // Nothing of it is touched that is not transformed.
+    let route = "policies: [{ soap: { schema: calculator.wsdl, validate: [response] } }]";
+    assert_eq!(post(&gateway(&good, route), &add()).get("etag"), Some("\"a\""));
+}
+
+#[test]
+fn a_reply_to_head_is_let_through() {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nETag: \"a\"\r\nContent-Length: 5000\r\n\r\n";
+    let origin = Origin::answering(head);
+    for policies in [
+        "policies: [{ xslt: { on: response, stylesheet: rename.xsl } }]",
+        "policies: [{ soap: { schema: calculator.wsdl, validate: [response] } }]",
+        "errors: problem, policies: [{ xslt: { on: response, stylesheet: rename.xsl } }]",
+    ] {
+        let gateway = gateway(&origin, policies);
+        let mut wire = gateway.wire();
+        wire.send("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let reply = wire.read_head();
+        assert_eq!((reply.status(), reply.get("etag")), (200, Some("\"a\"")), "{policies}");
+    }
+}

@@ -72,6 +72,9 @@ async fn answer(
     account.routed(&arrived.route);
     let (route, ex) = (&*arrived.route, &mut account.ex);
     problem::note_speech(route.errors, ex, &request.head);
+    if request.head.method() == b"HEAD" {
+        ex.notes().asked_head = true;
+    }
     let (depth, mut reply) = match descend(route, ex, request).await {
         Descent::Through => (route.policies.len(), across(plan, &arrived, ex, request).await),
         Descent::Turned { depth, reply } => (depth, reply),

@@ -6,6 +6,7 @@ pub mod api_key;
 pub mod authorize;
 pub mod basic;
 pub mod cache;
+mod charset;
 pub mod compress;
 pub mod concurrency;
 pub mod cors;

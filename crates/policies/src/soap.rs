@@ -18,6 +18,8 @@ use kit::LocalBoxFuture;
 use message::{Gathered, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step};
 
+use crate::charset;
+
 pub use action::{Actions, Expected, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
@@ -146,6 +148,8 @@ impl Side {
 
     fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
         let mut found = check::Found::default();
+        let settled = charset::settled(&head.headers, message);
+        let message = settled.as_deref().unwrap_or(message);
         let checked = check::check(&self.definitions, message, Some(&head.headers), &mut found);
         self.judged(ex, &found, checked)
     }
@@ -175,7 +179,9 @@ impl Side {
         }
         if self.settings.response {
             let mut found = check::Found::default();
-            let checked = check::check(&self.definitions, &body.bytes, None, &mut found);
+            let settled = charset::settled(&head.headers, &body.bytes);
+            let message = settled.as_deref().unwrap_or(&body.bytes);
+            let checked = check::check(&self.definitions, message, None, &mut found);
             if let Some(fault) = found.fault {
                 ex.notes().soap_fault.get_or_insert_default().set(Some(fault));
             }
@@ -282,7 +288,7 @@ impl OnPieces<RequestHead> for Pieces {
     fn on_piece(
         &mut self,
         ex: &mut Exchange,
-        _head: &RequestHead,
+        head: &RequestHead,
         so_far: &[u8],
         from: usize,
     ) -> Result<(), Fault> {
@@ -291,12 +297,17 @@ impl OnPieces<RequestHead> for Pieces {
         let bytes = so_far.get(from..).unwrap_or_default();
         match arriving.feed(bytes, so_far, &mut found) {
             Ok(()) => Ok(()),
+            // Read in a wrong encoding; it is read again when it is whole.
+            Err(_) if charset::may_differ(&head.headers, so_far) => Ok(()),
             Err(failed) => self.side.judged(ex, &found, Err(failed)),
         }
     }
 
     fn on_end(&mut self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
         let Some(arriving) = self.arriving.take() else { return Ok(Onward::Next) };
+        if charset::may_differ(&head.headers, &body.bytes) {
+            return self.side.request(ex, head, &body.bytes).map(|()| Onward::Next);
+        }
         let mut found = check::Found::default();
         let checked = arriving.finish(&body.bytes, &head.headers, &mut found);
         self.side.judged(ex, &found, checked).map(|()| Onward::Next)

@@ -12,6 +12,7 @@ use message::{Gathered, RequestHead};
 use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
 use xpath::{Budget, ErrorKind, Evaluation, Expr, Limits, NoHost, World};
 
+use crate::charset;
 use crate::soap::{self, Failed};
 use find::Search;
 
@@ -99,10 +100,11 @@ impl OnWhole<RequestHead> for Routing {
     fn on_whole<'a>(
         &'a self,
         ex: &'a mut Exchange,
-        _head: &'a mut RequestHead,
+        head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
-        let flow = match self.fitting(&body.bytes) {
+        let settled = charset::settled(&head.headers, &body.bytes);
+        let flow = match self.fitting(settled.as_deref().unwrap_or(&body.bytes)) {
             Ok(fitting) => {
                 if let Some(case) = fitting {
                     let notes = ex.notes();

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use xml::Shelf;
 use xslt::{Parameter, Stylesheet};
 
+use crate::charset;
 use crate::soap::{self, Codings, Failed};
 use crate::supply::Supply;
 use run::{Made, Refused};
@@ -95,7 +96,9 @@ impl Settings {
         body: &Gathered,
     ) -> LocalBoxFuture<'a, Result<Made, Refused>> {
         let json = label::is_json(headers, &body.bytes);
-        let (alarm, message) = (ex.alarm.clone(), body.bytes.clone());
+        let alarm = ex.alarm.clone();
+        let settled = charset::settled(headers, &body.bytes);
+        let message = settled.map_or_else(|| body.bytes.clone(), Bytes::from);
         match &self.sheet {
             Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
             Sheets::Fixed(Err(why)) => refused(Failed::server(why.as_str())),
@@ -150,6 +153,7 @@ fn refused<'a>(failed: Failed) -> LocalBoxFuture<'a, Result<Made, Refused>> {
 /// The result takes the message's place.
 fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) -> Result<(), Fault> {
     body.bytes = made.bytes;
+    soap::coding::rewritten(headers);
     label::label(headers, &body.bytes, made.charset)
 }
 

@@ -7,7 +7,7 @@ use std::io::{Read, Write as _};
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use flate2::Compression;
-use message::{Gathered, ReplyHead};
+use message::{Gathered, Headers, ReplyHead};
 use policy::Exchange;
 
 /// The level of zlib where time and size still pay for one another; see `compress`.
@@ -18,6 +18,13 @@ const BROTLI: (u32, u32) = (4, 18);
 
 /// What the encoder collects before it encodes.
 const BUFFER_BYTES: usize = 16 << 10;
+
+/// What is said of the bytes of a message, which are others once it was transformed.
+pub(crate) fn rewritten(headers: &mut Headers) {
+    const OF_THE_BYTES: [&str; 6] =
+        ["etag", "content-md5", "content-digest", "repr-digest", "digest", "accept-ranges"];
+    OF_THE_BYTES.iter().for_each(|name| headers.remove(name));
+}
 
 /// How a policy treats codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
 
 use super::{Faults, Settings};
-use crate::soap::coding::Refused;
+use crate::soap::coding::{Refused, rewritten};
 use crate::soap::has_no_body;
 
 /// The JSON may be so many times as long as the largest body: escapes and keys are longer than what they stand for.
@@ -58,6 +58,7 @@ impl Translate {
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());
         }
+        rewritten(&mut head.headers);
         let bytes_max = codings.bytes_max.saturating_mul(GROWTH_MAX);
         let status = head.status;
         match self.0.api.reply(operation, &body.bytes, bytes_max) {

@@ -9,6 +9,7 @@ use policy::{Exchange, Flow, OnWhole, Onward, Speech};
 use wsdl::typed::{Refused, Soap};
 
 use super::{Place, Settings};
+use crate::soap::coding::rewritten;
 
 /// The envelope may be so many times as long as the largest body: tags repeat what JSON says once.
 const GROWTH_MAX: usize = 8;
@@ -56,6 +57,7 @@ impl Translate {
             .request(operation, &body.bytes, bytes_max)
             .map_err(|why| refused(&why, &body.bytes))?;
         body.bytes = envelope.into_bytes().into();
+        rewritten(&mut head.headers);
         if head.method() != b"POST" {
             *head = as_post(head);
         }

@@ -4,6 +4,8 @@ use fault::Fault;
 use message::Headers;
 use policy::Speech;
 
+use crate::charset;
+
 /// Whether a message is JSON: by its first character, and where that says nothing by its label.
 pub(super) fn is_json(headers: &Headers, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
@@ -35,29 +37,27 @@ pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Resu
 }
 
 /// The content type with another charset, where it says one and that is no longer true.
-fn recoded(written: &[u8], charset: &str) -> Option<String> {
+fn recoded(written: &[u8], name: &str) -> Option<String> {
     // What nearly all say, and rightly.
-    let end = written.len().saturating_sub(charset.len());
+    let end = written.len().saturating_sub(name.len());
     let (front, value) = written.split_at_checked(end)?;
-    if value.eq_ignore_ascii_case(charset.as_bytes())
+    if value.eq_ignore_ascii_case(name.as_bytes())
         && matches!(front, b"text/xml;charset=" | b"text/xml; charset=")
     {
         return None;
     }
-    let text = std::str::from_utf8(written).ok()?;
-    let media = text.split(';').next()?.trim();
-    let parameters = || text.split(';').skip(1).map(str::trim);
-    let is_charset = |parameter: &str| {
-        let (name, value) = parameter.split_once('=')?;
-        let same = value.trim_matches('"').eq_ignore_ascii_case(charset);
-        name.trim().eq_ignore_ascii_case("charset").then_some(same)
-    };
-    if parameters().find_map(is_charset)? {
+    let media = written.split(|byte| *byte == b';').next()?.trim_ascii();
+    let is_charset = |parameter: &&[u8]| charset::value_of(parameter, "charset").is_some();
+    let told = charset::charset(written)?;
+    if told.eq_ignore_ascii_case(name.as_bytes()) {
         return None;
     }
-    let others = parameters().filter(|parameter| is_charset(parameter).is_none());
-    let others: String = others.map(|parameter| format!("; {parameter}")).collect();
-    Some(format!("{media}; charset={charset}{others}"))
+    let mut label = [media, b"; charset=", name.as_bytes()].concat();
+    for other in charset::parameters(written).filter(|parameter| !is_charset(parameter)) {
+        label.extend_from_slice(b"; ");
+        label.extend_from_slice(other);
+    }
+    String::from_utf8(label).ok()
 }
 
 #[cfg(test)]
@@ -84,6 +84,11 @@ mod tests {
                 "application/soap+xml; action=\"u\"; charset=ascii",
                 "<a/>",
                 "application/soap+xml; charset=utf-8; action=\"u\"",
+            ),
+            (
+                "application/soap+xml; charset=utf-16;action=\"urn:x;y\\\";z\"; a=b",
+                "<a/>",
+                "application/soap+xml; charset=utf-8; action=\"urn:x;y\\\";z\"; a=b",
             ),
         ] {
             let mut headers = of(was);

@@ -107,6 +107,10 @@ impl Settings {
         json: bool,
     ) -> Result<Made, Refused> {
         let told = match json {
+            // What is no UTF-8 would come out as something else.
+            true if std::str::from_utf8(message).is_err() => {
+                return Err(Failed::client("Invalid JSON input: it is not in UTF-8").into());
+            }
             true => Message::Json(message.clone()),
             false => Message::Xml(
                 feed::feed(message, &self.known.0)

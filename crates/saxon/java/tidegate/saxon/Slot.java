@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import net.sf.saxon.event.PipelineConfiguration;
 import net.sf.saxon.event.Receiver;
+import net.sf.saxon.expr.instruct.TerminationException;
 import net.sf.saxon.om.Durability;
 import net.sf.saxon.om.NodeInfo;
 import net.sf.saxon.s9api.Location;
@@ -36,6 +37,9 @@ final class Slot {
     private static final int PROBE_EVERY = 1024;
 
     private int runs;
+
+    /** What the message said that ended the run; null where none did. */
+    private String ending;
 
     /** Compiles the parts that stand in `in`. Without a stylesheet, `out` says in lines of `uri line column text` what is wrong. */
     Sheet compile() {
@@ -135,7 +139,12 @@ final class Slot {
             throws SaxonApiException, XPathException {
         Xslt30Transformer transformer = compiled.executable.load30();
         transformer.setErrorReporter(error -> { });
-        transformer.setMessageHandler(message -> { });
+        ending = null;
+        transformer.setMessageHandler(message -> {
+            if (message.isTerminate()) {
+                ending = message.getContent().getStringValue().trim();
+            }
+        });
         transformer.setResultDocumentHandler(uri -> {
             throw new Refused(Locked.REFUSED + uri);
         });
@@ -177,6 +186,9 @@ final class Slot {
             }
             if (cause instanceof Machine.Stop) {
                 return said(STOPPED, "");
+            }
+            if (cause instanceof TerminationException && ending != null && !ending.isEmpty()) {
+                return said(REFUSED, ending);
             }
             if (cause instanceof XPathException) {
                 XPathException dynamic = (XPathException) cause;

@@ -1,0 +1,162 @@
+//! The encoding of XML where the content type says it: RFC 7303, section 3, has it stand above the declaration, and below a byte
+//! order mark.
+//!
+//! Owns the rare message that cannot be what its declaration says, or what it looks like. All others are read as they stand.
+
+use message::Headers;
+
+/// The declaration has to end within so many bytes, as where the parser looks for it.
+const DECLARATION_BYTES_MAX: usize = 1024;
+
+/// Whether a message of which there is this much may be in another encoding than it looks.
+pub(crate) fn may_differ(headers: &Headers, so_far: &[u8]) -> bool {
+    match headers.get("content-type").and_then(charset) {
+        Some(told) if is_utf8(told) => declares_another(so_far),
+        Some(told) => is_latin1(told),
+        None => false,
+    }
+}
+
+fn is_utf8(told: &[u8]) -> bool {
+    told.eq_ignore_ascii_case(b"utf-8") || told.eq_ignore_ascii_case(b"utf8")
+}
+
+fn is_latin1(told: &[u8]) -> bool {
+    [&b"iso-8859-1"[..], b"iso_8859-1", b"latin1"]
+        .iter()
+        .any(|name| told.eq_ignore_ascii_case(name))
+}
+
+/// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands.
+pub(crate) fn settled(headers: &Headers, message: &[u8]) -> Option<Vec<u8>> {
+    let told = charset(headers.get("content-type")?)?;
+    if is_utf8(told) {
+        return match declares_another(message) {
+            true => std::str::from_utf8(message).ok().map(undeclared),
+            false => None,
+        };
+    }
+    // Some software labels everything so. What is UTF-8 is that: a text in Latin-1 hardly ever looks like it.
+    let latin = is_latin1(told) && !has_mark(message) && std::str::from_utf8(message).is_err();
+    let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
+    latin.then(|| undeclared(&text()))
+}
+
+/// Of UTF-8, or of UTF-16, which is told by its shape as well.
+fn has_mark(message: &[u8]) -> bool {
+    matches!(message, [0xEF, 0xBB, 0xBF, ..] | [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..])
+        || matches!(message, [b'<', 0, ..] | [0, b'<', ..])
+}
+
+fn declaration(message: &[u8]) -> Option<&[u8]> {
+    let head = message.get(..message.len().min(DECLARATION_BYTES_MAX)).unwrap_or_default();
+    let end = memchr::memmem::find(head.strip_prefix(b"<?xml")?, b"?>")?;
+    head.get(..end + b"<?xml?>".len())
+}
+
+/// Whether the declaration says that the message is in something else than UTF-8.
+fn declares_another(message: &[u8]) -> bool {
+    // What nearly all say.
+    if let Some(rest) = message.strip_prefix(b"<?xml version=\"1.0\" encoding=\"")
+        && is_utf8(rest.get(..5).unwrap_or_default())
+    {
+        return false;
+    }
+    let Some(declaration) = declaration(message) else { return false };
+    let Some(at) = memchr::memmem::find(declaration, b"encoding") else { return false };
+    let rest = declaration.get(at + b"encoding".len()..).unwrap_or_default();
+    let value = rest.trim_ascii_start().strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
+    let name = value.get(1..).unwrap_or_default();
+    let utf8 = |text: &str| {
+        name.get(..text.len()).is_some_and(|name| name.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    !utf8("utf-8") && !utf8("utf8")
+}
+
+/// Blanks in the place of the declaration, so that everything else stays where it is.
+fn undeclared(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    let len = declaration(&bytes).map_or(0, <[u8]>::len);
+    for byte in bytes.iter_mut().take(len).filter(|byte| **byte != b'\n') {
+        *byte = b' ';
+    }
+    bytes
+}
+
+/// The parameter `charset`, without quotes.
+pub(crate) fn charset(content_type: &[u8]) -> Option<&[u8]> {
+    // What nearly all say.
+    if let b"text/xml; charset=utf-8" | b"text/xml;charset=utf-8" = content_type {
+        return Some(b"utf-8");
+    }
+    let value = parameters(content_type).find_map(|parameter| value_of(parameter, "charset"))?;
+    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+/// The value of a parameter, if it is the one of this name.
+pub(crate) fn value_of<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let at = parameter.iter().position(|byte| *byte == b'=')?;
+    let (written, value) = (parameter.get(..at)?, parameter.get(at + 1..)?);
+    written.trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+}
+
+/// The parameters of a content type as they are written: what stands between semicolons outside quotes.
+pub(crate) fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    let pieces = content_type.split(move |byte| {
+        let plain = !std::mem::take(&mut escaped);
+        match byte {
+            b'"' if plain => quoted = !quoted,
+            b'\\' if plain => escaped = quoted,
+            _ => {}
+        }
+        *byte == b';' && !quoted
+    });
+    pieces.skip(1).map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content_type: &str, message: &[u8]) -> Option<String> {
+        let mut headers = Headers::new();
+        headers.add("Content-Type", content_type.as_bytes()).unwrap();
+        settled(&headers, message).map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn the_content_type_stands_above_the_declaration_and_below_a_mark() {
+        let latin: &[u8] = b"<a>\xE9</a>";
+        for (content_type, message, text) in [
+            ("text/xml; charset=iso-8859-1", latin, Some("<a>é</a>")),
+            ("text/xml; charset=\"ISO-8859-1\"; a=b", latin, Some("<a>é</a>")),
+            ("text/xml; a=\"; charset=utf-8\"; charset=latin1", latin, Some("<a>é</a>")),
+            ("text/xml; charset=iso-8859-1", b"<a>e</a>", None),
+            ("text/xml; charset=iso-8859-1", "<a>é</a>".as_bytes(), None),
+            ("text/xml; charset=iso-8859-1", b"\xEF\xBB\xBF<a>\xC3\xA9</a>", None),
+            ("text/xml; charset=iso-8859-1", b"<\0a\0/\0>\0", None),
+            (
+                "text/xml; charset=iso-8859-1",
+                b"<?xml version='1.0'?>\n<a>\xE9</a>",
+                Some("                     \n<a>é</a>"),
+            ),
+            ("text/xml", latin, None),
+            ("text/xml; charset=utf-8", latin, None),
+            ("text/xml; charset=windows-1252", latin, None),
+            ("text/xml; charset=utf-8", "<?xml version='1.0'?><a>é</a>".as_bytes(), None),
+            (
+                "text/xml; charset=utf-8",
+                "<?xml version='1.0' encoding = 'Utf-8'?><a>é</a>".as_bytes(),
+                None,
+            ),
+            (
+                "application/soap+xml; charset=UTF-8",
+                "<?xml encoding='latin1'?><a>é</a>".as_bytes(),
+                Some("                         <a>é</a>"),
+            ),
+        ] {
+            assert_eq!(read(content_type, message).as_deref(), text, "{content_type}");
+        }
+    }
+}
