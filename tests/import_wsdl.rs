@@ -135,3 +135,41 @@ fn what_cannot_be_offered_is_told() {
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("not-there.wsdl"), "{}", run.stderr);
 }
+
+#[test]
+fn what_it_prints_is_found_good_whatever_the_names() {
+    let renamed = CALCULATOR
+        .replace("name=\"Add\"", "name=\"Öp.x-1\"")
+        .replace("tns:Add\"", "tns:Öp.x-1\"")
+        .replace("localhost:8080/ws", "localhost:8080/ws#frag");
+    let two = renamed.replace(
+        "</wsdl:definitions>",
+        "<wsdl:service name=\"Other\"><wsdl:port name=\"O\" binding=\"tns:CalculatorSoap\"><soap:address location=\"http://o.test/\"/></wsdl:port></wsdl:service></wsdl:definitions>",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my service.wsdl");
+    std::fs::write(&file, two).unwrap();
+    let run = tidegate(&["import", "wsdl", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("\"/my-service/**\""), "{}", run.stdout);
+    let note = "note: the service Other is not offered here; import it with --service Other";
+    assert!(run.stderr.contains(note), "{}", run.stderr);
+    let yaml = folder.path().join("tidegate.yaml");
+    std::fs::write(&yaml, run.stdout.replace("127.0.0.1:8080", "127.0.0.1:0")).unwrap();
+    let check = tidegate(&["check".as_ref(), yaml.as_os_str()]);
+    assert_eq!(check.code, Some(0), "{}{}", check.stdout, check.stderr);
+}
+
+#[test]
+fn a_sample_that_only_a_rule_of_identity_refuses_is_a_note() {
+    let unique = CALCULATOR.replacen(
+        "</xsd:complexType>\n      </xsd:element>",
+        "</xsd:complexType><xsd:unique name=\"u\"><xsd:selector xpath=\"*\"/><xsd:field xpath=\".\"/></xsd:unique></xsd:element>",
+        1,
+    );
+    let run = imported(&[("calculator.wsdl", &unique)], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let note =
+        "note: Add, request: there is no sample: it repeats a value that the schema wants once";
+    assert!(run.stderr.contains(note), "{}", run.stderr);
+}

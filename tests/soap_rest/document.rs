@@ -55,6 +55,7 @@ fn its_schemas_take_what_the_gateway_takes() {
         r#"{"number":1,"price":{"value":9}}"#,
         r#"{"number":1,"shape":{"radius":3}}"#,
         r#"{"number":1,"state":"ajar"}"#,
+        r#"{"number":1,"anything":5}"#,
         r#"{"number":1,"$items":[{"who":"up"}]}"#,
     ] {
         let value: Value = serde_json::from_str(bad).unwrap();
@@ -71,4 +72,19 @@ fn it_has_a_place_of_its_own_or_none() {
     let gateway = offering(&mirror(), "");
     let head = ask(&gateway, "HEAD", "/api/openapi.json", "", "");
     assert_eq!((head.status(), head.get("content-type")), (200, Some("application/json")));
+}
+
+#[test]
+fn it_says_what_is_fixed_and_whether_a_body_is_needed() {
+    let open = |wsdl: &str| {
+        wsdl.replacen("name=\"intA\"", "minOccurs=\"0\" fixed=\"7\" name=\"intA\"", 1).replacen(
+            "name=\"intB\"",
+            "minOccurs=\"0\" name=\"intB\"",
+            1,
+        )
+    };
+    let document = document("/api/openapi.json", &open(CALCULATOR), "");
+    let needs = |path: &str| document["paths"][path]["post"]["requestBody"]["required"].clone();
+    assert_eq!((needs("/Add"), needs("/Divide")), (json!(false), json!(true)));
+    assert_eq!(document["components"]["schemas"]["Add"]["properties"]["intA"]["const"], 7);
 }

@@ -102,6 +102,8 @@ pub struct Offered {
     pub proofs: Vec<Proof>,
     /// Operations that cannot be offered, and why.
     pub left_out: Vec<(String, String)>,
+    /// Other services of the description that could be.
+    pub other_services: Vec<String>,
 }
 
 /// Reads a description and makes the configuration that offers it; every operation's round trip is tried.
@@ -117,7 +119,18 @@ pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
         return Err(faults);
     }
     let configuration = configuration(&api, options).map_err(|what| vec![what])?;
-    Ok(Offered { configuration, proofs: typed::prove(&api), left_out })
+    let others = typed::services(&read.description).filter(|name| *name != api.title());
+    let other_services = match options.service.is_some() || options.port.is_some() {
+        true => Vec::new(),
+        false => others.map(str::to_owned).collect(),
+    };
+    Ok(Offered { configuration, proofs: typed::prove(&api), left_out, other_services })
+}
+
+/// A name as it can stand in a path.
+pub fn slug(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
 }
 
 /// A whole configuration that offers an API; the error says what is missing.
@@ -130,8 +143,9 @@ fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
         ));
     };
     let rest = address.get(scheme.len()..).unwrap_or_default();
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let prefix = options.prefix.clone().unwrap_or_else(|| format!("/{}", options.name));
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (authority, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+    let prefix = options.prefix.clone().unwrap_or_else(|| format!("/{}", slug(&options.name)));
     let prefix = prefix.trim_end_matches('/');
     let mut keys = Map::new();
     let shown = |path: &Path| Json::from(path.to_string_lossy());

@@ -31,7 +31,7 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
 }
 
 fn stem(file: &Path) -> Option<String> {
-    file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
+    file.file_stem().map(|stem| ::import::wsdl::slug(&stem.to_string_lossy()))
 }
 
 fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
@@ -40,6 +40,11 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
     let offered = offered.map_err(|faults| anyhow!(faults.join("\n"))).context(shown)?;
     for (name, why) in &offered.left_out {
         log::say_error(&format!("note: {name} is not offered: {why}"));
+    }
+    for name in &offered.other_services {
+        log::say_error(&format!(
+            "note: the service {name} is not offered here; import it with --service {name}"
+        ));
     }
     let (mut messages, mut failed) = (0, false);
     for proof in &offered.proofs {

@@ -34,6 +34,8 @@ pub struct Description {
     pub interfaces: Vec<Interface>,
     /// Of WSDL 1.1; 2.0 has none beside the schema's elements.
     pub messages: Vec<Message>,
+    /// Some document has types, though they may declare no element.
+    pub has_types: bool,
     /// All schemas, inline and imported, as one.
     pub schema: Arc<xsd::Schema>,
 }

@@ -92,6 +92,8 @@ fn assemble(
         bindings: read.bindings,
         interfaces: read.interfaces,
         messages: read.messages,
+        has_types: !documents.schemas.is_empty()
+            || documents.files.iter().any(|file| types(file.root()).next().is_some()),
         schema: Arc::new(schema),
     })
 }
@@ -107,6 +109,10 @@ fn definitions(documents: &Documents) -> usize {
     documents.files.iter().map(|file| below(file.root(), 3)).sum()
 }
 
+fn types(root: Element<'_>) -> impl Iterator<Item = Element<'_>> {
+    root.children().filter(|child| child.is(WSDL11, "types") || child.is(WSDL20, "types"))
+}
+
 fn schema(
     documents: &Documents,
     resolver: &dyn Resolver,
@@ -116,10 +122,7 @@ fn schema(
     let resolver = BuiltIn { resolver };
     let mut set = SchemaSet::new(&resolver, limits.xsd.clone());
     for file in &documents.files {
-        let root = file.root();
-        let types =
-            root.children().filter(|child| child.is(WSDL11, "types") || child.is(WSDL20, "types"));
-        for types in types {
+        for types in types(file.root()) {
             // WSDL 2.0 lets `types` import a schema; what is imported by namespace alone is in the set already.
             for import in types.all(SCHEMA, "import") {
                 if let Some(location) = import.attribute("schemaLocation") {

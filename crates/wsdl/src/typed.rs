@@ -23,7 +23,7 @@ mod write;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-pub use bind::{Wanted, api};
+pub use bind::{Wanted, api, services};
 pub use misfit::Misfit;
 pub use model::{Api, Operation, Soap};
 pub use openapi::Document;

@@ -153,7 +153,7 @@ fn places(
         let path = own.and_then(|own| own.value.path.as_ref());
         let method = own.map_or(RestMethod::Post, |own| own.value.method.value);
         let made = rest::Place {
-            path: path.map_or_else(|| format!("/{}", operation.name()), |p| p.value.clone()).into(),
+            path: path.map_or_else(|| own_path(operation), |path| path.value.clone()).into(),
             method: method.word().into(),
             operation: index,
             counted: place.operation(operation.name()),
@@ -190,6 +190,16 @@ fn places(
     Some(places)
 }
 
+/// An operation's path where none is written: its name, with what a path cannot hold as it is sent.
+fn own_path(operation: &Operation) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encoded = operation.name().bytes().map(|byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    std::iter::once("/".to_owned()).chain(encoded).collect()
+}
+
 /// What says the action: `SOAPAction` in quotes, or a parameter of the content type.
 fn action(api: &Api, operation: &Operation) -> Box<str> {
     let action = operation.action().unwrap_or_default().replace('"', "%22");
@@ -213,7 +223,9 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     }
     let address = api.address().unwrap_or_default();
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
-    let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/");
+    // What stands behind `#` is never sent.
+    let sent = rest.split('#').next().unwrap_or_default();
+    let path = sent.find('/').and_then(|at| sent.get(at..)).unwrap_or("/");
     if paths::is_target(path) {
         return Some(path.to_owned());
     }

@@ -89,6 +89,15 @@ fn port<'d>(description: &'d Description, wanted: Wanted<'_>) -> Result<Found<'d
     })
 }
 
+/// The names of the services that have a port of this kind.
+pub fn services(description: &Description) -> impl Iterator<Item = &str> {
+    let speaks = |port: &Port| description.bindings.get(port.binding).and_then(soap).is_some();
+    let services = description.services.iter();
+    services
+        .filter(move |service| service.ports.iter().any(speaks))
+        .map(|service| &*service.name.local)
+}
+
 fn soap(binding: &Binding) -> Option<Soap> {
     let version = match binding.protocol {
         Protocol::Soap11 => Soap::V11,

@@ -26,7 +26,7 @@ impl Api {
         for (operation, (method, path)) in self.operations.iter().zip(&document.places) {
             let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
-                item.insert(method.to_lowercase(), described(operation, &mut schemas));
+                item.insert(method.to_lowercase(), described(self, operation, &mut schemas));
             }
         }
         let mut components = schemas.finish();
@@ -43,7 +43,7 @@ impl Api {
     }
 }
 
-fn described(operation: &Operation, schemas: &mut Schemas<'_>) -> Json {
+fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Json {
     let mut replies = Map::new();
     match &operation.output {
         Some(output) => {
@@ -64,10 +64,12 @@ fn described(operation: &Operation, schemas: &mut Schemas<'_>) -> Json {
     });
     replies.insert("default".to_owned(), problem);
     let schema = body(&operation.input, schemas);
+    // No body is taken for an object without members.
+    let needs_body = api.request(operation, b"", usize::MAX).is_err();
     json!({
         "operationId": &*operation.name,
         "requestBody": {
-            "required": operation.input.body.is_some(),
+            "required": needs_body,
             "content": { "application/json": { "schema": schema } },
         },
         "responses": replies,

@@ -9,6 +9,9 @@ use super::{Refused, judge};
 /// Far above any sample.
 const BYTES_MAX: usize = 64 << 20;
 
+/// Rules that hold between values, which samples know nothing of.
+const IDENTITY: &str = ": cvc-identity-constraint";
+
 /// What came of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
@@ -46,6 +49,9 @@ fn one(api: &Api, operation: &Operation) -> Proof {
             match tried {
                 [Err(why), _] | [_, Err(why)] => unmade = Some(why),
                 [Ok(Ok(())), _] | [Ok(Err(_)), Ok(Ok(()))] => proof.messages += 1,
+                [_, Ok(Err((why, _)))] if why.contains(IDENTITY) => {
+                    unmade = Some("it repeats a value that the schema wants once".to_owned());
+                }
                 [_, Ok(Err((why, json)))] => {
                     proof.failures.push(format!("{side}, {variety:?}: {why}: {json}"));
                 }

@@ -8,7 +8,7 @@ use xsd::walk::facets;
 
 use super::Titles;
 use crate::typed::model::{
-    Api, Children, Content, Member, MemberOf, Scalar, ScalarKind, Slot, Type,
+    Api, Children, Content, Given, Member, MemberOf, Scalar, ScalarKind, Slot, Type,
 };
 
 /// Schemas on their way.
@@ -57,6 +57,10 @@ impl<'a> Schemas<'a> {
         {
             let what = if given.fixed { "Always" } else { "If empty" };
             keys.insert("description".to_owned(), format!("{what}: {}", given.text).into());
+            let content = self.api.types.get(element.type_at).map(|of| &of.content);
+            if let Some(Content::Text(scalar)) = content {
+                fixed(scalar, given, keys);
+            }
         }
         match element.nillable {
             true => json!({ "anyOf": [schema, { "type": "null" }] }),
@@ -69,7 +73,10 @@ impl<'a> Schemas<'a> {
         // Anything at all, and its derived types are all there are.
         let anything = matches!(&of.content, Content::Children(children) if children.shorthand && children.wild.is_some());
         if anything {
-            return json!({ "description": "Anything: a text, or an object with `$items`." });
+            return json!({
+                "type": ["string", "object"],
+                "description": "Anything: a text, or an object with `$items`.",
+            });
         }
         let own = match &of.content {
             Content::Text(scalar) => scalar_schema(scalar),
@@ -131,7 +138,11 @@ impl<'a> Schemas<'a> {
             properties.insert("$type".to_owned(), json!({ "type": "string", "description": what }));
         }
         for attribute in &of.attributes {
-            properties.insert(attribute.key.to_string(), scalar_schema(&attribute.scalar));
+            let mut schema = scalar_schema(&attribute.scalar);
+            if let (Some(given), Some(keys)) = (&attribute.given, schema.as_object_mut()) {
+                fixed(&attribute.scalar, given, keys);
+            }
+            properties.insert(attribute.key.to_string(), schema);
             if attribute.required {
                 required.push((*attribute.key).into());
             }
@@ -292,6 +303,28 @@ fn scalar_schema(scalar: &Scalar) -> Json {
         limits(scalar, keys);
     }
     schema
+}
+
+/// The one value there is, where all its forms are one in JSON.
+fn fixed(scalar: &Scalar, given: &Given, keys: &mut Map<String, Json>) {
+    let text = given.text.trim();
+    let value = match scalar.kind {
+        _ if !given.fixed => None,
+        ScalarKind::Text if scalar.simple.builtin() == Builtin::String => {
+            Some((*given.text).into())
+        }
+        ScalarKind::Boolean => Some(matches!(text, "true" | "1").into()),
+        ScalarKind::Number { .. } => {
+            serde_json::from_str::<serde_json::Number>(text).ok().map(Json::Number)
+        }
+        ScalarKind::Text
+        | ScalarKind::Float
+        | ScalarKind::Name
+        | ScalarKind::List(_)
+        | ScalarKind::Union(_)
+        | ScalarKind::Free => None,
+    };
+    keys.extend(value.map(|value| ("const".to_owned(), value)));
 }
 
 fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
