@@ -158,3 +158,36 @@ fn what_cannot_be_fetched_or_counted_is_complained_about() {
     let said = complaints("policies: [{ soap: { schema: main.xsd, fetch: {} } }]", files);
     assert!(!said.contains("main.xsd:"), "{said}");
 }
+
+#[test]
+fn a_location_that_is_no_url_is_a_warning_where_faults_answer() {
+    let schema = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"><xs:import namespace=\"urn:t\" schemaLocation=\"http://127.0.0.1:1/a b.xsd\"/></xs:schema>";
+    let route = "errors: kong, policies: [{ soap: { schema: t.xsd, verbose: true, fetch: { timeout: 100ms } } }]";
+    let said = complaints(route, &[("t.xsd", schema)]);
+    assert!(said.contains("warning: the URL") && !said.contains(": error"), "{said}");
+    let origin = Origin::saying("never");
+    let gateway = gateway_to(&origin.url(), route, &[("t.xsd", schema)]);
+    let reply = post(&gateway, &add());
+    assert_eq!(reply.status(), 500);
+    assert!(reply.text().contains("a b.xsd"), "{}", reply.text());
+}
+
+#[test]
+fn types_without_elements_are_types() {
+    let from = WSDL.find("<xsd:element").unwrap();
+    let wsdl = format!(
+        "{}<xsd:simpleType name=\"T\"><xsd:restriction base=\"xsd:int\"/></xsd:simpleType></xsd:schema></wsdl:types></wsdl:definitions>",
+        &WSDL[..from]
+    );
+    let without = format!("{}</wsdl:definitions>", &WSDL[..WSDL.find("<wsdl:types>").unwrap()]);
+    let origin = Origin::saying("never");
+    let route = "errors: kong, policies: [{ soap: { schema: rpc.wsdl, verbose: true } }]";
+    for (wsdl, said) in [
+        (wsdl, "Error Node: Add, Error code: 1845"),
+        (without, "Unable to find the 'Less Than wsdl:types Greater Than'"),
+    ] {
+        let gateway = gateway_to(&origin.url(), route, &[("rpc.wsdl", &wsdl)]);
+        let reply = post(&gateway, &add()).text();
+        assert!(reply.contains(said), "{reply}");
+    }
+}

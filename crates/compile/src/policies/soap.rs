@@ -139,13 +139,14 @@ fn api(
     report: &mut Report,
 ) -> Api {
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
-        let supply = load::supplied(documents, None, fetch, schema.at, place, report);
+        let supply = load::supplied(documents, None, fetch, (schema.at, faulty), place, report);
         return supply.map_or(Api::None, Api::Supplied);
     }
     match (&*load::compiled(&documents, place), &keys.fetch) {
         (Ok(compiled), Some(fetch)) => {
             let first = Some(compiled.clone());
-            let supply = load::supplied(documents, first, fetch, schema.at, place, report);
+            let supply =
+                load::supplied(documents, first, fetch, (schema.at, faulty), place, report);
             supply.map_or(Api::None, Api::Supplied)
         }
         (Ok(compiled), None) => Api::Fixed(Ok(compiled.clone())),
@@ -260,7 +261,7 @@ fn own(
         return checks::Envelope::Missing;
     };
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
-        let supply = load::supplied(documents, None, fetch, file.at, place, report);
+        let supply = load::supplied(documents, None, fetch, (file.at, faulty), place, report);
         return supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied);
     }
     if documents.is_comment() {
@@ -269,7 +270,7 @@ fn own(
     match (&*load::compiled(&documents, place), &keys.fetch) {
         (Ok(compiled), Some(fetch)) => {
             let first = Some(compiled.clone());
-            let supply = load::supplied(documents, first, fetch, file.at, place, report);
+            let supply = load::supplied(documents, first, fetch, (file.at, faulty), place, report);
             supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied)
         }
         (Ok(compiled), None) => checks::Envelope::Own(compiled.schema.clone()),

@@ -26,6 +26,8 @@ pub(crate) struct Supplied<'d, M> {
     pub(crate) recipe: Arc<dyn Recipe<M>>,
     /// What serves at once, where nothing has to be fetched for it.
     pub(crate) first: Option<Arc<M>>,
+    /// What is wrong with it is answered with faults.
+    pub(crate) faulty: bool,
 }
 
 impl<M: Send + Sync + 'static> Supplied<'_, M> {
@@ -40,9 +42,17 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
         let mut outlets = HashMap::new();
         let mut known = Vec::new();
         for location in self.remote {
-            let url = WebUrl::parse(location)
-                .map_err(|why| report.error(at, why, "correct the import, or map it in `imports`"))
-                .ok()?;
+            let url = match WebUrl::parse(location) {
+                Ok(url) => url,
+                Err(why) if self.faulty => {
+                    report.warn(at, why, "correct it: until then every message is refused");
+                    continue;
+                }
+                Err(why) => {
+                    report.error(at, why, "correct the import, or map it in `imports`");
+                    return None;
+                }
+            };
             let timeout =
                 Timeouts { connect: fetch.timeout.0, response: fetch.timeout.0, idle: IDLE };
             let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;

@@ -112,7 +112,8 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
     };
     let Some(fetch) = &keys.fetch else { return first.map(|sheet| Sheets::Fixed(Ok(sheet))) };
     let (location, key) = (recipe.documents.location.as_str(), recipe.key());
-    let supplied = Supplied { location, key, remote, recipe: recipe.clone(), first };
+    let faulty = soap::faulty_pass(keys.bad_definitions, place);
+    let supplied = Supplied { location, key, remote, recipe: recipe.clone(), first, faulty };
     supplied.by(fetch, stylesheet.at, place, report).map(Sheets::Supplied)
 }
 

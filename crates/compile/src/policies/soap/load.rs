@@ -53,7 +53,7 @@ pub(crate) fn supplied(
     documents: Documents,
     first: Option<Arc<Compiled>>,
     fetch: &DefinitionFetch,
-    at: At,
+    (at, faulty): (At, bool),
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<Supply<Compiled>>> {
@@ -64,6 +64,7 @@ pub(crate) fn supplied(
         remote: &documents.remote,
         recipe: documents.clone(),
         first,
+        faulty,
     };
     supplied.by(fetch, at, place, report)
 }
@@ -94,7 +95,7 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
         Some((WSDL11 | WSDL20, "definitions" | "description")) => {
             let description = wsdl::read(location, &found, &wsdl::Limits::default());
             let description = description.map_err(told)?;
-            if description.schema.elements().next().is_none() {
+            if !description.has_types {
                 let text = "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'";
                 return Err(wrong(vec![text.to_owned()]));
             }
