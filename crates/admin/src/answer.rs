@@ -43,14 +43,18 @@ pub(crate) async fn put_config(
     State(control): Controlled,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
-    let (generation, changed) = match control.apply_text(text).await.map_err(problem)? {
-        Outcome::Serving(generation) => (generation, true),
-        Outcome::Unchanged(generation) => (generation, false),
+    let (generation, changed, unwritten) = match control.apply_text(text).await.map_err(problem)? {
+        Outcome::Serving(generation) => (generation, true, None),
+        Outcome::Unwritten(generation, why) => (generation, true, Some(why)),
+        Outcome::Unchanged(generation) => (generation, false, None),
     };
     let warnings = control.status().warnings;
-    Ok(Json(
-        json!({ "generation": generation, "changed": changed, "warnings": view::complaints(&warnings) }),
-    ))
+    Ok(Json(json!({
+        "generation": generation,
+        "changed": changed,
+        "unwritten": unwritten,
+        "warnings": view::complaints(&warnings),
+    })))
 }
 
 /// Says what is wrong with a configuration and changes nothing.

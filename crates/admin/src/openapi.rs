@@ -149,10 +149,14 @@ fn schemas() -> Value {
         },
         "Changed": {
             "type": "object",
-            "required": ["generation", "changed", "warnings"],
+            "required": ["generation", "changed", "unwritten", "warnings"],
             "properties": {
                 "generation": { "type": "integer", "description": "The number of the plan that serves" },
                 "changed": { "type": "boolean", "description": "False if that configuration served already" },
+                "unwritten": {
+                    "type": ["string", "null"],
+                    "description": "Why it could not be written to its file, if it serves and could not: a restart loses it",
+                },
                 "warnings": complaints,
             },
         },

@@ -27,6 +27,18 @@ pub struct Loaded {
     pub(crate) tree: Option<Node>,
 }
 
+impl Loaded {
+    /// Whether there is a configuration that says nothing below a key, nor below one that is probably a misspelt one.
+    pub fn lacks(&self, key: &str) -> bool {
+        let Some(Value::Map(entries)) = self.tree.as_ref().map(|tree| &tree.value) else {
+            return false;
+        };
+        let meant = |entry: &&Entry| self.report.suggest(&entry.key, [key]).is_some();
+        let empty = |entry: &Entry| matches!(&entry.node.value, Value::Map(map) if map.is_empty());
+        entries.iter().find(meant).is_none_or(empty)
+    }
+}
+
 /// The keys of the configuration whose maps several files of a folder may add to. Every other key belongs
 /// to one file.
 const KEYED_BY_NAME: &[&str] =
@@ -165,7 +177,8 @@ impl Reading {
 fn is_configuration(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
     let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    yaml && !hidden && path.is_file()
+    // What cannot be looked at stays, to be complained about: a link that leads nowhere is a file that is missing.
+    yaml && !hidden && std::fs::metadata(path).map_or(true, |meta| meta.is_file())
 }
 
 /// Two files of a folder as one map. A root that is no map stays for decoding to complain about.

@@ -1,7 +1,11 @@
 //! Writing the configuration file so that at every moment the old one or the new one is there, whole.
+//!
+//! A file that is mounted by itself, as containers do it, cannot be replaced: it is written where it is, since a restart would
+//! lose the configuration otherwise.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// A new content beside the file it will replace. Dropped without [`Draft::replace`], it leaves nothing behind.
@@ -13,7 +17,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Writes the content beside the file, with the file's permissions. A link is followed, so that what it leads to is replaced.
+    /// Writes the content beside the file, with the file's permissions and, where we may give files away, its owner. A link is followed, so that what it leads to is replaced.
     pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
         let file = fs::canonicalize(file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -22,7 +26,10 @@ impl Draft {
         let draft = Draft { draft, file, placed: false };
         let mut new =
             OpenOptions::new().write(true).create(true).truncate(true).open(&draft.draft)?;
-        new.set_permissions(fs::metadata(&draft.file)?.permissions())?;
+        let old = fs::metadata(&draft.file)?;
+        // Only root gives files to others; for anybody else it becomes our own, as with an editor.
+        let _kept = fchown(&new, Some(old.uid()), Some(old.gid()));
+        new.set_permissions(old.permissions())?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
         Ok(draft)
@@ -30,13 +37,26 @@ impl Draft {
 
     /// Puts the content in the file's place.
     pub(crate) fn replace(mut self) -> io::Result<()> {
-        fs::rename(&self.draft, &self.file)?;
+        match fs::rename(&self.draft, &self.file) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return self.overwrite(),
+            renamed => renamed?,
+        }
         self.placed = true;
         // The rename itself survives a power cut only once the folder is on the disk. It is in effect either way.
         match self.file.parent().map(File::open) {
             Some(Ok(folder)) => folder.sync_all(),
             Some(Err(_)) | None => Ok(()),
         }
+    }
+}
+
+impl Draft {
+    /// Writes the content into the file.
+    fn overwrite(&self) -> io::Result<()> {
+        let text = fs::read(&self.draft)?;
+        let mut file = OpenOptions::new().write(true).truncate(true).open(&self.file)?;
+        file.write_all(&text)?;
+        file.sync_all()
     }
 }
 

@@ -37,6 +37,9 @@ use watched::{Contents, Stamps};
 /// How long a token is refused where nobody says when it ends: longer than any sensible token is good.
 const REVOKED_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// What complaints call a text that is sent to a gateway with a folder of files.
+const SENT: &str = "sent.yaml";
+
 /// Brings a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges take
 /// the new plan. On an error it leaves the old plan in service and says why.
 pub type Publish = Box<dyn Fn(Arc<Plan>) -> Publishing + Send + Sync>;
@@ -76,6 +79,8 @@ struct Current {
 pub enum Outcome {
     /// The plan of this generation serves now.
     Serving(u64),
+    /// The plan of this generation serves now, but its text could not be written to the file, and why: a restart loses it.
+    Unwritten(u64, String),
     /// The content is that of the plan that serves, whose generation this is. Nothing was done.
     Unchanged(u64),
 }
@@ -94,12 +99,12 @@ pub enum Failure {
 }
 
 impl Control {
-    /// Compiles the first plan, which [`Control::plan`] then gives. It is for the caller to bring it into service; `publish` is for
-    /// those after it.
+    /// Compiles the first plan, which [`Control::plan`] then gives. It is for the caller to bring it into service and then to
+    /// [`Control::announce`] it; `publish` is for those after it.
     pub fn start(path: &Path, publish: Publish) -> Result<Arc<Control>, Report> {
         let (built, files, telemetry) = build::first(path)?;
         let current = Current::new(built);
-        current.announce(&telemetry);
+        current.count(&telemetry);
         Ok(Arc::new(Control {
             path: path.to_owned(),
             telemetry,
@@ -110,6 +115,11 @@ impl Control {
             turn: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
         }))
+    }
+
+    /// Says in the log that the first plan serves, once it does.
+    pub fn announce(&self) {
+        self.current().announce();
     }
 
     /// The plan that serves.
@@ -188,17 +198,21 @@ impl Control {
 
     /// Everything there is to say about a text, without bringing it into service.
     pub async fn check_text(&self, text: String) -> Result<Report, Failure> {
-        let input = Input::Text(text, self.path.clone());
+        let input = Input::Text(text, self.place_of_text());
         blocking(move || build::check(&input)).await
     }
 
     /// What a text would change, without bringing it into service.
     pub async fn compare_text(&self, text: String) -> Result<Vec<Difference>, Failure> {
-        self.only_file()?;
         let sources = self.current().sources.clone();
-        let input = Input::Text(text, self.path.clone());
+        let input = Input::Text(text, self.place_of_text());
         let found = blocking(move || build::differences(&sources, &input)).await?;
         found.map_err(Failure::Complaints)
+    }
+
+    /// Where a text that is only looked at would stand: relative paths in it start where those of the files do.
+    fn place_of_text(&self) -> PathBuf {
+        if self.path.is_dir() { self.path.join(SENT) } else { self.path.clone() }
     }
 
     /// A text takes the place of a file.
@@ -250,15 +264,18 @@ impl Control {
         let draft = blocking(move || input.draft()).await?.map_err(unwritable)?;
         (self.publish)(built.plan.clone()).await.map_err(Failure::Unpublished)?;
         let current = Arc::new(Current::new(built));
-        current.announce(&self.telemetry);
+        current.count(&self.telemetry);
+        current.announce();
         let generation = current.plan.generation;
         *lock(&self.current) = current;
-        blocking(move || draft.map_or(Ok(()), Draft::replace)).await?.map_err(|error| {
-            Failure::Unwritable(format!(
-                "it serves, but it is not in the file and a restart loses it: {error}"
-            ))
-        })?;
-        Ok(Outcome::Serving(generation))
+        // From here on it serves, whatever becomes of the file.
+        let placed = blocking(move || draft.map_or(Ok(()), Draft::replace)).await;
+        let unwritten = match placed {
+            Ok(Ok(())) => return Ok(Outcome::Serving(generation)),
+            Ok(Err(error)) => error.to_string(),
+            Err(failure) => failure.to_string(),
+        };
+        Ok(Outcome::Unwritten(generation, unwritten))
     }
 
     async fn compile(&self, input: Arc<Input>) -> Result<Built, Failure> {
@@ -283,6 +300,14 @@ impl Control {
         let generation = self.plan().generation;
         let failed = match result {
             Ok(Outcome::Serving(_)) => None,
+            Ok(Outcome::Unwritten(_, why)) => {
+                tracing::error!(
+                    generation,
+                    file = %self.path.display(),
+                    "the new configuration serves, but it could not be written to its file and a restart loses it: {why}"
+                );
+                None
+            }
             Ok(Outcome::Unchanged(_)) => {
                 tracing::info!(generation, "the configuration is unchanged");
                 None
@@ -311,9 +336,12 @@ impl Current {
         Current { plan, sources, warnings, contents, hash, since: kit::clock::wall() }
     }
 
-    fn announce(&self, telemetry: &Telemetry) {
+    fn count(&self, telemetry: &Telemetry) {
+        telemetry.reload().succeeded(self.plan.generation, &self.hash);
+    }
+
+    fn announce(&self) {
         let generation = self.plan.generation;
-        telemetry.reload().succeeded(generation, &self.hash);
         tracing::info!(generation, hash = self.hash, "the configuration serves");
         if !self.warnings.is_empty() {
             tracing::warn!(

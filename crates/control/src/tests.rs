@@ -161,6 +161,58 @@ async fn a_text_serves_and_stands_in_the_file() {
 }
 
 #[tokio::test]
+async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    fs::write(&path, yaml("one")).unwrap();
+    let file = path.clone();
+    // A folder takes the file's place while the plan comes into service.
+    let publish: Publish = Box::new(move |_| {
+        fs::remove_file(&file).and_then(|()| fs::create_dir(&file)).unwrap();
+        Box::pin(async { Ok(()) })
+    });
+    let control = Control::start(&path, publish).unwrap_or_else(|report| panic!("{report}"));
+    let outcome = control.apply_text(yaml("two")).await.unwrap();
+    assert!(
+        matches!(&outcome, Outcome::Unwritten(2, why) if why.contains("directory")),
+        "{outcome:?}"
+    );
+    assert_eq!(Rig::body(&control.plan()), "two");
+    let metrics = control.telemetry().render();
+    assert!(metrics.contains("tidegate_config_reloads_total{result=\"failure\"} 0"), "{metrics}");
+    assert!(control.status().last_failed.is_none());
+}
+
+#[tokio::test]
+async fn a_text_is_compared_with_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();
+    let path = folder.path().to_owned();
+    let rig = start(&path, folder);
+    assert_eq!(rig.control.compare_text(yaml("one")).await.unwrap(), []);
+    let found = rig.control.compare_text(yaml("two")).await.unwrap();
+    assert_eq!(
+        found.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(),
+        ["routes.hello.respond.body"]
+    );
+    fs::write(rig.at("body"), "three").unwrap();
+    let beside = rig.control.check_text(yaml("\"${file:body}\"")).await.unwrap();
+    assert!(beside.is_empty(), "{beside}");
+}
+
+#[tokio::test]
+async fn a_link_that_leads_nowhere_is_a_mistake_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();
+    let path = folder.path().to_owned();
+    let rig = start(&path, folder);
+    symlink(rig.at("missing"), rig.at("b.yaml")).unwrap();
+    let failure = rig.control.reload().await.unwrap_err().to_string();
+    assert!(failure.contains("b.yaml:1:1: cannot read this: there is no such file"), "{failure}");
+    assert_eq!(rig.serves(), serving(1, "one"));
+}
+
+#[tokio::test]
 async fn a_check_changes_nothing() {
     let rig = Rig::new();
     assert!(!rig.control.check_text(yaml("two")).await.unwrap().has_errors());
@@ -293,7 +345,9 @@ async fn changes_at_the_same_time_come_one_after_the_other() {
     let mut generations: Vec<_> =
         [a, b, c, d, e].into_iter().map(|outcome| outcome.unwrap()).collect();
     generations.sort_by_key(|outcome| match outcome {
-        Outcome::Serving(generation) | Outcome::Unchanged(generation) => *generation,
+        Outcome::Serving(generation)
+        | Outcome::Unwritten(generation, _)
+        | Outcome::Unchanged(generation) => *generation,
     });
     assert_eq!(generations, (2..=6).map(Outcome::Serving).collect::<Vec<_>>());
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), rig.control.config_text());

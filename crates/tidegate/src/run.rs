@@ -65,6 +65,7 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
     kit::spawn(upkeep.run());
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
+    control.announce();
     let admin = admin_api(&plan, &control).await.map_err(NotStarted::Failed)?;
     kit::spawn(control.clone().watch());
     Ok(Running { control, gateway: started, admin })
