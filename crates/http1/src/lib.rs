@@ -50,7 +50,7 @@ pub use decoder::{Decoder, TRAILER_BYTES_MAX};
 pub use error::Error;
 pub use length::content_length;
 pub use lines::parse_lines;
-pub use method::is_registered_method;
+pub use method::{is_refused_method, is_registered_method};
 pub use reason::standard_reason;
 pub use request::{METHOD_BYTES_MAX, RequestHead, parse_request};
 pub use response::{Asked, ResponseHead, parse_response};

@@ -1,4 +1,10 @@
-//! The methods that are registered.
+//! The methods that are registered, and those that are refused.
+
+/// Whether this is a method that is not a gateway's to serve: CONNECT would make it a proxy for anything, TRACE shows clients
+/// what other machines added to their requests.
+pub fn is_refused_method(method: &[u8]) -> bool {
+    matches!(method, b"CONNECT" | b"TRACE")
+}
 
 /// Whether this is a method of the IANA registry. Methods are case-sensitive: `get` is none.
 pub fn is_registered_method(method: &[u8]) -> bool {

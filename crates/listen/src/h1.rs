@@ -410,10 +410,8 @@ fn request_head(parsed: &http1::RequestHead, headers: Headers) -> RequestHead {
     head
 }
 
-/// Methods that are not a gateway's to serve: CONNECT would make it a proxy for anything, TRACE shows clients what other
-/// machines added to their requests.
 fn refused_method(method: &[u8]) -> Option<Fault> {
-    let refused = matches!(method, b"CONNECT" | b"TRACE");
+    let refused = http1::is_refused_method(method);
     refused.then(|| Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)))
 }
 

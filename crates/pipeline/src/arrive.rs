@@ -55,12 +55,8 @@ pub(crate) fn arrive(
 
 /// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
 pub(crate) fn options(plan: &Plan, head: &RequestHead) -> Option<String> {
-    let path = path::resolve(head.path()).ok().filter(|_| head.method() == b"OPTIONS")?.path;
-    let mut allowed = plan.table.allowed(head, &path);
-    (!allowed.is_empty()).then(|| {
-        allowed.push("OPTIONS");
-        allowed.join(", ")
-    })
+    let path = path::resolve(head.path()).ok()?.path;
+    plan.table.options(head, &path)
 }
 
 /// The client as the trusted proxies name it: from the right of `X-Forwarded-For`, the first that is no proxy of ours.

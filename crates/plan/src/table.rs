@@ -141,8 +141,20 @@ impl Table {
         answering.filter(|found| found.route.answers_preflights()).or(found)
     }
 
+    /// What `Allow` says to an `OPTIONS` that no route takes, where others take other methods (RFC 9110, 9.3.7).
+    pub fn options(&self, head: &RequestHead, path: &[u8]) -> Option<String> {
+        if head.method() != b"OPTIONS" {
+            return None;
+        }
+        let mut allowed = self.allowed(head, path);
+        (!allowed.is_empty()).then(|| {
+            allowed.push("OPTIONS");
+            allowed.join(", ")
+        })
+    }
+
     /// The usual methods for which there is a route.
-    pub fn allowed(&self, head: &RequestHead, path: &[u8]) -> Vec<&'static str> {
+    fn allowed(&self, head: &RequestHead, path: &[u8]) -> Vec<&'static str> {
         const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
         let is_taken = |method: &&str| self.find_for(method.as_bytes(), head, path).is_some();
         USUAL.into_iter().filter(is_taken).collect()

@@ -195,7 +195,7 @@ impl H2 {
         if head.is_too_large || lines > limits.headers_max {
             return Err(Fault::new(Kind::HeadTooLarge, format!("{lines} header lines or more")));
         }
-        if matches!(method, b"CONNECT" | b"TRACE") {
+        if http1::is_refused_method(method) {
             return Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)));
         }
         if target.len() > limits.target_bytes_max {
