@@ -488,3 +488,47 @@ fn a_complaint_shows_the_line_without_the_secrets_in_it() {
         assert!(!said.stderr.contains("hunter2"), "{section}: {}", said.stderr);
     }
 }
+
+#[test]
+fn what_follows_from_a_mistake_is_no_complaint() {
+    complains(
+        "workers: 2\nnonsense: 1\n",
+        &[("1:1", "nothing to listen on"), ("2:1", "unknown key")],
+    );
+    let u = "upstreams: { u: { targets: [\"http://127.0.0.1:1\"] } }\n";
+    let policy = |policy: &str| {
+        format!(
+            "{LISTEN}{u}routes: {{ a: {{ match: {{ path: /a }}, policies: [{policy}], upstream: u }} }}\n"
+        )
+    };
+    complains(
+        &format!("{LISTEN}{u}routes: {{ a: {{ math: {{ path: /a }}, upstream: u }} }}\n"),
+        &[("3:16", "unknown key `math`; did you mean `match`?")],
+    );
+    let not_a_list = "{ ip_filter: { allow: 10.0.0.0/8 } }";
+    complains(&policy(not_a_list), &[("3:70", "expected a list")]);
+    complains(&policy("{ rate_limit: { requests: x, per: 1m } }"), &[("3:74", "found `x`")]);
+}
+
+#[test]
+fn what_takes_nothing_is_a_complaint() {
+    let route = |methods: &str, policy: &str| {
+        format!(
+            "{LISTEN}routes: {{ a: {{ match: {{ path: /a, methods: [{methods}] }}, policies: [{policy}], respond: {{}} }} }}\n"
+        )
+    };
+    complains(&route("\"*\"", ""), &[("2:45", "`*` is a method that no client sends")]);
+    complains(
+        &route("GET", "{ soap: { versions: [] } }"),
+        &[("2:84", "no version of SOAP is taken")],
+    );
+    complains(
+        &route("GET", "{ soap: { validate: [] } }"),
+        &[("2:84", "neither side is validated")],
+    );
+    let log = format!("{LISTEN}telemetry: {{ access_log: {{ path: missing/access.log }} }}\n");
+    let files = Files::new(&[("gate.yaml", &log)]);
+    let said = files.check("gate.yaml");
+    assert!(said.stderr.contains("gate.yaml:2:34: the access log cannot be"), "{}", said.stderr);
+    assert!(said.stderr.contains("there is no such folder"), "{}", said.stderr);
+}

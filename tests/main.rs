@@ -51,6 +51,7 @@ mod reload;
 mod routing;
 mod saxon;
 mod scale;
+mod secrets;
 mod shared_limits;
 mod shutdown;
 mod soap;

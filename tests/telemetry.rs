@@ -512,7 +512,7 @@ fn a_reload_moves_the_access_log() {
         &gateway,
         &yaml("telemetry: { access_log: { path: none/access.log } }\n"),
     );
-    assert_eq!(refused.status(), 409, "{refused:?}");
+    assert_eq!(refused.status(), 422, "{refused:?}");
     wire.get("/five");
     assert!(lines(&gateway.path("access.log"), 3)[2].contains("/five"));
 }

@@ -10,7 +10,7 @@ pub use differences::explain_differences;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use config::{Config, Decode as _};
+use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
 use plan::upstreams::HostSent;
 use plan::{Destination, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route, Want};
@@ -18,10 +18,10 @@ use plan::{Destination, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal
 /// Routes that are told why they were not taken; past the nearest few nobody reads on.
 const OTHERS_MAX: usize = 20;
 
-/// The configuration with every default spelt out, as YAML that can be read again, and the routes as they are matched.
-pub fn explain(config: &Config, plan: &Plan) -> String {
+/// The configuration with every default spelt out and without its secrets, as YAML, and the routes as they are matched.
+pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     let mut text = String::from("# Everything that is in effect, defaults included.\n");
-    yaml::write(&config.encode(), &mut text);
+    yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
     text.push_str("# exact host, then the longer path, then methods, headers, query.\n");
@@ -45,6 +45,14 @@ pub fn explain_request(
 ) -> Result<String, String> {
     let head = request(method, url, headers)?;
     let mut text = format!("{method} {url}\n");
+    if !http1::is_target(head.method(), head.target()) {
+        text.push_str("refused with 400: what is asked for is no path, or has something in it that no path may have\n");
+        return Ok(text);
+    }
+    if http1::is_refused_method(head.method()) {
+        text.push_str("refused with 405: the method is not a gateway's to serve\n");
+        return Ok(text);
+    }
     let Ok(resolved) = plan::path::resolve(head.path()) else {
         text.push_str("refused with 400: the path leads above its root\n");
         return Ok(text);
@@ -52,8 +60,18 @@ pub fn explain_request(
     if resolved.moved {
         line(&mut text, format_args!("matched as {}", String::from_utf8_lossy(&resolved.path)));
     }
+    let is_usual = http1::is_registered_method(head.method());
     match plan.table.find(&head, &resolved.path) {
-        None => text.push_str("no route matches: 404\n"),
+        None => match plan.table.options(&head, &resolved.path) {
+            Some(allow) => {
+                line(&mut text, format_args!("no route takes OPTIONS: 204 with `Allow: {allow}`"));
+            }
+            None => text.push_str("no route matches: 404\n"),
+        },
+        Some(found) if !found.names_method && !is_usual => {
+            text.push_str("refused with 501: no such method is registered, and the route");
+            line(&mut text, format_args!(" `{}` does not name it", found.route.name));
+        }
         Some(found) => taken(&mut text, found.route, &found.parameters, plan),
     }
     others(&mut text, plan, &head, &resolved.path);
@@ -78,7 +96,13 @@ fn taken(text: &mut String, route: &Route, parameters: &[Box<[u8]>], plan: &Plan
     for policy in &route.policies {
         line(text, format_args!("  {}", steps(policy)));
     }
-    line(text, format_args!("  -> {}", destination(route, path)));
+    // Those of an API's document answer what its paths do not take.
+    let asked = route.policies.iter().any(|policy| policy.request.is_some());
+    let unless = match &route.destination {
+        Destination::Respond(_) if asked => ", unless a policy answers before",
+        Destination::Respond(_) | Destination::Upstream(_) => "",
+    };
+    line(text, format_args!("  -> {}{unless}", destination(route, path)));
 }
 
 /// The routes that were not taken, those that came nearest first.
@@ -140,6 +164,7 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
 
 fn unmet(name: &str, wants: &[(String, Want)]) -> String {
     match wants.iter().find(|(wanted, _)| wanted == name) {
+        Some((_, Want::Equals(_))) if is_secret(name) => format!("`{name}` is another one"),
         Some((_, Want::Equals(value))) => {
             format!("`{name}` is not `{}`", String::from_utf8_lossy(value))
         }
@@ -159,6 +184,7 @@ fn describe(matcher: &Matcher) -> String {
         for (name, want) in wants {
             let want = match want {
                 Want::Present => "present".to_owned(),
+                Want::Equals(_) if is_secret(name) => "= (not shown)".to_owned(),
                 Want::Equals(value) => format!("= {}", String::from_utf8_lossy(value)),
             };
             text.push_str(&format!(", {kind} {name} {want}"));
@@ -222,19 +248,20 @@ fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<Requ
     }
     let (host, target) = match url.split_once("://") {
         Some(("http" | "https", rest)) => {
-            let path_start = rest.find(['/', '?']).unwrap_or(rest.len());
+            let path_start = rest.find(['/', '?', '#']).unwrap_or(rest.len());
             let (host, target) = rest.split_at(path_start);
             (Some(host), target)
         }
         Some(_) => return Err(format!("`{url}` is neither http nor https")),
         None => (None, url),
     };
+    // No client sends what is behind a `#`.
     let target = match target.split_once('#').map_or(target, |(target, _)| target) {
         "" => "/".to_owned(),
         query if query.starts_with('?') => format!("/{query}"),
         path => path.to_owned(),
     };
-    if !crate::paths::is_target(&target) {
+    if !target.starts_with('/') && target != "*" {
         return Err(format!("`{url}` is not a URL; write http://HOST/PATH or /PATH"));
     }
     let mut head = RequestHead::new(Protocol::Http11, method.as_bytes(), target.as_bytes());

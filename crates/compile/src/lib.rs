@@ -25,6 +25,7 @@ mod upstreams;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::Arc;
 
 use config::{At, Config, Loaded, LogFormat, LogPath, Report};
@@ -57,7 +58,7 @@ pub fn compile(
     let Some(config) = &loaded.config else { return Err(report) };
     let config = &*apis::expand(config, &mut report);
 
-    let listeners = listeners::compile(config, &mut report);
+    let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
     let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams, telemetry);
     making.tokens = issuers::Tokens::new(previous);
@@ -139,12 +140,32 @@ fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings>
             }
         },
     };
-    let sink = match &log.path {
+    let sink = match &log.path.value {
         LogPath::Stdout => Sink::Stdout,
         LogPath::Stderr => Sink::Stderr,
-        LogPath::File(path) => Sink::File(path.as_path().to_owned()),
+        LogPath::File(path) => {
+            let path = path.as_path();
+            if let Some(fault) = log_fault(path) {
+                let what = format!("the access log cannot be `{}`: {fault}", path.display());
+                report.error(
+                    log.path.at,
+                    what,
+                    "name a file in a folder that is there, `stdout` or `stderr`",
+                );
+            }
+            Sink::File(path.to_owned())
+        }
     };
     Some(AccessLogSettings { format, sink })
+}
+
+/// What is seen to be wrong with an access log's file before it is opened.
+fn log_fault(path: &Path) -> Option<&'static str> {
+    if path.is_dir() {
+        return Some("it is a folder");
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+    (!folder.is_dir()).then_some("there is no such folder")
 }
 
 fn template_fault(error: &TemplateError, report: &Report) -> String {

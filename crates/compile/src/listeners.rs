@@ -16,9 +16,9 @@ const HEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The smallest head that browsers fit in.
 const HEAD_BYTES_MIN: u64 = 1024;
 
-/// Every listener, as far as it is sound.
-pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Listener> {
-    if config.listen.is_empty() && !report.has_errors() {
+/// Every listener, as far as it is sound. It is said where there is none at all.
+pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Vec<Listener> {
+    if lacking {
         let help = "write `listen: { public: { address: \"0.0.0.0:8080\" } }`";
         report.error(At::file(0), "there is nothing to listen on", help);
     }

@@ -52,12 +52,15 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
     if http1::is_header_value(text.as_bytes()) && text.trim() == text {
         return Some(text.clone());
     }
-    let help = "write one line without control characters, and without blanks around it";
-    report.error(
-        value.at,
-        format!("`{}` cannot be the value of a header", text.escape_debug()),
-        help,
-    );
+    // Not the value itself: it may be a credential.
+    let what = match () {
+        () if text.contains(['\n', '\r']) => "the value of a header has a line end in it",
+        () if text.trim() != text => "the value of a header has blanks around it",
+        () => "the value of a header has control characters in it",
+    };
+    let help = "write one line without control characters, and without blanks around it; \
+                `${file:PATH}` leaves out the line end of a file";
+    report.error(value.at, what, help);
     None
 }
 
@@ -77,6 +80,11 @@ pub(crate) fn headers(map: &Map<Spanned<String>>, report: &mut Report) -> Vec<(S
 pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<String> {
     let name = &method.value;
     let capitals = name.to_ascii_uppercase();
+    if name == "*" {
+        let what = "`*` is a method that no client sends";
+        report.error(method.at, what, "leave `methods` out to take all of them");
+        return None;
+    }
     if !http1::is_token(name.as_bytes()) {
         let what = format!("`{}` cannot be a method", name.escape_debug());
         report.error(method.at, what, "write methods such as `GET` and `POST`");

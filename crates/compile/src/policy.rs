@@ -63,12 +63,16 @@ pub(crate) fn build(
         config::Policy::Jwt(keys) => made::jwt::build(keys, place, report),
         config::Policy::KeyType(keys) => made::key_type::build(keys, place, report),
         config::Policy::MutualTls(keys) => made::mutual_tls::build(keys, policy.at, place, report),
-        config::Policy::RateLimit(keys) => made::rate_limit::build(keys, policy.at, place, report),
+        config::Policy::RateLimit(keys) => {
+            made::rate_limit::build(keys, policy.at, policy.intact, place, report)
+        }
         config::Policy::Concurrency(keys) => made::concurrency::build(keys, place, report),
         config::Policy::Cors(keys) => made::cors::build(keys, place, report),
         config::Policy::Cache(keys) => made::cache::build(keys, place),
         config::Policy::Compress(keys) => made::compress::build(keys, report),
-        config::Policy::IpRules(keys) => made::ip_filter::build(keys, policy.at, report),
+        config::Policy::IpRules(keys) => {
+            made::ip_filter::build(keys, policy.at, policy.intact, report)
+        }
         config::Policy::Interceptor(keys) => {
             made::interceptor::build(keys, policy.at, policy.intact, place, report)
         }

@@ -21,8 +21,11 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let used = used.chain(crate::policies::xpath_route::named(config));
     let used = used.chain(crate::policies::key_type::named(config));
     let used: HashSet<&str> = used.chain(crate::policies::interceptor::named(config)).collect();
-    for (name, _) in config.upstreams.iter().filter(|(name, _)| !used.contains(name.value.as_str()))
-    {
+    // What of a route could not be read may name any of them.
+    let whole = config.routes.names().count() == config.routes.len()
+        && config.routes.iter().all(|(_, route)| route.intact);
+    let unused = |name: &str| whole && !used.contains(name);
+    for (name, _) in config.upstreams.iter().filter(|(name, _)| unused(&name.value)) {
         let what = format!("no route ends at the upstream `{}`", name.value);
         report.warn(name.at, what, "remove it, or name it in a route's `upstream`");
     }

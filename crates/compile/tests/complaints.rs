@@ -174,8 +174,6 @@ telemetry: { access_log: { format: "{client} {stats}" } }
               help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `policies`, `errors`, `upstream` and `respond`
             gate.yaml:13:36: there is no field `stats`; did you mean `status`?
               help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject}; write `{{` for a brace itself
-            gate.yaml:5:3: warning: no route ends at the upstream `unused`
-              help: remove it, or name it in a route's `upstream`
             gate.yaml:5:35: warning: the target `http://h:80` is here twice
               help: give it a `weight` instead
         "#]],
@@ -232,8 +230,8 @@ routes:
               help: write the route's `host` key: `host: target`, or a name
             gate.yaml:14:38: `x y` cannot be the name of a header
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:14:53: ` b` cannot be the value of a header
-              help: write one line without control characters, and without blanks around it
+            gate.yaml:14:53: the value of a header has blanks around it
+              help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
             gate.yaml:14:68: `content-length` is not an operator's to change
               help: remove it; the gateway writes it for each connection
             gate.yaml:14:98: the Host is not changed by a policy
@@ -242,8 +240,8 @@ routes:
               help: remove it; the gateway writes it for each connection
             gate.yaml:14:116: `a:b` cannot be the name of a header
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:15:35: `b\nc` cannot be the value of a header
-              help: write one line without control characters, and without blanks around it
+            gate.yaml:15:35: the value of a header has a line end in it
+              help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
             gate.yaml:17:65: a reply with status 204 has no body
               help: remove `body`, or write another status
             gate.yaml:18:83: `` cannot be a name

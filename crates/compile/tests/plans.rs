@@ -56,8 +56,7 @@ fn compile(text: &str, previous: Option<&Plan>, telemetry: &Telemetry) -> Plan {
 #[test]
 fn the_whole_in_words() {
     let plan = compile(TEXT, None, &Telemetry::new(2));
-    let config = load(TEXT).config.unwrap();
-    let text = compile::explain(&config, &plan);
+    let text = compile::explain(&load(TEXT), &plan);
     expect![[r##"
         # Everything that is in effect, defaults included.
         listen:
@@ -248,7 +247,7 @@ fn the_whole_in_words() {
     "##]].assert_eq(&text);
     let again = load(&text);
     assert!(again.report.is_empty(), "{}", again.report);
-    assert_eq!(again.config.unwrap(), config);
+    assert_eq!(again.config, load(TEXT).config);
 }
 
 #[test]
@@ -265,20 +264,33 @@ fn one_request_in_words() {
         "http://api.example.com/orders/1?x=y",
         &[],
         expect![[r#"
-        GET http://api.example.com/orders/1?x=y
-        route `orders`
-          matches api.example.com/orders/** GET|POST
-          matches *.example.org/orders/** GET|POST
-          a body over 1048576 bytes is refused with 413
-          policy headers: request: head
-          policy headers: nothing to do
-          -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
-        not taken:
-          `gold`: the header `x-tier` is not `gold`
-          `one`: the path is not /users/{id}/cards/{card}
-          `hello`: the path is not /hello
-    "#]],
+            GET http://api.example.com/orders/1?x=y
+            route `orders`
+              matches api.example.com/orders/** GET|POST
+              matches *.example.org/orders/** GET|POST
+              a body over 1048576 bytes is refused with 413
+              policy headers: request: head
+              policy headers: nothing to do
+              -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
+            not taken:
+              `gold`: the header `x-tier` is not `gold`
+              `one`: the path is not /users/{id}/cards/{card}
+              `hello`: the path is not /hello
+        "#]],
     );
+    for (method, url, said) in [
+        ("PURGE", "/hello", "refused with 501"),
+        ("get", "/hello", "refused with 501"),
+        ("TRACE", "/hello", "refused with 405"),
+        ("OPTIONS", "/users/1/cards/2", "route `one`"),
+        ("OPTIONS", "http://api.example.com/orders/1", "204 with `Allow: GET, POST, OPTIONS`"),
+        ("GET", "/a%zz", "refused with 400"),
+        ("GET", "/a%00", "refused with 400"),
+        ("GET", "/a b", "refused with 400"),
+    ] {
+        let text = compile::explain_request(&plan, method, url, &[]).unwrap();
+        assert!(text.contains(said), "{text}");
+    }
     check(
         "PUT",
         "http://API.example.com:80/orders?v=1",

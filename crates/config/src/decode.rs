@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use crate::excerpt::hidden_at;
+use crate::hidden::without_secret;
 use crate::node::{Entry, Node, Value};
 use crate::report::{At, Report, quote};
 use crate::schema::SchemaBuilder;
@@ -56,6 +58,12 @@ impl<'a> Decoder<'a> {
     /// Complains at a place.
     pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.faults += 1;
+        let what = what.into();
+        let secret = match self.report.is_full() {
+            true => None,
+            false => hidden_at(self.report.sources(), at),
+        };
+        let what = secret.map_or_else(|| what.clone(), |secret| without_secret(&what, secret));
         self.report.error(at, what, help);
     }
 
@@ -297,7 +305,7 @@ macro_rules! words {
             }
 
             fn schema(_: &mut $crate::schema::SchemaBuilder) -> serde_json::Value {
-                serde_json::json!({ "enum": Self::WORDS })
+                $crate::schema::one_of(Self::WORDS)
             }
         }
     };

@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::decode::Decode as _;
 use crate::excerpt::is_secret;
+use crate::hidden::without_user;
 use crate::load::Loaded;
 use crate::node::{Node, Value};
 use crate::substitute::read_text;
@@ -62,6 +63,12 @@ pub fn differences(old: &Loaded, new: &Loaded, shown: Shown) -> Vec<Difference> 
         comparison.compare("", before, after, &mut found);
     }
     found
+}
+
+/// A configuration with all defaults, as its operator may see it: without secrets.
+pub fn shown(loaded: &Loaded) -> Option<Json> {
+    let comparison = Comparison { old: loaded, new: loaded, shown: Shown::Operator };
+    loaded.config.as_ref().map(|config| comparison.show("", &config.encode()))
 }
 
 impl Difference {
@@ -311,19 +318,6 @@ fn same_text(old: Option<&Node>, new: Option<&Node>) -> bool {
         }
         (Value::Null, Value::Null) | (Value::Unreadable, Value::Unreadable) => true,
         _ => false,
-    }
-}
-
-/// A URL without its user and password.
-fn without_user(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    match authority.rsplit_once('@') {
-        Some((user, _)) => {
-            let rest = rest.strip_prefix(user).unwrap_or_default();
-            format!("{scheme}://{NOT_SHOWN}{rest}")
-        }
-        None => text.to_owned(),
     }
 }
 

@@ -31,19 +31,28 @@ pub(crate) struct Excerpt {
 
 /// The line of a place.
 pub(crate) fn excerpt(sources: &Sources, at: At) -> Option<Excerpt> {
-    let index = usize::try_from(at.line.checked_sub(1)?).ok()?;
-    let text = &sources.of(at)?.text;
-    let mut lines = text.split_inclusive('\n');
-    let before: usize = lines.by_ref().take(index).map(str::len).sum();
-    let line = lines.next()?.trim_end_matches(['\r', '\n']);
-    let above = text.get(..before).unwrap_or_default();
-    let hidden = if is_below_secret(above, line) { after_name(line) } else { spans(line) };
+    let (line, hidden) = line(sources, at)?;
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
     Some(without(line, &hidden, column))
 }
 
+/// The secret that stands at a place, if one does.
+pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
+    let (line, hidden) = line(sources, at)?;
+    let column = usize::try_from(at.column).unwrap_or(1).max(1);
+    let place = line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
+    line.get(hidden.into_iter().find(|span| span.contains(&place))?)
+}
+
+/// The line of a place, and what of it is hidden.
+fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
+    let (line, above) = sources.line(at)?;
+    let hidden = if is_below_secret(above, line) { after_name(line) } else { spans(line) };
+    Some((line, hidden))
+}
+
 /// Whether the value of a key of this name is a secret.
-pub(crate) fn is_secret(key: &str) -> bool {
+pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     SECRET_ENDS.iter().any(|end| key.ends_with(end))
         || MISTYPED.iter().any(|word| strsim::damerau_levenshtein(&key, word) <= SLIPS_MAX)

@@ -10,7 +10,7 @@
 //! The public names:
 //!
 //! - [`load`], [`parse`], [`json_schema`], [`Loaded`]: in and out.
-//! - [`differences`]: what tells two of them apart.
+//! - [`differences`]: what tells two of them apart; [`shown`] and [`is_secret`]: what may be shown of one.
 //! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
 //!   write instead. `compile` makes its complaints with the same types.
 //! - [`Config`] and one struct for each section below it: [`Listener`], [`Upstream`], [`Route`], ...
@@ -26,6 +26,7 @@ mod decode;
 mod difference;
 mod document;
 mod excerpt;
+mod hidden;
 mod load;
 mod node;
 mod policies;
@@ -37,8 +38,9 @@ mod values;
 mod yaml;
 
 pub use decode::{Decode, Decoder};
-pub use difference::{Change, Difference, Shown, differences};
+pub use difference::{Change, Difference, Shown, differences, shown};
 pub use document::{decode, document};
+pub use excerpt::is_secret;
 pub use load::{Loaded, load, parse, read_again};
 pub use node::Node;
 pub use policies::{

@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::excerpt::{Excerpt, excerpt};
+use crate::hidden::Hidden;
 
 /// A place in one of the [`Sources`]. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +34,11 @@ pub struct Source {
 
 /// The files a configuration was read from; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Arc<[Source]>);
+pub struct Sources {
+    files: Arc<[Source]>,
+    /// Where the lines of each begin, once somebody asks: a hostile file has very many complaints, and very many lines.
+    begins: Arc<OnceLock<Vec<Vec<usize>>>>,
+}
 
 /// Whether a complaint stops the configuration from being used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +69,7 @@ pub struct Report {
     left_out: usize,
     sources: Sources,
     files: BTreeSet<PathBuf>,
+    hidden: Hidden,
 }
 
 /// Past this many complaints the rest is only counted: nobody reads the thousand-and-first, and a
@@ -92,17 +98,34 @@ impl At {
 impl Sources {
     /// Names the files; `At::file` indexes into them.
     pub fn new(files: Vec<Source>) -> Self {
-        Self(files.into())
+        Self { files: files.into(), begins: Arc::default() }
     }
 
     /// The files, in the order they were read.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {
-        self.0.iter()
+        self.files.iter()
     }
 
     /// The file a place is in.
     pub fn of(&self, at: At) -> Option<&Source> {
-        self.0.get(usize::try_from(at.file).ok()?)
+        self.files.get(usize::try_from(at.file).ok()?)
+    }
+
+    /// The line of a place, and the text above it.
+    pub(crate) fn line(&self, at: At) -> Option<(&str, &str)> {
+        let index = usize::try_from(at.line.checked_sub(1)?).ok()?;
+        let begins = self.begins.get_or_init(|| {
+            let of = |source: &Source| {
+                let ends = source.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+                std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect()
+            };
+            self.iter().map(of).collect()
+        });
+        let begin = *begins.get(usize::try_from(at.file).ok()?)?.get(index)?;
+        let (above, rest) = self.of(at)?.text.split_at_checked(begin)?;
+        // A line end at the end of the text begins no line.
+        let line = rest.split('\n').next().filter(|_| !rest.is_empty())?;
+        Some((line.trim_end_matches('\r'), above))
     }
 
     /// `file:line:column`.
@@ -136,19 +159,30 @@ impl Report {
         self.files.insert(file);
     }
 
+    /// Whether further complaints are only counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.complaints.len() >= COMPLAINTS_MAX
+    }
+
     /// The files that others name.
     pub fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }
 
+    /// Notes what a text with references became: no complaint says it.
+    pub(crate) fn hide(&mut self, at: At, written: &str, text: &str, values: &[String]) {
+        self.hidden.put_in(at, written, text, values);
+    }
+
     fn push(&mut self, at: At, severity: Severity, what: String, help: String) {
-        if self.complaints.len() >= COMPLAINTS_MAX && severity == Severity::Warning {
+        if self.is_full() && severity == Severity::Warning {
             return;
         }
-        if self.complaints.len() >= COMPLAINTS_MAX {
+        if self.is_full() {
             self.left_out += 1;
             return;
         }
+        let what = self.hidden.without(at, &what);
         let help = Some(help).filter(|help| !help.is_empty());
         self.complaints.push(Complaint { at, severity, what, help });
     }
@@ -162,7 +196,7 @@ impl Report {
         // Comparing costs microseconds. Nobody reads what a full report leaves out, and thousands of
         // unknown names times thousands of candidates would be minutes.
         let letters = wrong.chars().count();
-        if self.complaints.len() >= COMPLAINTS_MAX || letters > SUGGESTION_CHARS_MAX {
+        if self.is_full() || letters > SUGGESTION_CHARS_MAX {
             return None;
         }
         // One slip in short words, about one in three letters in long ones: `adress` finds `address`,
@@ -181,7 +215,10 @@ impl Report {
     /// Takes over what another report about the same files found.
     pub fn append(&mut self, other: Report) {
         self.left_out += other.left_out;
-        self.complaints.extend(other.complaints);
+        for complaint in other.complaints {
+            let what = self.hidden.without(complaint.at, &complaint.what);
+            self.complaints.push(Complaint { what, ..complaint });
+        }
     }
 
     /// True if anything stops the configuration from being used.

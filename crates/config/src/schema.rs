@@ -2,7 +2,7 @@
 //!
 //! Owns how sections become `$defs`. What each key takes is said by its type's [`Decode::schema`].
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Number, Value as Json, json};
 
 use crate::decode::Decode;
 use crate::sections::Config;
@@ -79,6 +79,13 @@ impl SectionSchema<'_> {
 /// A doc comment as one paragraph.
 fn words(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One of a few words; those that look like numbers may be written as such.
+pub(crate) fn one_of(words: &[&str]) -> Json {
+    let number = |word: &&str| word.parse().ok().and_then(Number::from_f64).map(Json::Number);
+    let numbers = words.iter().filter_map(number);
+    json!({ "enum": words.iter().map(|word| Json::from(*word)).chain(numbers).collect::<Vec<_>>() })
 }
 
 /// A text of a given shape, or one that is substituted.

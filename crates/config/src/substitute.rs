@@ -40,8 +40,12 @@ impl Substitution<'_> {
             Value::List(items) => items.iter_mut().for_each(|item| self.apply(item)),
             Value::Map(entries) => entries.iter_mut().for_each(|entry| self.apply(&mut entry.node)),
             Value::Scalar(scalar) if scalar.text.contains("${") => {
-                node.value = match self.replace(&scalar.text, at) {
-                    Some(text) => Value::Scalar(Scalar { text, quoted: false }),
+                let mut values = Vec::new();
+                node.value = match self.replace(&scalar.text, at, &mut values) {
+                    Some(text) => {
+                        self.report.hide(at, &scalar.text, &text, &values);
+                        Value::Scalar(Scalar { text, quoted: false })
+                    }
                     None => Value::Unreadable,
                 };
             }
@@ -50,7 +54,7 @@ impl Substitution<'_> {
     }
 
     /// Nothing if a reference leads nowhere; each that does is complained about.
-    fn replace(&mut self, text: &str, at: At) -> Option<String> {
+    fn replace(&mut self, text: &str, at: At, values: &mut Vec<String>) -> Option<String> {
         let mut done = String::with_capacity(text.len());
         let mut whole = true;
         let mut rest = text;
@@ -68,7 +72,10 @@ impl Substitution<'_> {
                 return None;
             };
             match self.look_up(reference, at) {
-                Some(value) => done.push_str(&value),
+                Some(value) => {
+                    done.push_str(&value);
+                    values.push(value);
+                }
                 None => whole = false,
             }
             rest = after;

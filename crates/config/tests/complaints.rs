@@ -270,7 +270,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:20:36: `jsn` is neither `json` nor a template with fields
               help: write `json`, or a template like "{client} {method} {path} {status}"
             gate.yaml:20:47: an empty path names no file
-              help: write the path of a file; a relative one starts at this file's folder
+              help: write the path of a file, such as `tls/key.pem`; a relative one starts at this file's folder
         "#]],
     );
 }

@@ -128,5 +128,5 @@ impl Input {
 /// of the access log.
 fn is_written(file: &Path, loaded: &Loaded) -> bool {
     let log = loaded.config.as_ref().and_then(|config| config.telemetry.access_log.as_ref());
-    matches!(log.map(|log| &log.path), Some(LogPath::File(path)) if path.as_path() == file)
+    matches!(log.map(|log| &log.path.value), Some(LogPath::File(path)) if path.as_path() == file)
 }

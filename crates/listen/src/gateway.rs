@@ -10,7 +10,7 @@ use std::time::Duration;
 use plan::{AccessLogSettings, Background, Plan};
 use policy::{Caller, Scheme};
 use telemetry::Telemetry;
-use telemetry::access::AccessLog;
+use telemetry::access::{AccessLog, Sink};
 use tokio::sync::{mpsc, oneshot};
 use upstream::Upstream;
 
@@ -184,7 +184,12 @@ impl Held {
             return Ok(Some(running.clone()));
         }
         let log = AccessLog::start(settings.format.clone(), settings.sink.clone(), telemetry)
-            .map_err(|e| format!("the access log cannot be opened: {e}"))?;
+            .map_err(|e| match &settings.sink {
+                Sink::File(path) => {
+                    format!("the access log {} cannot be opened: {e}", path.display())
+                }
+                Sink::Stdout | Sink::Stderr => format!("the access log cannot be opened: {e}"),
+            })?;
         Ok(Some((settings.clone(), Arc::new(log))))
     }
 }

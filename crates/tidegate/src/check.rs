@@ -40,8 +40,8 @@ pub(crate) fn explain(
             return Ok(ExitCode::FAILURE);
         }
     };
-    match (method, url, &loaded.config) {
-        (Some(method), Some(url), _) => {
+    match (method, url) {
+        (Some(method), Some(url)) => {
             match compile::explain_request(&compiled.plan, method, url, headers) {
                 Ok(text) => log::say(text.trim_end()),
                 Err(why) => {
@@ -50,8 +50,7 @@ pub(crate) fn explain(
                 }
             }
         }
-        (_, _, Some(config)) => log::say(compile::explain(config, &compiled.plan).trim_end()),
-        (_, _, None) => {}
+        (_, _) => log::say(compile::explain(&loaded, &compiled.plan).trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,8 +3,8 @@
 use config::{At, IpRules, Report};
 use policies::ip_filter::{self, Networks};
 
-pub(crate) fn build(keys: &IpRules, at: At, report: &mut Report) -> plan::Policy {
-    if keys.allow.is_empty() && keys.deny.is_empty() {
+pub(crate) fn build(keys: &IpRules, at: At, intact: bool, report: &mut Report) -> plan::Policy {
+    if intact && keys.allow.is_empty() && keys.deny.is_empty() {
         let help = "write `allow: [NETWORK, ...]` or `deny: [NETWORK, ...]`, or remove it";
         report.warn(at, "it lets everybody in", help);
     }

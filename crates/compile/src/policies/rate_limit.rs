@@ -18,6 +18,7 @@ use crate::upstreams;
 pub(crate) fn build(
     keys: &RateLimit,
     at: At,
+    intact: bool,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
@@ -29,6 +30,7 @@ pub(crate) fn build(
         per: &keys.per,
         burst: &keys.burst,
         windows: &keys.windows,
+        intact,
     };
     let name = keys.name.as_ref().map(|name| sent_name(name, report));
     let settings = Settings {
@@ -79,6 +81,8 @@ struct Written<'c> {
     per: &'c Option<Spanned<Timeout>>,
     burst: &'c Option<Spanned<Requests>>,
     windows: &'c [Spanned<LimitWindow>],
+    /// Whether what is not there was not written, either.
+    intact: bool,
 }
 
 impl Written<'_> {
@@ -93,6 +97,7 @@ impl Written<'_> {
                 let burst = self.burst.as_ref().unwrap_or(requests).value.get();
                 windows.push(window(name, requests.value.get(), per.value, burst));
             }
+            (Some(_), None) | (None, Some(_)) if !self.intact => {}
             (Some(alone), None) => {
                 report.error(alone.at, "so many requests, but in how long?", "add `per: 1m`");
             }
@@ -101,7 +106,9 @@ impl Written<'_> {
                 report.error(alone.at, "a time, but how many requests?", help);
             }
             (None, None) => {
-                if let Some(burst) = self.burst {
+                if let Some(burst) = self.burst
+                    && self.intact
+                {
                     let help = "add `requests: 100, per: 1m`";
                     report.error(burst.at, "a burst of what rate?", help);
                 }
@@ -154,7 +161,7 @@ fn otherwise(
             }
         };
     }
-    if own.is_empty() && own.burst.is_none() {
+    if own.is_empty() && own.burst.is_none() && own.intact {
         let help = match keys.plans {
             true => "add `default: PLAN`, or `requests: 100, per: 1m`",
             false => "write `requests: 100, per: 1m`",
@@ -188,7 +195,7 @@ fn plans(keys: &RateLimit, place: &Place<'_, '_>, report: &mut Report) -> Vec<(B
 
 fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
     let LimitPlan { requests, per, burst, windows, unlimited } = &plan.value;
-    let written = Written { requests, per, burst, windows };
+    let written = Written { requests, per, burst, windows, intact: plan.intact };
     if *unlimited != written.is_empty() && plan.intact {
         let (what, help) = match unlimited {
             true => ("an unlimited plan with limits", "keep one of the two"),

@@ -80,6 +80,7 @@ pub(crate) fn build(
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
+    empty(keys, report);
     let faulty = faulty_pass(keys.bad_definitions, place);
     let envelopes =
         [Version::V11, Version::V12].map(|version| envelope(keys, version, faulty, place, report));
@@ -114,6 +115,22 @@ pub(crate) fn build(
 }
 
 /// Keys that mean nothing without a schema.
+/// Lists that are written and have nothing in them.
+fn empty(keys: &config::Soap, report: &mut Report) {
+    if let Some(versions) =
+        keys.versions.as_ref().filter(|list| list.value.is_empty() && list.intact)
+    {
+        let help = "write `versions: [1.1, 1.2]`, or remove it to take both";
+        report.error(versions.at, "no version of SOAP is taken", help);
+    }
+    let validate = &keys.validate;
+    if validate.value.is_empty() && validate.intact && keys.upstream_errors == UpstreamErrors::Pass
+    {
+        let help = "write `validate: [request]`, `[response]` or both, or remove the policy";
+        report.error(validate.at, "neither side is validated", help);
+    }
+}
+
 fn useless(keys: &config::Soap, report: &mut Report) {
     if keys.action.value != SoapAction::Off {
         let what = "`action` needs the WSDL that says what it has to be";

@@ -23,7 +23,7 @@ keys! {
         /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
         /// `stdout`, `stderr` or a file.
-        path: LogPath = LogPath::Stdout,
+        path: Spanned<LogPath> = Spanned::unwritten(LogPath::Stdout),
     }
 }
 

@@ -20,6 +20,7 @@ pub use secrets::{Credential, Credentials, Secret};
 pub use web_url::WebUrl;
 
 use crate::decode::{Decode, Decoder};
+use crate::hidden::PEM;
 use crate::node::{Node, Value};
 use crate::report::{At, quote};
 use crate::schema::{SchemaBuilder, bare};
@@ -340,9 +341,12 @@ impl<const MIN: u32, const MAX: u32> Decode for Between<MIN, MAX> {
 
 impl Decode for FilePath {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write the path of a file; a relative one starts at this file's folder";
+        let help = "write the path of a file, such as `tls/key.pem`; a relative one starts at this file's folder";
         let path = decoder.parse(node, "a file's path", help, |text| match text {
             "" => Err("an empty path names no file".to_owned()),
+            text if text.contains(PEM) || text.contains(char::is_control) => {
+                Err("here is the text of a file, where its path is expected".to_owned())
+            }
             text => Ok(text.to_owned()),
         })?;
         Some(Self(decoder.resolve(&path, node.at)))

@@ -1,0 +1,192 @@
+//! What complaints never say: what came from the environment or from files, keys in PEM, and passwords in URLs.
+//!
+//! Owns what a complaint says in its place. It looks at the words of a complaint, of which every one passes here: whoever
+//! complains need not know where a value came from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::report::At;
+use crate::values::NOT_SHOWN;
+
+/// How a key or a certificate begins.
+pub(crate) const PEM: &str = "-----BEGIN";
+
+/// Shorter values are in other words by chance: they are found only where a complaint quotes them and nothing else, at their
+/// own place.
+const CHARS_MIN: usize = 4;
+/// Longer ones nobody would say by chance: they are looked for wherever the complaint is.
+const ANYWHERE_CHARS_MIN: usize = 8;
+
+/// What was put in for references. It is never shown, not even to who looks for defects.
+#[derive(Clone, Default)]
+pub(crate) struct Hidden(Vec<Arc<PutIn>>);
+
+/// One scalar with references.
+struct PutIn {
+    at: At,
+    /// As it was written.
+    written: String,
+    /// As it is read, and each value that was put in; as they are and as quotes show them, in lower case.
+    texts: Vec<String>,
+    values: Vec<String>,
+}
+
+impl Hidden {
+    /// Notes what a scalar became.
+    pub(crate) fn put_in(&mut self, at: At, written: &str, text: &str, values: &[String]) {
+        let values: Vec<String> = values.iter().flat_map(|value| forms(value)).collect();
+        let (written, texts) = (written.to_owned(), forms(text));
+        self.0.push(Arc::new(PutIn { at, written, texts, values }));
+    }
+
+    /// The words of a complaint without what may not be said.
+    pub(crate) fn without(&self, at: At, what: &str) -> String {
+        self.anywhere(each_quoted(what, |piece| {
+            let lower = piece.to_ascii_lowercase();
+            let bare = lower.trim_end_matches("...");
+            let put_in = self.0.iter().filter(|one| one.at == at).find(|one| one.is_in(bare));
+            match put_in {
+                Some(one) => one.written.clone(),
+                None if piece.contains(PEM) => NOT_SHOWN.to_owned(),
+                None => without_user(piece),
+            }
+        }))
+    }
+
+    /// Long values, wherever they are.
+    fn anywhere(&self, mut said: String) -> String {
+        let values = self.0.iter().flat_map(|one| &one.values);
+        for value in values.filter(|value| value.chars().count() >= ANYWHERE_CHARS_MIN) {
+            let mut from = 0;
+            while let Some(begin) = find(&said, from, value) {
+                said.replace_range(begin..begin + value.len(), NOT_SHOWN);
+                from = begin + NOT_SHOWN.len();
+            }
+        }
+        said
+    }
+}
+
+impl PutIn {
+    /// Whether a quoted piece tells of this: it is all of it, a part of it, or has what was put in for a part.
+    fn is_in(&self, piece: &str) -> bool {
+        if piece.chars().count() < CHARS_MIN {
+            return !piece.is_empty() && self.texts.iter().chain(&self.values).any(|t| t == piece);
+        }
+        let has = |value: &String| value.chars().count() >= CHARS_MIN && piece.contains(value);
+        self.texts.iter().any(|text| text.contains(piece)) || self.values.iter().any(has)
+    }
+}
+
+/// The words of a complaint without a secret that was written out.
+pub(crate) fn without_secret(what: &str, secret: &str) -> String {
+    each_quoted(what, |piece| match secret.contains(piece.trim_end_matches("...")) {
+        true => NOT_SHOWN.to_owned(),
+        false => piece.to_owned(),
+    })
+}
+
+/// What stands between backticks, as `shown` says it.
+fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
+    let pieces = what.split('`').enumerate().map(|(index, piece)| match index % 2 {
+        1 => shown(piece),
+        _ => piece.to_owned(),
+    });
+    pieces.collect::<Vec<_>>().join("`")
+}
+
+/// Where a text in lower case is in another, from there on.
+fn find(said: &str, from: usize, lower: &str) -> Option<usize> {
+    let rest = said.get(from..)?.to_ascii_lowercase();
+    rest.find(lower).map(|begin| from + begin)
+}
+
+/// A text as it is and as quotes show it.
+fn forms(text: &str) -> Vec<String> {
+    let lower = text.to_ascii_lowercase();
+    let mut forms = vec![lower.escape_debug().to_string(), lower];
+    forms.dedup();
+    forms
+}
+
+/// A URL without its user and password; another text as it is.
+pub(crate) fn without_user(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((user, _)) => {
+            let rest = rest.strip_prefix(user).unwrap_or_default();
+            format!("{scheme}://{NOT_SHOWN}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::path::Path;
+
+    use crate::load::parse_with;
+    use crate::report::At;
+
+    /// What is said of a text, `TOKEN` being a secret.
+    fn said(text: &str) -> String {
+        let variables = [("TOKEN", "Hush-Hush"), ("N", "3x"), ("PEM", "-----BEGIN KEY-----\nHush")];
+        let variables: HashMap<String, String> = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        parse_with(text, Path::new("gate.yaml"), &variables).report.to_string()
+    }
+
+    #[test]
+    fn what_was_put_in_is_not_said() {
+        for (text, what) in [
+            ("workers: \"${TOKEN}\"\n", "found `${TOKEN}`"),
+            ("workers: \"${N}\"\n", "found `${N}`"),
+            ("workers: \"1${TOKEN}2\"\n", "found `1${TOKEN}2`"),
+            ("workers: hush-hush\n", "found `hush-hush`"),
+            (
+                "upstreams: { u: { targets: [\"ht!tp://u:${TOKEN}@h\"] } }\n",
+                "the target `ht!tp://u:${TOKEN}@h` is",
+            ),
+            (
+                "upstreams: { u: { targets: [\"ht!tp://u:literal@h\"] } }\n",
+                "the target `ht!tp://(not shown)@h` is",
+            ),
+            ("issuers: { i: { jwks: \"${PEM}\" } }\n", "the URL `${PEM}` has no scheme"),
+            (
+                "issuers: { i: { jwks: \"-----BEGIN KEY-----\\nHush\" } }\n",
+                "the URL `(not shown)` has no scheme",
+            ),
+            ("saxon: { home: \"${PEM}\" }\n", "the text of a file"),
+            (
+                "routes: { a: { match: { path: /a }, policies: [{ api_key: hunter2 }] } }\n",
+                "found `(not shown)`",
+            ),
+        ] {
+            let said = said(text);
+            assert!(said.contains(what), "{said}");
+            let shown = ["Hush-Hush", "3x", "BEGIN", "\nHush", "literal", "hunter2"];
+            assert!(!shown.iter().any(|secret| said.contains(secret)), "{said}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_not_said_anywhere() {
+        let variables = HashMap::from([("TOKEN".to_owned(), "Hush-Hush".to_owned())]);
+        let text = "issuers: { i: { issuer: \"${TOKEN}\" } }\n";
+        let mut report = parse_with(text, Path::new("gate.yaml"), &variables).report;
+        report.error(At::file(0), "they say \"hush-hush\", Hush-Hush", "");
+        assert!(report.to_string().contains("they say \"(not shown)\", (not shown)"), "{report}");
+        assert!(!format!("{report:?}").contains("Hush"));
+    }
+}

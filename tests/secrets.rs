@@ -1,0 +1,69 @@
+//! What `check` and `explain` say of a configuration with secrets in it, which is everything but those.
+
+use crate::harness::{Run, tidegate_with};
+
+const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
+const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMIIEhush\n-----END PRIVATE KEY-----\n";
+
+fn run(command: &str, text: &str) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    std::fs::write(&file, text).unwrap();
+    std::fs::write(folder.path().join("key.pem"), PEM).unwrap();
+    let variables = [("KEYPEM", PEM), ("TOKEN", "hush\n"), ("KEPT", "hush-kept")];
+    tidegate_with(&[command, file.to_str().unwrap()], &variables)
+}
+
+#[test]
+fn complaints_never_say_a_secret() {
+    let tls = |key: &str| {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\", tls: {{ certificate: cert.pem, key: {key} }} }} }}\n"
+        )
+    };
+    let route =
+        |rest: &str| format!("{LISTEN}routes: {{ a: {{ match: {{ path: /a }}, {rest} }} }}\n");
+    let of_a_file = "the text of a file";
+    for (text, what) in [
+        (tls("\"${file:key.pem}\""), of_a_file),
+        (tls("\"${KEYPEM}\""), of_a_file),
+        (tls("\"-----BEGIN PRIVATE KEY-----\\nMIIEhush\""), of_a_file),
+        (
+            route(
+                "policies: [{ headers: { request: { set: { authorization: \"Bearer ${TOKEN}\" } } } }], respond: {}",
+            ),
+            "the value of a header has a line end",
+        ),
+        (
+            route(
+                "policies: [{ headers: { response: { add: { x: \"${TOKEN}\" } } } }], respond: {}",
+            ),
+            "the value of a header has a line end",
+        ),
+        (
+            route("respond: { headers: { x-key: \"${TOKEN}\" } }"),
+            "the value of a header has a line end",
+        ),
+        (
+            format!("{LISTEN}upstreams: {{ u: {{ targets: [\"ht!tp://u:hush@h\"] }} }}\n"),
+            "neither http nor https",
+        ),
+    ] {
+        let said = run("check", &text);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains(what), "{}", said.stderr);
+        assert!(!said.stderr.contains("hush"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn explain_says_no_secret() {
+    let text = format!(
+        "{LISTEN}routes:\n  a:\n    match: {{ path: /a, headers: {{ authorization: \"${{KEPT}}\" }}, query: {{ api_key: \"${{KEPT}}\" }} }}\n    \
+         policies: [{{ headers: {{ request: {{ set: {{ authorization: \"Bearer ${{KEPT}}\" }} }} }} }}]\n    respond: {{}}\n"
+    );
+    let said = run("explain", &text);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.contains("header authorization = (not shown)"), "{}", said.stdout);
+    assert!(!said.stdout.contains("hush"), "{}", said.stdout);
+}
