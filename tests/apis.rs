@@ -389,7 +389,7 @@ paths:
     std::fs::write(&path, "openapi: 3.0.1\npaths: { /a: { get: {} } }").unwrap();
     let run = import();
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.stdout.is_empty() && run.stderr.contains("write `upstream: NAME`"), "{run:?}");
+    assert!(run.stdout.is_empty() && run.stderr.contains("write `--upstream URL`"), "{run:?}");
 }
 
 #[test]

@@ -62,4 +62,5 @@ mod telemetry;
 mod tokens;
 mod upgrades;
 mod upstreams;
+mod usage;
 mod wire;

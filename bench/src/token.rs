@@ -15,7 +15,7 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ impl Minter {
         Self::from_pem(&generate(algorithm)?)
     }
 
-    /// The key in the file (PKCS#8 PEM, of either algorithm), which is made when it is absent.
+    /// The key in the file (PEM, of either algorithm), which is made when it is absent.
     ///
     /// # Errors
     /// When the file can be neither read nor made, or holds no key that signs tokens here.
@@ -160,14 +160,21 @@ impl Claims {
 
 impl Key {
     fn from_pem(pem: &str) -> io::Result<Self> {
-        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(io::Error::other)?;
-        let der = der.secret_pkcs8_der();
-        if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der) {
+        let wrong = || io::Error::other("no unencrypted private key of ECDSA P-256 or RSA as PEM");
+        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| wrong())?;
+        let (bytes, curve) = (der.secret_der(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let elliptic = match &der {
+            PrivateKeyDer::Sec1(_) => EcdsaKeyPair::from_private_key_der(curve, bytes),
+            PrivateKeyDer::Pkcs1(_) | PrivateKeyDer::Pkcs8(_) | _ => {
+                EcdsaKeyPair::from_pkcs8(curve, bytes)
+            }
+        };
+        if let Ok(key) = elliptic {
             return Ok(Self::Es256(key));
         }
-        RsaKeyPair::from_pkcs8(der).map(Self::Rs256).map_err(|_| {
-            io::Error::other("neither an ECDSA P-256 nor an RSA private key (PKCS#8 PEM)")
-        })
+        // PKCS#1, or PKCS#8 around it.
+        let rsa = RsaKeyPair::from_der(bytes).or_else(|_| RsaKeyPair::from_pkcs8(bytes));
+        rsa.map(Self::Rs256).map_err(|_| wrong())
     }
 
     fn algorithm(&self) -> &'static str {

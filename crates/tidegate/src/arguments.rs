@@ -137,13 +137,13 @@ Examples:
         /// OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
         file: PathBuf,
         /// The name routes and upstreams get; the document's file name if absent.
-        #[arg(long)]
+        #[arg(long, value_parser = name)]
         name: Option<String>,
         /// What stands in front of the document's paths; its `x-wso2-basePath` if absent.
-        #[arg(long)]
+        #[arg(long, value_name = "PATH", value_parser = path)]
         base_path: Option<String>,
         /// The service behind, instead of the document's endpoints and servers.
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", value_parser = target)]
         upstream: Option<String>,
         /// Add policies that hold requests to the document.
         #[arg(long)]
@@ -162,7 +162,7 @@ Examples:
         /// WSDL 1.1 or 2.0.
         file: PathBuf,
         /// The name route and upstream get; the file's name if absent.
-        #[arg(long)]
+        #[arg(long, value_parser = name)]
         name: Option<String>,
         /// Which of its services; otherwise the first.
         #[arg(long)]
@@ -171,10 +171,10 @@ Examples:
         #[arg(long)]
         port: Option<String>,
         /// The path in front of every operation; the name if absent.
-        #[arg(long)]
+        #[arg(long, value_name = "PATH", value_parser = path)]
         prefix: Option<String>,
         /// The service behind, instead of the port's address.
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", value_parser = web_url)]
         upstream: Option<String>,
         /// A file for a location that the WSDL or a schema names; may be given again.
         #[arg(long = "import", value_name = "LOCATION=FILE", value_parser = mapped)]
@@ -268,8 +268,8 @@ pub(crate) struct Token {
     #[arg(long)]
     pub(crate) scope: Option<String>,
     /// From now on: 10m, 1h. A negative time is already over: -1m.
-    #[arg(long, default_value = "1h", allow_hyphen_values = true)]
-    pub(crate) expires: String,
+    #[arg(long, default_value = "1h", allow_hyphen_values = true, value_parser = expiry)]
+    pub(crate) expires: Expiry,
     /// Another claim; the value is JSON, or a text.
     #[arg(long, value_name = "NAME=VALUE", value_parser = claim)]
     pub(crate) claim: Vec<(String, serde_json::Value)>,
@@ -279,12 +279,59 @@ pub(crate) struct Token {
     pub(crate) count: Option<u32>,
 }
 
+/// When a token ends, as seen from now.
+#[derive(Clone, Copy)]
+pub(crate) struct Expiry {
+    /// It has ended already.
+    pub(crate) over: bool,
+    pub(crate) time: Duration,
+}
+
+fn expiry(text: &str) -> Result<Expiry, String> {
+    let time = text.strip_prefix('-');
+    Ok(Expiry { over: time.is_some(), time: duration(time.unwrap_or(text))? })
+}
+
 /// RSA signs a thousand or two a second: more than this is a mistake, or takes ten minutes.
 const TOKENS_MAX: i64 = 1_000_000;
 
 fn json_object(text: &str) -> Result<String, String> {
     let read: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(text);
     read.map(|_| text.to_owned()).map_err(|error| format!("write a JSON object: {error}"))
+}
+
+/// What may stand in a path without being escaped, since paths are made of names.
+fn name(text: &str) -> Result<String, String> {
+    match !text.is_empty() && text.chars().all(is_of_name) && !matches!(text, "." | "..") {
+        true => Ok(text.to_owned()),
+        false => Err("write letters, digits, `-`, `_` and `.`".to_owned()),
+    }
+}
+
+pub(crate) fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_.".contains(letter)
+}
+
+/// A path that routes can begin with; `/` for none.
+fn path(text: &str) -> Result<String, String> {
+    let good = |letter: char| is_of_name(letter) || "~%!$&'()+,;=:@".contains(letter);
+    let segment =
+        |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.chars().all(good);
+    let below = text.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    match below.is_some_and(|below| below.is_empty() || below.split('/').all(segment)) {
+        true => Ok(text.to_owned()),
+        false => Err("write a path such as `/petstore/v1`".to_owned()),
+    }
+}
+
+fn target(text: &str) -> Result<String, String> {
+    let read = config::TargetUrl::parse(text).map(|_| text.to_owned());
+    read.map_err(|why| format!("{why}; write `http://HOST:PORT` or `https://HOST:PORT`"))
+}
+
+fn web_url(text: &str) -> Result<String, String> {
+    let read = config::WebUrl::parse(text).map(|_| text.to_owned());
+    read.map_err(|why| format!("{why}; write `http://HOST:PORT/PATH` or `https://HOST/PATH`"))
 }
 
 fn mapped(text: &str) -> Result<(String, PathBuf), String> {

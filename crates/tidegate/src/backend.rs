@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use bench::backend::{self, Answers, Options, Tls};
 
 use crate::arguments::Backend;
@@ -17,13 +18,16 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
         http2: true,
         answers: answers(arguments),
     };
+    let address = options.address;
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let kind = arguments.kind;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let ready = |address| log::say(&format!("{}: {scheme}://{address}", kind.name()));
-        backend::serve(kind, options, ready, interrupted()).await
-    })?;
+    runtime
+        .block_on(async {
+            let ready = |address| log::say(&format!("{}: {scheme}://{address}", kind.name()));
+            backend::serve(kind, options, ready, interrupted()).await
+        })
+        .with_context(|| format!("{} on {address}", kind.name()))?;
     Ok(ExitCode::SUCCESS)
 }
 

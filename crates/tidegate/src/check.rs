@@ -7,17 +7,17 @@ use compile::Compiled;
 use config::{Loaded, Report};
 use telemetry::Telemetry;
 
-use crate::log;
+use crate::{WRONG_USAGE, log};
 
 pub(crate) fn check(file: Option<&Path>, schema: bool) -> anyhow::Result<ExitCode> {
     let Some(file) = file.filter(|_| !schema) else {
-        log::say(&serde_json::to_string_pretty(&config::json_schema())?);
+        log::write_out(&serde_json::to_string_pretty(&config::json_schema())?)?;
         return Ok(ExitCode::SUCCESS);
     };
     Ok(match compiled(file) {
         Ok((compiled, _)) => {
             say_report(&compiled.warnings);
-            log::say(&format!("{}: ok", file.display()));
+            log::write_out(&format!("{}: ok", file.display()))?;
             ExitCode::SUCCESS
         }
         Err(report) => {
@@ -43,14 +43,14 @@ pub(crate) fn explain(
     match (method, url) {
         (Some(method), Some(url)) => {
             match compile::explain_request(&compiled.plan, method, url, headers) {
-                Ok(text) => log::say(text.trim_end()),
+                Ok(text) => log::write_out(text.trim_end())?,
                 Err(why) => {
                     log::say_error(&why);
-                    return Ok(ExitCode::from(2));
+                    return Ok(ExitCode::from(WRONG_USAGE));
                 }
             }
         }
-        (_, _) => log::say(compile::explain(&loaded, &compiled.plan).trim_end()),
+        (_, _) => log::write_out(compile::explain(&loaded, &compiled.plan).trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }

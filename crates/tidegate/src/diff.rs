@@ -39,7 +39,10 @@ pub(crate) fn diff(files: &[PathBuf], admin: Option<&str>) -> anyhow::Result<Exi
     if found.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    log::say(&compile::explain_differences(&found));
+    if let Err(why) = log::write_out(&compile::explain_differences(&found)) {
+        log::say_error(&format!("{why:#}"));
+        return Ok(ExitCode::from(CANNOT_BE_TOLD));
+    }
     Ok(ExitCode::FAILURE)
 }
 

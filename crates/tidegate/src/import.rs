@@ -59,7 +59,7 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
         "{} operations, {messages} messages there and back",
         offered.proofs.len()
     ));
-    log::say(::import::yaml(&offered.configuration).trim_end());
+    log::write_out(::import::yaml(&offered.configuration).trim_end())?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -89,11 +89,13 @@ fn openapi(
     let made = ::import::expand(&documents, &model, &options);
     made.warnings.iter().for_each(|warning| log::say_error(&format!("note: {warning}")));
     if !made.errors.is_empty() {
-        made.errors.iter().for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
+        // What is a key of an API is an argument here.
+        let here = |fault: &String| fault.replace("`upstream: NAME`", "`--upstream URL`");
+        made.errors.iter().map(here).for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
         return Ok(ExitCode::FAILURE);
     }
     let configuration = configuration(made, upstream.as_deref(), &options.name);
-    log::say(::import::yaml(&configuration).trim_end());
+    log::write_out(::import::yaml(&configuration).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,9 +21,15 @@ use crate::arguments::{Arguments, Command};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// As clap ends the program.
+pub(crate) const WRONG_USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log::start();
+    if let Err(why) = log::start() {
+        log::say_error(&why);
+        return ExitCode::from(WRONG_USAGE);
+    }
     let done = match arguments.command {
         Command::Run { file } => run::run(&file),
         Command::Check { file, schema } => check::check(file.as_deref(), schema),

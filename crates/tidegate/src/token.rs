@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context as _;
 use bench::token::{Claims, Minter};
 
-use crate::arguments::{self, Token};
+use crate::arguments::{Expiry, Token};
 use crate::log;
 
 pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
@@ -15,7 +15,7 @@ pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
         None => Minter::new(arguments.algorithm)?,
     };
     if !arguments.jwks {
-        let claims = claims(arguments)?;
+        let claims = claims(arguments);
         match arguments.count {
             Some(count) => {
                 (1..=count).try_for_each(|number| print(&minter, &numbered(&claims, number)))?;
@@ -24,14 +24,13 @@ pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
         }
     }
     if arguments.jwks || arguments.key.is_none() {
-        log::say(&serde_json::to_string_pretty(&minter.jwks())?);
+        log::write_out(&serde_json::to_string_pretty(&minter.jwks())?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(minter: &Minter, claims: &Claims) -> anyhow::Result<()> {
-    log::say(&minter.mint(claims)?);
-    Ok(())
+    log::write_out(&minter.mint(claims)?)
 }
 
 /// The same claims for one of many tokens.
@@ -42,24 +41,19 @@ fn numbered(claims: &Claims, number: u32) -> Claims {
     claims
 }
 
-fn claims(arguments: &Token) -> anyhow::Result<Claims> {
-    let (over, time) = match arguments.expires.strip_prefix('-') {
-        Some(time) => (true, time),
-        None => (false, arguments.expires.as_str()),
-    };
-    let time = arguments::duration(time)
-        .map_err(|why| anyhow!("--expires {}: {why}", arguments.expires))?;
+fn claims(arguments: &Token) -> Claims {
+    let Expiry { over, time } = arguments.expires;
     let mut others: serde_json::Map<_, _> = arguments.claim.iter().cloned().collect();
     if over {
         let expired = kit::clock::wall().saturating_sub(time).as_secs();
         others.insert("exp".to_owned(), expired.into());
     }
-    Ok(Claims {
+    Claims {
         issuer: arguments.issuer.clone(),
         subject: arguments.subject.clone(),
         audiences: arguments.audience.clone(),
         scope: arguments.scope.clone(),
         expires_in: (!over).then_some(time),
         others,
-    })
+    }
 }

@@ -1,0 +1,76 @@
+//! How the program ends where it is used wrongly, or where nobody can take what it says.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::harness::{tidegate, tidegate_with};
+
+#[test]
+fn wrong_arguments_end_with_2() {
+    for arguments in [
+        &["token", "--expires", "10"][..],
+        &["token", "--expires", "x"],
+        &["import", "openapi", "a.yaml", "--base-path", "x"],
+        &["import", "openapi", "a.yaml", "--base-path", "/a/../b"],
+        &["import", "openapi", "a.yaml", "--name", "é"],
+        &["import", "openapi", "a.yaml", "--upstream", "ftp://x"],
+        &["import", "wsdl", "a.wsdl", "--prefix", "foo"],
+        &["import", "wsdl", "a.wsdl", "--prefix", "/a/../b"],
+        &["import", "wsdl", "a.wsdl", "--upstream", "x"],
+    ] {
+        let said = tidegate(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.stderr.contains("invalid value"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_level_that_is_none_is_refused() {
+    for (level, code) in [("wran", 2), ("info,wran", 2), ("debug", 0), ("info,listen=debug", 0)] {
+        let said = tidegate_with(&["check", "--schema"], &[("TIDEGATE_LOG", level)]);
+        assert_eq!(said.code, Some(code), "{level}: {}", said.stderr);
+        assert_eq!(said.stderr.contains("write error, warn, info"), code == 2, "{}", said.stderr);
+    }
+}
+
+#[test]
+fn output_that_is_lost_is_a_failure() {
+    for arguments in [&["check", "--schema"][..], &["token"], &["token", "--jwks"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let run = command.args(arguments).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("standard output cannot be written"), "{said}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = tidegate(&["backend", "echo", "--port", &port]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stderr.contains(&format!("127.0.0.1:{port}")), "{}", said.stderr);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let text = format!("listen: {{ public: {{ address: \"127.0.0.1:{port}\" }} }}\n");
+    std::fs::write(&file, text).unwrap();
+    let said = tidegate(&["run", file.to_str().unwrap()]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(!said.stderr.contains("the configuration serves"), "{}", said.stderr);
+}
+
+#[test]
+fn keys_of_tokens_may_be_in_any_usual_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key.pem");
+    let token = || tidegate(&["token", "--key", file.to_str().unwrap()]);
+    // SEC 1, as `openssl ecparam -genkey` writes it.
+    let key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIPe3eZJRgJ0LK9VuKsyCr2zGnHYeZsv8wErLKtJzxcD3oAoGCCqGSM49\nAwEHoUQDQgAEhhdCipZnp8ZWZGOB/Yin31C0InZLfbQkrZbL0vlS4DGkyBnDzfaH\n4EQRjIwIogS5DTBpnJwBSi8KjZ/hTVTjBA==\n-----END EC PRIVATE KEY-----\n";
+    std::fs::write(&file, key).unwrap();
+    assert_eq!(token().code, Some(0), "{:?}", token());
+    std::fs::write(&file, "no key").unwrap();
+    assert!(token().stderr.contains("private key of ECDSA P-256 or RSA"), "{:?}", token());
+}
