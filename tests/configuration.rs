@@ -288,7 +288,7 @@ fn explain_tells_the_route_and_why_not_the_others() {
             &["GET", "http://api.example.com/orders/7", "-H", "X-Tier: gold"],
             &[
                 "\nroute `gold`\n",
-                "policy headers: request: head",
+                "policy headers: passes",
                 "the path without /orders",
                 "`one`: matches too, but",
             ],
@@ -308,6 +308,112 @@ fn explain_tells_the_route_and_why_not_the_others() {
         (&["GET", "/hello?lang=en"], &["\nroute `hello`\n", "a fixed reply, status 200, 2 bytes"]),
         (&["GET", "/orders/../hello?lang=en"], &["matched as /hello", "\nroute `hello`\n"]),
         (&["GET", "/../hello"], &["refused with 400"]),
+    ];
+    for (request, expected) in cases {
+        let said = tidegate(&[&["explain", path.to_str().unwrap()], *request].concat());
+        assert_eq!(said.code, Some(0), "{request:?}: {said:?}");
+        for part in *expected {
+            assert!(
+                said.stdout.contains(part),
+                "{request:?} should say {part:?}:\n{}",
+                said.stdout
+            );
+        }
+    }
+}
+
+const GUARDED: &str = r#"
+issuers: { main: { issuer: i, jwks: "http://127.0.0.1:1/jwks.json" } }
+upstreams: { u: { targets: ["http://127.0.0.1:1"] } }
+routes:
+  guarded:
+    match: { path: "/{tenant}/**" }
+    policies:
+      - cors: { origins: ["https://app.example"] }
+      - ip_filter: { deny: ["10.0.0.0/8"] }
+      - api_key: { header: x-api-key, keys: { ann: { key: the-key } } }
+      - authorize: { rule: 'request.method != "DELETE"' }
+      - rate_limit: { requests: 1, per: 1m, by: subject }
+      - headers: { response: { set: { x-a: b } } }
+    upstream: u
+  tokens:
+    match: { path: /tokens }
+    policies: [{ jwt: { issuers: [main] } }, { rate_limit: { requests: 1, per: 1m, by: subject } }]
+    respond: { body: hi }
+  bodies:
+    match: { path: /bodies }
+    policies: [{ soap: {} }, { headers: { request: { set: { x-a: b } } } }]
+    upstream: u
+"#;
+
+#[test]
+fn explain_tells_each_policys_verdict() {
+    let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{GUARDED}"))]);
+    let path = files.path("gate.yaml");
+    let token = tidegate(&["token", "--issuer", "i"]).stdout;
+    let bearer = format!("authorization: Bearer {}", token.lines().next().unwrap());
+    let reached = "\n  -> upstream `u`";
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["GET", "/t/x"],
+            &[
+                "policy cors: passes",
+                "policy ip_filter: passes",
+                "policy api_key: refuses with 401: ",
+                "policy authorize: not reached",
+                "policy headers: not reached",
+                "\n  not reached: upstream `u`",
+            ],
+        ),
+        (
+            &["GET", "/t/x", "-H", "x-api-key: the-key"],
+            &[
+                "policy api_key: passes",
+                "policy authorize: passes",
+                "policy rate_limit: passes",
+                "policy headers: sees the reply alone",
+                reached,
+            ],
+        ),
+        (
+            &["DELETE", "/t/x", "-H", "x-api-key: the-key"],
+            &["policy authorize: refuses with 403: "],
+        ),
+        (
+            &["GET", "/t/x", "--from", "10.1.2.3"],
+            &["policy ip_filter: refuses with 403: ", "policy api_key: not reached"],
+        ),
+        (
+            &[
+                "OPTIONS",
+                "/t/x",
+                "-H",
+                "origin: https://app.example",
+                "-H",
+                "access-control-request-method: PUT",
+            ],
+            &["policy cors: answers with 204", "policy ip_filter: not reached"],
+        ),
+        (
+            &["GET", "/tokens"],
+            &["policy jwt: refuses with 401: ", "policy rate_limit: not reached"],
+        ),
+        (
+            &["GET", "/tokens", "-H", &bearer],
+            &[
+                "policy jwt: waits for an answer",
+                "policy rate_limit: hangs on `jwt`",
+                "if `jwt` lets it pass",
+            ],
+        ),
+        (
+            &["POST", "/bodies"],
+            &[
+                "policy soap: decides by the body",
+                "policy headers: hangs on `soap`",
+                "if `soap` lets it pass",
+            ],
+        ),
     ];
     for (request, expected) in cases {
         let said = tidegate(&[&["explain", path.to_str().unwrap()], *request].concat());

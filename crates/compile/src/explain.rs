@@ -3,17 +3,24 @@
 //! Owns the text that `tidegate explain` prints. It searches the same table that serves, so it cannot tell another story.
 
 mod differences;
+mod verdicts;
 mod yaml;
 
 pub use differences::explain_differences;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
 use plan::upstreams::HostSent;
-use plan::{Destination, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route, Want};
+use plan::{
+    Destination, Found, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route, Want,
+};
+use policy::Scheme;
+
+use verdicts::{Asking, Way};
 
 /// Routes that are told why they were not taken; past the nearest few nobody reads on.
 const OTHERS_MAX: usize = 20;
@@ -35,15 +42,17 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     text
 }
 
-/// What becomes of one request: which route, why not the others, and each policy. The error is what is wrong with the
-/// question.
+/// What becomes of one request of a client at this address: which route, why not the others, and each policy's verdict.
+/// The error is what is wrong with the question.
 pub fn explain_request(
     plan: &Plan,
+    client: IpAddr,
     method: &str,
     url: &str,
     headers: &[(String, String)],
 ) -> Result<String, String> {
     let head = request(method, url, headers)?;
+    let scheme = if url.starts_with("https://") { Scheme::Https } else { Scheme::Http };
     let mut text = format!("{method} {url}\n");
     if !http1::is_target(head.method(), head.target()) {
         text.push_str("refused with 400: what is asked for is no path, or has something in it that no path may have\n");
@@ -72,13 +81,20 @@ pub fn explain_request(
             text.push_str("refused with 501: no such method is registered, and the route");
             line(&mut text, format_args!(" `{}` does not name it", found.route.name));
         }
-        Some(found) => taken(&mut text, found.route, &found.parameters, plan),
+        Some(found) => {
+            let mut head = head.clone();
+            if resolved.path != head.path() {
+                head.set_path(&resolved.path);
+            }
+            taken(&mut text, found, Asking { client, scheme, head }, plan);
+        }
     }
     others(&mut text, plan, &head, &resolved.path);
     Ok(text)
 }
 
-fn taken(text: &mut String, route: &Route, parameters: &[Box<[u8]>], plan: &Plan) {
+fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {
+    let route = &**found.route;
     line(text, format_args!("route `{}`", route.name));
     let entries = plan.table.routes().filter(|(_, other)| std::ptr::eq(other.as_ref(), route));
     let matchers: Vec<&Matcher> = entries.map(|(matcher, _)| matcher).collect();
@@ -87,22 +103,24 @@ fn taken(text: &mut String, route: &Route, parameters: &[Box<[u8]>], plan: &Plan
     }
     // Its matchers differ in the host alone.
     let Some(Matcher { path, .. }) = matchers.first() else { return };
-    for (name, value) in path.parameters().zip(parameters) {
+    for (name, value) in path.parameters().zip(&found.parameters) {
         line(text, format_args!("  {{{name}}} is {}", String::from_utf8_lossy(value)));
     }
     if let Some(bytes_max) = route.body_bytes_max {
         line(text, format_args!("  a body over {bytes_max} bytes is refused with 413"));
     }
-    for policy in &route.policies {
-        line(text, format_args!("  {}", steps(policy)));
+    let (verdicts, way) = verdicts::walk(route, found.parameters, asking);
+    for (policy, verdict) in verdicts {
+        line(text, format_args!("  policy {policy}: {verdict}"));
     }
-    // Those of an API's document answer what its paths do not take.
-    let asked = route.policies.iter().any(|policy| policy.request.is_some());
-    let unless = match &route.destination {
-        Destination::Respond(_) if asked => ", unless a policy answers before",
-        Destination::Respond(_) | Destination::Upstream(_) => "",
-    };
-    line(text, format_args!("  -> {}{unless}", destination(route, path)));
+    let destination = destination(route, path);
+    match way {
+        Way::Clear => line(text, format_args!("  -> {destination}")),
+        Way::Open(policy) => {
+            line(text, format_args!("  -> {destination}, if `{policy}` lets it pass"))
+        }
+        Way::Ended => line(text, format_args!("  not reached: {destination}")),
+    }
 }
 
 /// The routes that were not taken, those that came nearest first.

@@ -1,6 +1,7 @@
 //! What a plan says, and what it keeps of the one before.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -250,13 +251,15 @@ fn the_whole_in_words() {
     assert_eq!(again.config, load(TEXT).config);
 }
 
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 #[test]
 fn one_request_in_words() {
     let plan = compile(TEXT, None, &Telemetry::new(2));
     let check = |method: &str, url: &str, headers: &[(&str, &str)], expected: Expect| {
         let headers: Vec<(String, String)> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let text = compile::explain_request(&plan, method, url, &headers);
+        let text = compile::explain_request(&plan, CLIENT, method, url, &headers);
         expected.assert_eq(&text.unwrap_or_else(|fault| fault));
     };
     check(
@@ -269,7 +272,7 @@ fn one_request_in_words() {
               matches api.example.com/orders/** GET|POST
               matches *.example.org/orders/** GET|POST
               a body over 1048576 bytes is refused with 413
-              policy headers: request: head
+              policy headers: passes
               policy headers: nothing to do
               -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
             not taken:
@@ -288,7 +291,7 @@ fn one_request_in_words() {
         ("GET", "/a%00", "refused with 400"),
         ("GET", "/a b", "refused with 400"),
     ] {
-        let text = compile::explain_request(&plan, method, url, &[]).unwrap();
+        let text = compile::explain_request(&plan, CLIENT, method, url, &[]).unwrap();
         assert!(text.contains(said), "{text}");
     }
     check(

@@ -139,6 +139,10 @@ pub fn policy(verifier: Arc<Verifier>) -> Policy {
 struct OnToken(Arc<Verifier>);
 
 impl OnCall<RequestHead> for OnToken {
+    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
+        self.0.at_once(ex, head)
+    }
+
     fn on_call<'a>(
         &'a self,
         ex: &'a mut Exchange,

@@ -43,6 +43,11 @@ pub trait OnHead<H>: Send + Sync {
 }
 
 pub trait OnCall<H>: Send + Sync {
+    /// What it decides without waiting, as `explain` asks. None: it has to wait for somebody.
+    fn at_once(&self, _ex: &mut Exchange, _head: &mut H) -> Option<Flow> {
+        None
+    }
+
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> LocalBoxFuture<'a, Flow>;
 }
 

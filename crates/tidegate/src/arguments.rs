@@ -64,7 +64,7 @@ Examples:
 Examples:
   tidegate explain gateway.yaml
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
-  tidegate explain gateway.yaml POST /orders -H 'x-tier: gold'")]
+  tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7")]
     Explain {
         /// A YAML file, or a directory of them.
         file: PathBuf,
@@ -76,6 +76,9 @@ Examples:
         /// A header line of the request; may be given again.
         #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, requires = "url")]
         headers: Vec<(String, String)>,
+        /// The address of the client that asks.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "url")]
+        from: IpAddr,
     },
     /// Say what a change would change before it is made: exit code 0 for nothing, 1 for something, 2 if it cannot be told.
     ///

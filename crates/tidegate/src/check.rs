@@ -1,5 +1,6 @@
 //! `tidegate check` and `tidegate explain`.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub(crate) fn check(file: Option<&Path>, schema: bool) -> anyhow::Result<ExitCod
 
 pub(crate) fn explain(
     file: &Path,
+    client: IpAddr,
     method: Option<&str>,
     url: Option<&str>,
     headers: &[(String, String)],
@@ -42,7 +44,7 @@ pub(crate) fn explain(
     };
     match (method, url) {
         (Some(method), Some(url)) => {
-            match compile::explain_request(&compiled.plan, method, url, headers) {
+            match compile::explain_request(&compiled.plan, client, method, url, headers) {
                 Ok(text) => log::write_out(text.trim_end())?,
                 Err(why) => {
                     log::say_error(&why);

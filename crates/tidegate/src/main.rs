@@ -33,8 +33,8 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run { file } => run::run(&file),
         Command::Check { file, schema } => check::check(file.as_deref(), schema),
-        Command::Explain { file, method, url, headers } => {
-            check::explain(&file, method.as_deref(), url.as_deref(), &headers)
+        Command::Explain { file, method, url, headers, from } => {
+            check::explain(&file, from, method.as_deref(), url.as_deref(), &headers)
         }
         Command::Diff { files, admin } => diff::diff(&files, admin.as_deref()),
         Command::Demo(options) => demo::demo(&options),
