@@ -38,6 +38,7 @@ load() {
 make_profile() {
   local merge row
   scripts/setup.sh dist
+  step "installing what the benches use" bench/setup.sh
   merge=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
   [ -x "$merge" ] || merge=llvm-profdata-19
   step "building a program that counts" count
