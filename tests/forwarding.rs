@@ -84,6 +84,22 @@ fn connection_cannot_name_what_the_gateway_needs() {
     assert_eq!(request.get("via"), Some("1.1 tidegate"));
 }
 
+/// What policies add is theirs, and what they see is what goes on.
+#[test]
+fn connection_cannot_name_what_policies_add() {
+    let origin = Origin::echo();
+    let route = "policies: [ authorize: { rule: \"!('x-skip' in request.headers)\" }, headers: { request: { set: { x-tenant: one } } } ]";
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let reply = gateway.wire().ask(concat!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: x-tenant, keep-alive, x-skip, upgrade\r\n",
+        "X-Tenant: two\r\nX-Skip: 1\r\nUpgrade: foo\r\n\r\n",
+    ));
+    assert_eq!(reply.status(), 200);
+    let request = origin.request();
+    assert_eq!((request.get("x-tenant"), request.get("x-skip")), (Some("one"), None));
+    assert_eq!((request.get("connection"), request.get("upgrade")), (Some("upgrade"), Some("foo")));
+}
+
 #[test]
 fn the_upstream_learns_who_asked() {
     let origin = Origin::echo();

@@ -14,6 +14,21 @@ fn via(received: Protocol) -> &'static [u8] {
     }
 }
 
+/// Drops the lines that the client's `Connection` names, before policies see them and add others of their names, which are not the
+/// client's to drop.
+pub(crate) fn drop_named(headers: &mut Headers) {
+    let named: Vec<Vec<u8>> = headers.get_all("connection").flat_map(named_by).collect();
+    if named.is_empty() {
+        return;
+    }
+    let upgrades = headers.get_all("connection").any(|line| http1::list_has(line, "upgrade"));
+    headers.remove("connection");
+    drop_lines(headers, &named);
+    if upgrades {
+        headers.add_known("Connection", b"upgrade");
+    }
+}
+
 /// Readies a request for the upstream.
 pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
     let upgrade = upgrade_asked(head);
@@ -131,16 +146,21 @@ fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
         Belongs::Forwarding => trusted,
         Belongs::Connection => {
             if name.eq_ignore_ascii_case(b"connection") {
-                named.extend(
-                    value
-                        .split(|b| *b == b',')
-                        .map(|t| t.trim_ascii().to_vec())
-                        .filter(|t| names_line(t)),
-                );
+                named.extend(named_by(value));
             }
             false
         }
     });
+    drop_lines(headers, &named);
+}
+
+/// The lines that one line of `Connection` names.
+fn named_by(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let options = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    options.filter(|option| names_line(option)).map(<[u8]>::to_vec)
+}
+
+fn drop_lines(headers: &mut Headers, named: &[Vec<u8>]) {
     if !named.is_empty() {
         headers.retain(|name, _| !named.iter().any(|n| n.eq_ignore_ascii_case(name)));
     }
@@ -149,10 +169,11 @@ fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
 /// A `Connection` option that names a line to drop. Lines that decide about routing, framing or the exchange's id are
 /// not a client's to drop.
 fn names_line(option: &[u8]) -> bool {
-    const NOT: [&[u8]; 7] = [
+    const NOT: [&[u8]; 8] = [
         b"",
         b"close",
         b"keep-alive",
+        b"upgrade",
         b"host",
         b"content-length",
         b"x-request-id",

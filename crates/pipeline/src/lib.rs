@@ -71,6 +71,9 @@ async fn answer(
     };
     account.routed(&arrived.route);
     let (route, ex) = (&*arrived.route, &mut account.ex);
+    if !route.policies.is_empty() {
+        forward::drop_named(&mut request.head.headers);
+    }
     problem::note_speech(route.errors, ex, &request.head);
     if request.head.method() == b"HEAD" {
         ex.notes().asked_head = true;
