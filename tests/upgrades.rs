@@ -92,6 +92,28 @@ fn tunnels_run_through_tls_on_both_sides() {
 }
 
 #[test]
+fn a_tunnel_comes_about_behind_a_stale_connection() {
+    let origin = Origin::start(|peer| {
+        if peer.number == 0 {
+            peer.request();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            // It takes the next request, and is gone.
+            peer.request();
+            return;
+        }
+        peer.request();
+        peer.send(SWITCH);
+        peer.send("hello");
+    });
+    let gateway = Gateway::before(&origin);
+    let reply = gateway.wire().ask("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(reply.status(), 200);
+    let mut wire = tunnel(&gateway);
+    assert_eq!(wire.read_exact(5).unwrap(), b"hello");
+    assert_eq!((origin.accepted(), origin.requests().len()), (2, 3));
+}
+
+#[test]
 fn the_origin_may_be_done_first() {
     let origin = Origin::start(|peer| {
         peer.request();

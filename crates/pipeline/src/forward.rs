@@ -29,19 +29,19 @@ pub(crate) fn drop_named(headers: &mut Headers) {
     }
 }
 
-/// Readies a request for the upstream.
-pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
+/// Readies a request for the upstream. Gives the protocol it asks to change to.
+pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     let upgrade = upgrade_asked(head);
     if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
         websocket_version(head)?;
     }
     drop_connection_lines(&mut head.headers, ex.peer_trusted);
     name_client(ex, head);
-    if let Some(protocol) = upgrade {
+    if let Some(protocol) = &upgrade {
         head.headers.add_known("Connection", b"upgrade");
-        head.headers.add_known("Upgrade", &protocol);
+        head.headers.add_known("Upgrade", protocol);
     }
-    Ok(())
+    Ok(upgrade)
 }
 
 /// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
@@ -101,11 +101,11 @@ fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
 }
 
 /// A 101 must name what was asked for and nothing else (RFC 9110, 7.8), or the client speaks another protocol than the upstream.
-pub(crate) fn upgraded(asked: &RequestHead, reply: &Reply) -> Result<(), Fault> {
+pub(crate) fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     if reply.tunnel.is_none() {
         return Ok(());
     }
-    let offered = asked.headers.get("upgrade").unwrap_or_default();
+    let offered = asked.unwrap_or_default();
     let taken = reply.head.headers.get("upgrade").unwrap_or_default();
     let taken = std::str::from_utf8(taken).unwrap_or_default();
     match !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {

@@ -121,7 +121,8 @@ async fn send(
     ex: &mut Exchange,
     request: &mut Request,
 ) -> Result<Reply, Fault> {
-    forward::request(ex, &mut request.head)?;
+    // A request that was written for the last time has no lines left to be looked at.
+    let protocol = forward::request(ex, &mut request.head)?;
     let (diverted, target) =
         ex.notes.as_ref().map_or((None, None), |n| (n.divert, n.target.as_deref()));
     match target {
@@ -131,7 +132,7 @@ async fn send(
     let upstream =
         diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);
     let mut reply = upstream.send(ex, request, &forward.host).await?;
-    forward::upgraded(&request.head, &reply)?;
+    forward::upgraded(protocol.as_deref(), &reply)?;
     forward::reply(&mut reply);
     Ok(reply)
 }
