@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Gate, Gateway, Message, Origin, Plain, Wire, until};
+use crate::reload::put;
 
 fn start(origin: &Origin, cache: &str) -> Gateway {
     let route = format!("policies: [{{ cache: {{ {cache} }} }}]");
@@ -259,6 +260,68 @@ fn replies_of_one_place_are_not_given_for_another() {
     let above = start(&format!("{{ cache: {{}} }}, {interceptor}"));
     assert_eq!(text(&above, "X-Go: 1\r\n"), "other");
     assert_eq!((text(&above, ""), text(&above, "")), ("1".into(), "2".into()));
+}
+
+/// What is kept of one upstream is never given for another, whatever a reload changes about how the route comes to it.
+#[test]
+fn a_reload_gives_no_upstream_what_another_replied() {
+    const KEPT: &str = "Cache-Control: max-age=600\r\n";
+    let [one, two] = ["one", "two"].map(|body| {
+        Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\n{KEPT}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    });
+    let service = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let name = if request.text().contains("\"x-go\":\"one\"") { "one" } else { "two" };
+            let answer = format!("{{\"dynamicEndpoint\":{{\"endpointName\":\"{name}\"}}}}");
+            let length = answer.len();
+            peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}"));
+        }
+    });
+    let (a, b) = ("one: { upstream: one }", "two: { upstream: two }");
+    let yaml = |first: &str, second: &str, upstream: &str, ending: &str| {
+        format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+workers: 1
+upstreams: {{ one: {{ targets: ["{}"] }}, two: {{ targets: ["{}"] }} }}
+routes:
+  diverted:
+    match: {{ path: /d }}
+    upstream: one
+    policies:
+      - interceptor: {{ request: {{ url: "{}", includes: [request_headers] }}, endpoints: {{ {first}, {second} }} }}
+      - cache: {{ }}
+  straight: {{ match: {{ path: /s }}, upstream: {upstream}, policies: [{{ cache: {{}} }}] }}
+  fixed:
+    match: {{ path: /f }}
+    respond: {{ body: {upstream}, headers: {{ Cache-Control: max-age=600 }} }}
+    policies: [{{ cache: {{}} }}]
+  same: {{ match: {{ path: /same }}, upstream: one, {ending} policies: [{{ cache: {{}} }}] }}
+"#,
+            one.url(),
+            two.url(),
+            service.url()
+        )
+    };
+    let gateway = Gateway::start(yaml(a, b, "one", ""));
+    let text = |path: &str, lines: &str| ask(&gateway, &format!("GET {path}"), lines).text();
+    let all = || {
+        let [one, two] = ["one", "two"].map(|to| text("/d", &format!("X-Go: {to}\r\n")));
+        [one, two, text("/s", ""), text("/f", ""), text("/same", "")]
+    };
+    assert_eq!(all(), ["one", "two", "one", "one", "one"]);
+    let before = (one.requests().len(), two.requests().len());
+    assert_eq!(put(&gateway, &yaml(b, a, "two", "")).status(), 200);
+    assert_eq!(all(), ["one", "two", "two", "two", "one"]);
+    let after = (one.requests().len(), two.requests().len());
+    assert_eq!((after.0 - before.0, after.1 - before.1), (0, 1), "what still holds is kept");
+    assert_eq!(put(&gateway, &yaml(b, a, "two", "rewrite: /other,")).status(), 200);
+    assert_eq!(text("/same", ""), "one");
+    assert_eq!(one.requests().last().unwrap().target(), "/other");
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub struct Settings {
     pub stale_if_error: Duration,
     /// How long a request waits for the reply to another one; zero: it does not.
     pub wait: Duration,
+    /// Names of the upstreams that policies above may send a request to, by their index: the store outlives a plan, and in
+    /// the next one the index may be another's.
+    pub diversions: Box<[String]>,
 }
 
 /// The policy. The store is the plan's before where nothing changed.
@@ -107,7 +110,7 @@ impl OnCall<RequestHead> for Ask {
 
 impl Cache {
     fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> Seen {
-        let key = key(ex, head);
+        let key = self.key(ex, head);
         let is_get = match head.method() {
             b"GET" => true,
             b"HEAD" => false,
@@ -145,6 +148,28 @@ impl Cache {
             note(ex, head, key, known, leader);
         }
         Seen::Decided(Ok(Onward::Next))
+    }
+
+    /// Scheme, host and target, which is what a URL is, and behind them what makes it another at the upstream: how the path
+    /// was written, and where policies above this one send the request.
+    fn key(&self, ex: &Exchange, head: &RequestHead) -> Box<[u8]> {
+        let host = head.host().to_ascii_lowercase();
+        let scheme = ex.caller.scheme.name().as_bytes();
+        let mut key = [scheme, b" ", &host, b" ", head.target()].concat();
+        if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
+            key.extend_from_slice(b" sent ");
+            key.extend_from_slice(path);
+        }
+        let (divert, target) = way(ex);
+        if let Some(upstream) = divert.and_then(|at| self.settings.diversions.get(at)) {
+            key.extend_from_slice(b" to ");
+            key.extend_from_slice(upstream.as_bytes());
+        }
+        if let Some(target) = target {
+            key.extend_from_slice(b" as ");
+            key.extend_from_slice(&target);
+        }
+        key.into()
     }
 
     /// Whether to wait for another request's reply. Who wants the upstream's own word does not, and nobody waits for itself: a
@@ -192,26 +217,6 @@ fn note(
     let way = way(ex);
     let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
     ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
-}
-
-/// Scheme, host and target, which is what a URL is, and behind them what makes it another at the upstream: how the path was
-/// written, and where policies above this one send the request.
-fn key(ex: &Exchange, head: &RequestHead) -> Box<[u8]> {
-    let host = head.host().to_ascii_lowercase();
-    let mut key = [ex.caller.scheme.name().as_bytes(), b" ", &host, b" ", head.target()].concat();
-    if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
-        key.extend_from_slice(b" sent ");
-        key.extend_from_slice(path);
-    }
-    let (divert, target) = way(ex);
-    if let Some(divert) = divert {
-        key.extend_from_slice(format!(" to {divert}").as_bytes());
-    }
-    if let Some(target) = target {
-        key.extend_from_slice(b" as ");
-        key.extend_from_slice(&target);
-    }
-    key.into()
 }
 
 fn way(ex: &Exchange) -> Way {
