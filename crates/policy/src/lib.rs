@@ -14,7 +14,7 @@ mod step;
 
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
-pub use notes::{Interception, Notes, OperationAt, Speech, UNKNOWN_OPERATION};
+pub use notes::{Conditions, Interception, Notes, OperationAt, Speech, UNKNOWN_OPERATION, Way};
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use step::{Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step};

@@ -5,10 +5,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use message::Headers;
 use telemetry::SoapFault;
 
 /// The indices of an operation's path and method in an API document.
 pub type OperationAt = (usize, usize);
+
+/// Where policies send a request: the diversion, and the path and query.
+pub type Way = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
 #[derive(Default)]
@@ -33,6 +37,8 @@ pub struct Notes {
     pub asked_head: bool,
     /// What a cache's request step leaves for its response step.
     pub cached: Option<Box<dyn Any>>,
+    /// The conditions of the client, where a cache asks about its own reply instead.
+    pub conditions: Option<Box<Conditions>>,
     /// How the client speaks, on routes with policies over XML messages.
     pub speech: Option<Speech>,
     /// The envelope below was made of what the client sent, and does not say how the client speaks.
@@ -49,6 +55,13 @@ pub struct Notes {
 
 /// What is called is none of the operations of the route's description.
 pub const UNKNOWN_OPERATION: u32 = u32::MAX;
+
+/// What the client asked, and the only way on which it may be replaced: there the reply came from that is asked about.
+#[derive(Debug)]
+pub struct Conditions {
+    pub way: Way,
+    pub lines: Headers,
+}
 
 /// A request as an interceptor saw it, for the call that comes with the reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +81,18 @@ pub enum Speech {
     Soap11,
     Soap12,
     Json,
+}
+
+impl Notes {
+    pub fn way(&self) -> Way {
+        (self.divert, self.target.clone())
+    }
+
+    /// Whether a policy has since chosen another way for this one request. A path that the configuration alone gives is the
+    /// same for all.
+    pub fn went_elsewhere(&self, (divert, target): &Way) -> bool {
+        self.divert != *divert || self.rewritten && self.target != *target
+    }
 }
 
 impl Speech {
