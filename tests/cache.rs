@@ -324,6 +324,63 @@ routes:
     assert_eq!(one.requests().last().unwrap().target(), "/other");
 }
 
+/// Validators of what is kept are for the place it came from: elsewhere they would get an answer nobody asked for.
+#[test]
+fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {
+    const KEPT: &str = "Cache-Control: max-age=0\r\nETag: \"v1\"\r\n";
+    let place = |body: &'static str| {
+        Origin::start(move |peer| {
+            while let Some(request) = peer.request() {
+                let is_known = request.get("if-none-match") == Some("\"v1\"");
+                match is_known {
+                    true => peer.try_send(format!("HTTP/1.1 304 Not Modified\r\n{KEPT}\r\n")),
+                    false => peer.try_send(format!(
+                        "HTTP/1.1 200 OK\r\n{KEPT}Content-Length: 5\r\n\r\n{body}"
+                    )),
+                };
+            }
+        })
+    };
+    let (origin, other) = (place("first"), place("other"));
+    let service = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let answer = match request.text() {
+                text if text.contains("\"x-go\"") => {
+                    "{\"dynamicEndpoint\":{\"endpointName\":\"other\"}}"
+                }
+                text if text.contains("\"x-path\"") => "{\"pathToRewrite\":\"/r\"}",
+                _ => "{}",
+            };
+            let length = answer.len();
+            peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}"));
+        }
+    });
+    let interceptor = format!(
+        "{{ interceptor: {{ request: {{ url: \"{}\", includes: [request_headers] }} }} }}",
+        service.url()
+    );
+    let route = format!("policies: [{{ cache: {{}} }}, {interceptor}]");
+    let yaml = Plain { route: &route, ..Plain::default() }.yaml(&origin);
+    let yaml = yaml.replace(
+        "upstreams: {",
+        &format!("upstreams: {{ other: {{ targets: [\"{}\"] }},", other.url()),
+    );
+    let gateway = Gateway::start(yaml);
+    assert_eq!(ask(&gateway, "GET /p", "").text(), "first");
+    for (lines, status, text) in [
+        ("X-Go: 1\r\n", 200, "other"),
+        ("X-Path: 1\r\n", 200, "first"),
+        ("X-Go: 1\r\nIf-None-Match: \"v1\"\r\n", 304, ""),
+        ("X-Go: 1\r\nIf-None-Match: \"v0\"\r\n", 200, "other"),
+        ("", 200, "first"),
+    ] {
+        let reply = ask(&gateway, "GET /p", lines);
+        assert_eq!((reply.status(), reply.text().as_str()), (status, text), "{lines} {reply:?}");
+    }
+    // The last went where what is kept came from, and was about that.
+    assert_eq!(origin.requests().last().unwrap().get("if-none-match"), Some("\"v1\""));
+}
+
 #[test]
 fn writing_makes_what_is_kept_untrue() {
     let origin = counting("Cache-Control: max-age=600\r\nContent-Location: /other\r\n");

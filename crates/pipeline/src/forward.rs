@@ -44,6 +44,17 @@ pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Ve
     Ok(upgrade)
 }
 
+/// What a cache asks about its own reply is for where that came from. Anywhere else the client's own conditions hold.
+pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
+    let Some(notes) = &mut ex.notes else { return };
+    let Some(theirs) = notes.conditions.take() else { return };
+    if notes.went_elsewhere(&theirs.way) {
+        head.headers.remove("if-none-match");
+        head.headers.remove("if-modified-since");
+        head.headers.add_all(&theirs.lines);
+    }
+}
+
 /// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
 pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     if head.method() != b"OPTIONS" {

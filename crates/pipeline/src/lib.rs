@@ -121,6 +121,7 @@ async fn send(
     ex: &mut Exchange,
     request: &mut Request,
 ) -> Result<Reply, Fault> {
+    forward::conditions(ex, &mut request.head);
     // A request that was written for the last time has no lines left to be looked at.
     let protocol = forward::request(ex, &mut request.head)?;
     let (diverted, target) =

@@ -17,7 +17,7 @@ use fault::Fault;
 use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step};
+use policy::{Conditions, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step, Way};
 
 pub use store::Store;
 
@@ -82,9 +82,6 @@ struct Asked {
     /// Others wait for this one.
     leader: Option<Leader>,
 }
-
-/// What policies noted of where a request goes: the diversion, and the path and query.
-type Way = (Option<usize>, Option<Box<[u8]>>);
 
 /// What came of looking at a request.
 enum Seen {
@@ -210,18 +207,21 @@ fn note(
     leader: Option<Leader>,
 ) {
     let headers = head.headers.clone();
-    let condition = head.headers.get("if-none-match").map(Box::from);
-    if let Some(known) = &stale {
-        known.ask_about(&mut head.headers);
-    }
     let way = way(ex);
+    let noted = ex.notes();
+    if let Some(known) = stale.as_ref().filter(|known| known.has_validator()) {
+        let lines = known.ask_about(&mut head.headers);
+        // A cache above may have asked already.
+        noted.conditions.get_or_insert_with(|| Conditions { way: way.clone(), lines }.into());
+    }
+    let theirs = noted.conditions.as_ref().map_or(&headers, |theirs| &theirs.lines);
+    let condition = theirs.get("if-none-match").map(Box::from);
     let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
-    ex.notes().cached = Some(Box::new(Pending::Get(Box::new(asked))));
+    noted.cached = Some(Box::new(Pending::Get(Box::new(asked))));
 }
 
 fn way(ex: &Exchange) -> Way {
-    let notes = ex.notes.as_ref();
-    notes.map_or((None, None), |notes| (notes.divert, notes.target.clone()))
+    ex.notes.as_ref().map(|notes| notes.way()).unwrap_or_default()
 }
 
 impl OnFrames<ReplyHead> for Keep {
@@ -352,9 +352,7 @@ impl Cache {
 impl Asked {
     /// A policy below chose another way for this one request, which the key does not tell.
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
-        let (divert, target) = way(ex);
-        let rewritten = ex.notes.as_ref().is_some_and(|notes| notes.rewritten);
-        divert != self.way.0 || rewritten && target != self.way.1
+        ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.way))
     }
 
     fn is_authorized(&self, ex: &Exchange) -> bool {

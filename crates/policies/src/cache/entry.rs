@@ -221,20 +221,19 @@ impl Entry {
         !longest.is_zero() && stale <= longest && !forbidden
     }
 
-    /// Makes the request ask whether this reply still holds.
-    pub(super) fn ask_about(&self, request: &mut Headers) {
-        if !self.has_validator() {
-            return;
-        }
+    /// Makes the request ask whether this reply still holds. Gives what it asked before.
+    pub(super) fn ask_about(&self, request: &mut Headers) -> Headers {
         let lines = &self.head.headers;
-        let validators = [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")];
-        request.remove("if-none-match");
-        request.remove("if-modified-since");
-        for (name, condition) in validators {
+        let mut before = Headers::new();
+        for (name, condition) in [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")]
+        {
+            request.get_all(condition).for_each(|value| before.add_known(condition, value));
+            request.remove(condition);
             if let Some(value) = lines.get(name) {
                 request.add_known(condition, value);
             }
         }
+        before
     }
 
     pub(super) fn reply(&self, request: &Headers, how: &str, now: Instant) -> Reply {
