@@ -589,6 +589,47 @@ fn idle_connections_of_other_workers_are_not_too_much() {
     }
 }
 
+/// What is idle does not count, and what is taken from a pool does.
+#[test]
+fn connections_in_use_are_bounded_over_all_workers() {
+    let gate = Gate::default();
+    let in_use = Arc::new(AtomicUsize::new(0));
+    let origin = Origin::start({
+        let (gate, in_use) = (gate.clone(), in_use.clone());
+        move |peer| {
+            while let Some(request) = peer.request() {
+                if request.target() == "/slow" {
+                    in_use.fetch_add(1, Ordering::SeqCst);
+                    gate.wait();
+                }
+                peer.send(OK);
+            }
+        }
+    });
+    let yaml = Plain { upstream: "breaker: { connections: 1 }", ..Plain::default() }.yaml(&origin);
+    let gateway = Gateway::start(yaml.replace("workers: 1", "workers: 4"));
+    for _ in 0..60 {
+        assert_eq!(gateway.wire().ask(GET).status(), 200);
+    }
+    assert!(origin.accepted() > 1, "an idle connection in more than one worker");
+    let (said, told) = std::sync::mpsc::channel();
+    for _ in 0..24 {
+        let (mut wire, said) = (gateway.wire(), said.clone());
+        wire.send(GET.replacen('/', "/slow", 1));
+        std::thread::spawn(move || said.send(wire.read_reply().status()));
+    }
+    let mut refused = Vec::new();
+    until("all but one are refused", || {
+        refused.extend(told.try_iter());
+        assert!(in_use.load(Ordering::SeqCst) <= 1, "more than one in use");
+        refused.len() == 23
+    });
+    assert_eq!(refused, [503; 23]);
+    gate.open();
+    assert_eq!(told.recv().unwrap(), 200);
+    assert_eq!(gateway.wire().ask(GET).status(), 200);
+}
+
 #[test]
 fn targets_may_be_names() {
     let origin = Origin::saying("ok");

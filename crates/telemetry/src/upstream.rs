@@ -72,10 +72,10 @@ impl UpstreamMetrics {
         target
     }
 
-    /// Connections that wait in the pools of all workers.
-    pub fn connections_idle(&self) -> u64 {
-        let idle: i64 = self.pools().map(|pool| pool.connections_idle.get()).sum();
-        u64::try_from(idle).unwrap_or_default()
+    /// Connections of all workers, idle ones included.
+    pub fn connections_open(&self) -> u64 {
+        let open: i64 = self.pools().map(|pool| pool.connections_open.get()).sum();
+        u64::try_from(open).unwrap_or_default()
     }
 
     pub(crate) fn pools(&self) -> impl Iterator<Item = &PoolMetrics> {

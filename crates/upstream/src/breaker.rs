@@ -11,7 +11,8 @@ use crate::settings::Breaker;
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Limit,
-    pub(crate) connections: Arc<Limit>,
+    /// Connections in use. Nothing where the bound on requests is as tight: a request uses one at a time.
+    pub(crate) connections: Option<Limit>,
     pub(crate) pending: Arc<Limit>,
 }
 
@@ -30,7 +31,8 @@ impl Limits {
     pub(crate) fn new(breaker: &Breaker) -> Limits {
         Limits {
             requests: Limit::new("requests", breaker.requests),
-            connections: Arc::new(Limit::new("connections", breaker.connections)),
+            connections: (breaker.connections < breaker.requests)
+                .then(|| Limit::new("connections", breaker.connections)),
             pending: Arc::new(Limit::new("pending connections", breaker.pending)),
         }
     }
@@ -43,20 +45,11 @@ impl Limit {
 
     /// Counts one more, or says which limit is reached. Whoever enters leaves.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
-        self.enter_beside(0)
-    }
-
-    /// The same where so many places are taken by what does not count.
-    fn enter_beside(&self, idle: u32) -> Result<(), Fault> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < self.max.saturating_add(idle) {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.max {
             return Ok(());
         }
         self.leave();
         Err(Fault::new(Kind::BreakerOpen, format!("{} {} in hand", self.max, self.what)))
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) >= self.max
     }
 
     pub(crate) fn leave(&self) {
@@ -65,12 +58,7 @@ impl Limit {
 
     /// Enters, and leaves when the place is dropped.
     pub(crate) fn take(self: &Arc<Limit>) -> Result<Place, Fault> {
-        self.take_beside(0)
-    }
-
-    /// The same where so many places are taken by what does not count.
-    pub(crate) fn take_beside(self: &Arc<Limit>, idle: u32) -> Result<Place, Fault> {
-        self.enter_beside(idle).map(|()| Place(self.clone()))
+        self.enter().map(|()| Place(self.clone()))
     }
 }
 

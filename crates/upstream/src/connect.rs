@@ -23,11 +23,10 @@ pub(crate) struct Connection {
     pub(crate) open: Open,
 }
 
-/// Counts an open connection, in the breaker and in the metrics.
+/// Counts an open connection in the metrics.
 pub(crate) struct Open {
     metrics: Arc<UpstreamMetrics>,
     worker: usize,
-    _place: Place,
 }
 
 /// A connection that is being opened.
@@ -47,13 +46,6 @@ impl Upstream {
         worker: usize,
     ) -> Result<Connection, Fault> {
         let metrics = self.metrics.pool(worker);
-        // What waits in the pools of other workers cannot be closed from here, and must not keep this one out.
-        let idle = match self.limits.connections.is_full() {
-            true => u32::try_from(self.metrics.connections_idle()).unwrap_or(u32::MAX),
-            false => 0,
-        };
-        let place = self.limits.connections.take_beside(idle);
-        let place = place.inspect_err(|_| metrics.breaker_refused.add(1))?;
         let _pending = Pending::begin(self, worker)?;
         let time = self.settings().timeout.connect;
         let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {
@@ -65,7 +57,7 @@ impl Upstream {
         let wire = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
         metrics.connections_created.add(1);
         metrics.connections_open.add(1);
-        let open = Open { metrics: self.metrics.clone(), worker, _place: place };
+        let open = Open { metrics: self.metrics.clone(), worker };
         Ok(Connection { wire, reused: false, open })
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Hold {
 pub(crate) struct Ticket {
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
+    /// It counts as a connection in use, too.
+    connects: bool,
 }
 
 /// A body still arriving.
@@ -229,12 +231,26 @@ impl Ticket {
         let metrics = pool.metrics();
         upstream.limits.requests.enter().inspect_err(|_| metrics.breaker_refused.add(1))?;
         metrics.requests_active.add(1);
-        Ok(Ticket { upstream: upstream.clone(), pool })
+        Ok(Ticket { upstream: upstream.clone(), pool, connects: false })
+    }
+
+    /// Takes a place under the limit of connections in use, once for all attempts.
+    pub(crate) fn connect(&mut self) -> Result<(), Fault> {
+        let Some(limit) = self.upstream.limits.connections.as_ref().filter(|_| !self.connects)
+        else {
+            return Ok(());
+        };
+        limit.enter().inspect_err(|_| self.pool.metrics().breaker_refused.add(1))?;
+        self.connects = true;
+        Ok(())
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        if let Some(limit) = self.upstream.limits.connections.as_ref().filter(|_| self.connects) {
+            limit.leave();
+        }
         self.upstream.limits.requests.leave();
         self.pool.metrics().requests_active.add(-1);
     }

@@ -88,7 +88,7 @@ impl Upstream {
         elsewhere: usize,
     ) -> Result<Reply, Fault> {
         let pool = self.pool(ex.caller.worker);
-        let ticket = Ticket::take(self, pool.clone())?;
+        let mut ticket = Ticket::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
         if (idempotent || retry.attempts > 0) && matches!(request.body, Body::Stream(_)) {
@@ -119,6 +119,7 @@ impl Upstream {
         loop {
             let at = attempts.choose()?;
             let Some(target) = self.targets.get(at) else { continue };
+            ticket.connect()?;
             ex.target = Some(target.url().clone());
             let in_flight = target.begin();
             match attempts.once(at, target, attempt_began).await {
@@ -160,6 +161,11 @@ impl Upstream {
         }
     }
 
+    /// As many connections are open, idle ones included, as may be in use.
+    fn has_enough_open(&self) -> bool {
+        self.metrics.connections_open() >= u64::from(self.settings.breaker.connections)
+    }
+
     fn may_eject(&self, max_percent: u32) -> bool {
         let ejected = self.targets.iter().filter(|t| t.is_ejected()).count();
         (ejected + 1) * 100 <= self.targets.len() * usize::try_from(max_percent).unwrap_or(100)
@@ -183,8 +189,8 @@ impl Attempts<'_> {
         let connection = match pooled {
             Some(connection) => connection,
             None => {
-                if self.upstream.limits.connections.is_full() {
-                    // Idle connections to other targets must not keep this one out.
+                if self.upstream.has_enough_open() {
+                    // What is idle here, perhaps to another target, makes room.
                     self.pool.close_one();
                 }
                 // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
