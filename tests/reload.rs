@@ -521,6 +521,21 @@ fn what_another_gateway_listens_on_is_taken() {
     assert_eq!(served(&Gateway::start(same)), "two");
 }
 
+/// Neither when this one has a socket of the same number, on an address beside it.
+#[test]
+fn a_port_of_ours_is_not_an_address_of_ours() {
+    let gateway = Gateway::start(version("one"));
+    let theirs = format!("127.0.0.2:{}", gateway.address("public").port());
+    let public = "public: { address: \"127.0.0.1:0\" }";
+    let more = format!("more: {{ address: \"{theirs}\" }}");
+    let other = Gateway::start(version("other").replace(public, &more));
+    let reply = put(&gateway, &version("two").replace(public, &format!("{public}, {more}")));
+    assert_eq!(reply.status(), 409, "{reply:?}");
+    for _ in 0..20 {
+        assert_eq!(Wire::connect(other.address("more")).get("/version").text(), "other");
+    }
+}
+
 #[test]
 fn an_address_may_go_and_come_back_and_widen() {
     let gateway = Gateway::start(version("one"));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -75,9 +75,8 @@ impl Sockets {
             let (known, sockets) = match self.bound.get(&Key::of(listener)) {
                 Some(known) => (known.clone(), Vec::new()),
                 None => {
-                    let port = listener.address.port();
                     let mut ours = self.bound.values().chain(bound.values());
-                    let is_ours = ours.any(|bound: &Bound| bound.actual.port() == port);
+                    let is_ours = ours.any(|bound| overlap(bound.actual, listener.address));
                     open(listener, workers, is_ours).map_err(failed)?
                 }
             };
@@ -115,10 +114,21 @@ impl Sockets {
     }
 }
 
+/// Whether the system takes both for one address: they are equal, or one of them stands for the other, too.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| match a {
+        IpAddr::V4(any) => any.is_unspecified() && b.is_ipv4(),
+        // Such sockets take IPv4, too.
+        IpAddr::V6(any) => any.is_unspecified(),
+    };
+    let (same_port, a, b) = (a.port() == b.port(), a.ip().to_canonical(), b.ip().to_canonical());
+    same_port && (a == b || covers(a, b) || covers(b, a))
+}
+
 /// One socket per worker, all on the port the first one got.
 ///
 /// The first listens before it may be shared, so that an address on which another program listens is an error, another Tidegate
-/// included: there is no moment between looking and binding. Where this process has a socket on the port (`is_ours`), as when
+/// included: there is no moment between looking and binding. Where this process has a socket on the address (`is_ours`), as when
 /// `0.0.0.0:80` becomes `127.0.0.1:80`, the system cannot tell whose it is, and the first is shared from the beginning.
 fn open(
     listener: &Listener,
@@ -154,4 +164,30 @@ fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
 pub(crate) fn reset_on_close(socket: &tokio::net::TcpStream) {
     // Without the option the socket just closes the slow way.
     let _slower = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_another_unless_one_stands_for_both() {
+        for (a, b, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("127.0.0.1:80", "0.0.0.0:80", true),
+            ("127.0.0.1:80", "0.0.0.0:81", false),
+            ("127.0.0.1:80", "[::]:80", true),
+            ("127.0.0.1:80", "[::1]:80", false),
+            ("127.0.0.1:80", "[::ffff:127.0.0.1]:80", true),
+            ("[::1]:80", "[::]:80", true),
+            ("[::1]:80", "0.0.0.0:80", false),
+            ("0.0.0.0:80", "[::]:80", true),
+        ] {
+            let (first, second) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(overlap(first, second), expected, "{a} {b}");
+            assert_eq!(overlap(second, first), expected, "{b} {a}");
+        }
+    }
 }
