@@ -21,6 +21,8 @@ pub(crate) enum Input {
     Path(PathBuf),
     /// A text that will stand at that place.
     Text(String, PathBuf),
+    /// A text that should stand at that place and could not be written there.
+    Unwritten(String, PathBuf),
 }
 
 /// A plan that could serve.
@@ -68,7 +70,7 @@ pub(crate) fn attempt(
     };
     let files = input.files(&loaded, named);
     let mut after = Contents::read(&files);
-    if let Input::Text(text, place) = input {
+    if let Input::Text(text, place) | Input::Unwritten(text, place) = input {
         before.put(place, text);
         after.put(place, text);
     }
@@ -103,21 +105,22 @@ impl Input {
     fn load(&self) -> Loaded {
         match self {
             Input::Path(path) => config::load(path),
-            Input::Text(text, place) => config::parse(text, place),
+            Input::Text(text, place) | Input::Unwritten(text, place) => config::parse(text, place),
         }
     }
 
-    /// A text beside the file whose place it will take. Files are where they belong already.
+    /// A text beside the file whose place it will take. Files are where they belong already, and what could not be written
+    /// is not tried again by itself.
     pub(crate) fn draft(&self) -> io::Result<Option<Draft>> {
         match self {
-            Input::Path(_) => Ok(None),
+            Input::Path(_) | Input::Unwritten(..) => Ok(None),
             Input::Text(text, place) => Draft::write(place, text).map(Some),
         }
     }
 
     /// Everything the configuration depends on, itself included; `named` by files that it names.
     fn files(&self, loaded: &Loaded, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let (Input::Path(path) | Input::Text(_, path)) = self;
+        let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
         let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
         let named = named.iter().filter(|file| *file != path && !loaded.files.contains(file));
         std::iter::once(path).chain(own).chain(named).cloned().collect()

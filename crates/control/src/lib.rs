@@ -63,15 +63,25 @@ pub struct Control {
 }
 
 /// What serves, and what it was made from.
+#[derive(Clone)]
 struct Current {
     plan: Arc<Plan>,
     sources: Sources,
     warnings: Report,
     /// `None` if a file changed while it was read: then nobody knows which content the plan has, and the next look compiles again.
     contents: Option<Contents>,
+    /// The text, where the file does not have it.
+    unwritten: Option<Unwritten>,
     hash: String,
     /// Since the Unix epoch.
     since: Duration,
+}
+
+/// A text that serves and could not be written, and how its file was left: once that changes, the file has the word again.
+#[derive(Clone)]
+struct Unwritten {
+    text: String,
+    file: Contents,
 }
 
 /// What came of a change that was not refused.
@@ -239,12 +249,27 @@ impl Control {
         if self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
-        self.change(Input::Path(self.path.clone())).await
+        let Some(Unwritten { text, file }) = self.current().unwritten.clone() else {
+            return self.change(Input::Path(self.path.clone())).await;
+        };
+        if blocking(move || file.again() != file).await? {
+            tracing::warn!(
+                "the configuration that could not be written is given up: its file has changed"
+            );
+            return self.change(Input::Path(self.path.clone())).await;
+        }
+        let outcome = self.change(Input::Unwritten(text, self.path.clone())).await?;
+        tracing::warn!(
+            file = %self.path.display(),
+            "it is the configuration that could not be written to its file, and a restart loses it"
+        );
+        Ok(outcome)
     }
 
     async fn apply(&self, text: String) -> Result<Outcome, Failure> {
         self.only_file()?;
-        if self.config_text() == text && self.is_unchanged().await? {
+        let is_written = self.current().unwritten.is_none();
+        if is_written && self.config_text() == text && self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
         self.change(Input::Text(text, self.path.clone())).await
@@ -261,9 +286,14 @@ impl Control {
     async fn change(&self, input: Input) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
         let built = self.compile(input.clone()).await?;
-        let draft = blocking(move || input.draft()).await?.map_err(unwritable)?;
+        let source = input.clone();
+        let draft = blocking(move || source.draft()).await?.map_err(unwritable)?;
         (self.publish)(built.plan.clone()).await.map_err(Failure::Unpublished)?;
-        let current = Arc::new(Current::new(built));
+        let kept = match *input {
+            Input::Unwritten(..) => self.current().unwritten.clone(),
+            Input::Path(_) | Input::Text(..) => None,
+        };
+        let current = Arc::new(Current::new(built).with_unwritten(kept));
         current.count(&self.telemetry);
         current.announce();
         let generation = current.plan.generation;
@@ -275,6 +305,12 @@ impl Control {
             Ok(Err(error)) => error.to_string(),
             Err(failure) => failure.to_string(),
         };
+        if let Input::Text(text, path) = &*input {
+            let (text, path) = (text.clone(), path.clone());
+            let left = blocking(move || Unwritten { text, file: Contents::read(&[path]) }).await;
+            let current = Current::clone(&self.current()).with_unwritten(left.ok());
+            *lock(&self.current) = Arc::new(current);
+        }
         Ok(Outcome::Unwritten(generation, unwritten))
     }
 
@@ -333,7 +369,17 @@ impl Current {
     fn new(built: Built) -> Current {
         let Built { plan, warnings, sources, contents } = built;
         let hash = contents.as_ref().map(Contents::name).unwrap_or_default();
-        Current { plan, sources, warnings, contents, hash, since: kit::clock::wall() }
+        let since = kit::clock::wall();
+        Current { plan, sources, warnings, contents, unwritten: None, hash, since }
+    }
+
+    /// Its own file does not have what it was made from, but what it was left with.
+    fn with_unwritten(mut self, unwritten: Option<Unwritten>) -> Current {
+        if let (Some(contents), Some(unwritten)) = (&mut self.contents, &unwritten) {
+            contents.correct(&unwritten.file);
+        }
+        self.unwritten = unwritten;
+        self
     }
 
     fn count(&self, telemetry: &Telemetry) {

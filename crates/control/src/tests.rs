@@ -184,6 +184,51 @@ async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
 }
 
 #[tokio::test]
+async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = at("tidegate.yaml");
+    fs::write(&path, yaml("one")).unwrap();
+    fs::write(at("secret"), "two").unwrap();
+    let draft = at(&format!(".tidegate.yaml.{}.new", std::process::id()));
+    // What is to take the file's place is gone when the plan serves.
+    let publish: Publish = Box::new(move |_| {
+        drop(fs::remove_file(&draft));
+        Box::pin(async { Ok(()) })
+    });
+    let control = Control::start(&path, publish).unwrap_or_else(|report| panic!("{report}"));
+    let text = yaml("\"${file:secret}\"");
+    let outcome = control.apply_text(text.clone()).await.unwrap();
+    assert!(matches!(outcome, Outcome::Unwritten(2, _)), "{outcome:?}");
+    assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(2));
+    let hash = control.status().hash;
+
+    // What it depends on changes.
+    for (secret, generation) in [("three", 3), ("four", 4)] {
+        fs::write(at("secret"), secret).unwrap();
+        assert_eq!(control.reload().await.unwrap(), Outcome::Serving(generation));
+        assert_eq!(Rig::body(&control.plan()), secret);
+    }
+    fs::write(at("secret"), "two").unwrap();
+    assert_eq!(control.reload().await.unwrap(), Outcome::Serving(5));
+    assert_eq!(control.status().hash, hash, "it is of what serves");
+    fs::remove_file(at("secret")).unwrap();
+    assert!(matches!(control.reload().await, Err(Failure::Complaints(_))));
+    fs::write(at("secret"), "two").unwrap();
+    assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(5));
+
+    // Sent again, it is tried again.
+    let outcome = control.apply_text(text.clone()).await.unwrap();
+    assert!(matches!(outcome, Outcome::Unwritten(6, _)), "{outcome:?}");
+
+    fs::write(&path, yaml("five")).unwrap();
+    assert_eq!(control.reload().await.unwrap(), Outcome::Serving(7));
+    assert_eq!(Rig::body(&control.plan()), "five");
+    fs::write(at("secret"), "six").unwrap();
+    assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(7));
+}
+
+#[tokio::test]
 async fn a_text_is_compared_with_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();

@@ -80,6 +80,15 @@ impl Contents {
         }
     }
 
+    /// What others know of the same files instead.
+    pub(crate) fn correct(&mut self, others: &Contents) {
+        for (file, hash) in &mut self.0 {
+            if let Some((_, known)) = others.0.iter().find(|(other, _)| other == file) {
+                *hash = *known;
+            }
+        }
+    }
+
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.0.iter().map(|(file, _)| file)
     }
