@@ -529,6 +529,30 @@ fn a_target_whose_faults_are_retried_is_left_out_too() {
     assert_eq!(bad.requests().len(), 2);
 }
 
+/// What the last target said is worth more than that there is no other.
+#[test]
+fn where_nobody_is_left_to_ask_the_last_reply_counts() {
+    let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy";
+    let outlier = "outlier: { consecutive_faults: 2, eject: 60s, max_ejected_percent: 100 }";
+    let origins = [Origin::answering(busy), Origin::answering(busy)];
+    for (origins, asked) in [(&[&origins[0]][..], 2), (&[&origins[0], &origins[1]], 4)] {
+        let before: usize = origins.iter().map(|origin| origin.requests().len()).sum();
+        let upstream = format!("retry: {{ attempts: 5, on: [503] }}, {outlier}");
+        let gateway = balancing(origins, &upstream);
+        let reply = gateway.wire().ask(GET);
+        assert_eq!((reply.status(), reply.text().as_str()), (503, "busy"), "{reply:?}");
+        assert_eq!(reply.get("retry-after"), Some("7"));
+        fault(&gateway, &gateway.wire().ask(GET), 503, "no_target");
+        let after: usize = origins.iter().map(|origin| origin.requests().len()).sum();
+        assert_eq!(after - before, asked);
+    }
+    let silent = Origin::start(|peer| drop(peer.request()));
+    let upstream = format!("retry: {{ attempts: 5, on: [reset] }}, {outlier}");
+    let gateway = Plain { upstream: &upstream, ..Plain::default() }.start(&silent);
+    fault(&gateway, &gateway.wire().ask(GET), 502, "upstream_reset");
+    assert_eq!(silent.requests().len(), 2);
+}
+
 #[test]
 fn not_all_targets_are_left_out_at_once() {
     let origins = [Origin::answering(FAILED), Origin::answering(FAILED)];

@@ -116,9 +116,9 @@ impl Upstream {
             was_stale: false,
         };
         let mut attempt_began = began;
+        let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
         loop {
-            let at = attempts.choose()?;
-            let Some(target) = self.targets.get(at) else { continue };
+            let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
             ticket.connect()?;
             ex.target = Some(target.url().clone());
             let in_flight = target.begin();
@@ -126,7 +126,7 @@ impl Upstream {
                 Ok(begun) => {
                     let status = begun.parsed.status;
                     self.judge(target, status < 500);
-                    if !attempts.repeats(at, status) {
+                    let Some(next) = attempts.repeats(at, status) else {
                         let hold = Hold {
                             pool: attempts.pool,
                             target: at,
@@ -139,14 +139,20 @@ impl Upstream {
                         ex.client_wait += begun.starved;
                         ex.upstream_wait += now.duration_since(began).saturating_sub(begun.starved);
                         return Ok(reply(begun, hold, now));
-                    }
+                    };
+                    at = next;
                 }
-                Err(failure) => attempts.forgive(at, target, failure)?,
+                Err(failure) => at = attempts.forgive(at, target, failure)?,
             }
             ex.retries += 1;
             attempts.pool.metrics().retries.add(1);
             attempt_began = clock::now();
         }
+    }
+
+    fn no_target(&self) -> Fault {
+        let name = &self.settings.name;
+        Fault::new(Kind::NoTarget, format!("upstream {name}: every target is unhealthy or ejected"))
     }
 
     /// Keeps the score of a target, and ejects it when it fails too often.
@@ -173,15 +179,8 @@ impl Upstream {
 }
 
 impl Attempts<'_> {
-    fn choose(&self) -> Result<usize, Fault> {
-        let chosen = self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.key, &self.tried);
-        chosen.ok_or_else(|| {
-            let name = &self.upstream.settings.name;
-            Fault::new(
-                Kind::NoTarget,
-                format!("upstream {name}: every target is unhealthy or ejected"),
-            )
-        })
+    fn choose(&self) -> Option<usize> {
+        self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.key, &self.tried)
     }
 
     async fn once(&mut self, at: usize, target: &Target, began: Instant) -> Result<Begun, Failure> {
@@ -229,24 +228,33 @@ impl Attempts<'_> {
             .map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
     }
 
-    /// Whether a reply of this status is thrown away and asked for again.
-    fn repeats(&mut self, at: usize, status: u16) -> bool {
+    /// Where a reply of this status is thrown away and asked for again: the target to ask. Where there is none, the reply says
+    /// more than that.
+    fn repeats(&mut self, at: usize, status: u16) -> Option<usize> {
         let again = self.left > 0
             && !self.spent
             && self.upstream.settings.retry.on.statuses.contains(&status);
-        if again {
-            self.left -= 1;
-            self.tried.push(at);
+        if !again {
+            return None;
         }
-        again
+        self.left -= 1;
+        self.tried.push(at);
+        self.choose()
     }
 
-    /// Decides whether to go on after a failure; if not, it is the exchange's fault.
-    fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<(), Fault> {
+    /// Decides whether to go on after a failure, and with which target; if not, it is the exchange's fault.
+    fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<usize, Fault> {
+        match self.forgives(at, target, &failure) {
+            true => self.choose().ok_or(failure.fault),
+            false => Err(failure.fault),
+        }
+    }
+
+    fn forgives(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
         self.was_stale |= failure.silent;
         if failure.silent && self.stale_left && !self.spent {
             self.stale_left = false;
-            return Ok(());
+            return true;
         }
         let (counts, on) = (counts_against(failure.fault.kind), &self.upstream.settings.retry.on);
         if counts {
@@ -258,17 +266,15 @@ impl Attempts<'_> {
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
         if connecting && self.elsewhere > 0 {
             self.elsewhere -= 1;
-            return Ok(());
+            return true;
         }
         let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
         let reset = kind == Kind::UpstreamReset;
         let allowed =
             (on.connect_failure && connecting) || (on.timeout && late) || (on.reset && reset);
-        if !(allowed && self.left > 0 && !self.spent) {
-            return Err(failure.fault);
-        }
-        self.left -= 1;
-        Ok(())
+        let again = allowed && self.left > 0 && !self.spent;
+        self.left -= u32::from(again);
+        again
     }
 }
 
