@@ -1,5 +1,7 @@
 //! The heads of requests and replies.
 
+use std::borrow::Cow;
+
 use http1::{Line, Span};
 
 use crate::Headers;
@@ -73,6 +75,11 @@ impl RequestHead {
         self.headers.get("host").unwrap_or_default()
     }
 
+    /// The host without its port and a final dot, in lower case, as routes are found by it. Copies only where it has to.
+    pub fn host_name(&self) -> Cow<'_, [u8]> {
+        host_name(self.host())
+    }
+
     /// Replaces the target by the parts one after the other.
     pub fn set_target(&mut self, parts: &[&[u8]]) {
         self.target = self.headers.append(parts);
@@ -100,6 +107,17 @@ impl RequestHead {
         out.extend_from_slice(self.target());
         out.extend_from_slice(b" HTTP/1.1\r\n");
         self.headers.write_to(out);
+    }
+}
+
+fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
+    let bracketed = host.iter().position(|b| *b == b']').map_or(0, |at| at + 1);
+    let colon = host.iter().skip(bracketed).position(|b| *b == b':').map(|at| at + bracketed);
+    let name = host.get(..colon.unwrap_or(host.len())).unwrap_or(host);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    match name.iter().any(u8::is_ascii_uppercase) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
     }
 }
 

@@ -23,7 +23,7 @@ pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
     CORS, Destination, Errors, FixedReply, Forward, Operation, PathSent, Piece, Route,
 };
-pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want, host_name};
+pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
 pub mod upstreams {

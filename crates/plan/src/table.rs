@@ -161,7 +161,7 @@ impl Table {
     }
 
     fn find_for(&self, method: &[u8], head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
-        let host = if self.hosts.tell_apart() { host_name(head.host()) } else { Cow::default() };
+        let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
             let mut search = Search { table: self, method, head, parameters: Vec::new() };
@@ -337,7 +337,7 @@ impl Matcher {
     }
 
     fn refusal(&self, head: &RequestHead, path: &[u8]) -> Option<Refusal> {
-        let host = host_name(head.host());
+        let host = head.host_name();
         match &self.host {
             Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
             _ if !self.path.is_met(path) => Some(Refusal::Path),
@@ -391,18 +391,6 @@ impl Want {
 
 fn is_below(host: &[u8], parent: &[u8]) -> bool {
     host.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with(b"."))
-}
-
-/// The host without its port and a final dot, in lower case. Copies only where it has to.
-pub fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
-    let bracketed = host.iter().position(|b| *b == b']').map_or(0, |at| at + 1);
-    let colon = host.iter().skip(bracketed).position(|b| *b == b':').map(|at| at + bracketed);
-    let name = host.get(..colon.unwrap_or(host.len())).unwrap_or(host);
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    match name.iter().any(u8::is_ascii_uppercase) {
-        true => Cow::Owned(name.to_ascii_lowercase()),
-        false => Cow::Borrowed(name),
-    }
 }
 
 impl fmt::Display for HostPattern {
