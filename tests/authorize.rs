@@ -77,3 +77,22 @@ fn a_rule_sees_the_path_that_was_matched() {
         assert_eq!(ask(target), (200, sent.to_owned()), "{target}");
     }
 }
+
+#[test]
+fn a_rule_sees_the_host_that_was_matched() {
+    let origin = Origin::saying("ok");
+    let route = "policies: [{ authorize: { rule: \"request.host != 'adm.test'\" } }]";
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    for (host, status) in [
+        ("adm.test", 403),
+        ("Adm.test", 403),
+        ("adm.test:8080", 403),
+        ("adm.test.", 403),
+        ("ADM.test.:80", 403),
+        ("adm.test.evil", 200),
+        ("[::1]:80", 200),
+    ] {
+        let reply = gateway.wire().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(reply.status(), status, "{host}");
+    }
+}

@@ -135,7 +135,7 @@ fn request(head: &RequestHead) -> Value {
     map([
         ("method", bytes(head.method())),
         ("path", bytes(head.path())),
-        ("host", bytes(head.host())),
+        ("host", bytes(&head.host_name())),
         ("query", query(head.query().unwrap_or_default())),
         ("headers", headers(head)),
     ])
@@ -255,7 +255,7 @@ mod tests {
 
     fn head() -> RequestHead {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/orders/7?a=1&a=2&b=x%20y+z&c");
-        for (name, value) in [("Host", "a.test"), ("X-A", "1"), ("x-a", "2")] {
+        for (name, value) in [("Host", "A.test.:8080"), ("X-A", "1"), ("x-a", "2")] {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         head
