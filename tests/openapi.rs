@@ -221,6 +221,55 @@ fn other_content_types_are_415() {
     }
 }
 
+/// Two sides of one document: a text is held to its schema whatever its bytes are.
+#[test]
+fn texts_are_read_in_their_encoding_and_refused_in_others() {
+    const TEXTS: &str = r#"
+openapi: 3.0.3
+info: { title: texts, version: "1" }
+paths:
+  /t:
+    post:
+      requestBody: { content: { text/plain: { schema: { type: string, maxLength: 3 } } } }
+      responses: { "200": { description: ok, content: { text/plain: { schema: { type: string, maxLength: 3 } } } } }
+"#;
+    let utf8 = "Content-Type: text/plain; charset=utf-8\r\n";
+    let latin = "Content-Type: text/plain; charset=ISO-8859-1\r\n";
+    let identity = "Content-Type: text/plain\r\nContent-Encoding: Identity\r\n";
+    for (lines, body, good) in [
+        (utf8, &b"abc"[..], true),
+        (utf8, "\u{e4}\u{f6}\u{fc}".as_bytes(), true),
+        (utf8, b"abcd", false),
+        (utf8, b"\xff\xfe\xfd\xfc\xfb", false),
+        (utf8, b"\xff", false),
+        (latin, b"\xe4\xf6\xfc", true),
+        (latin, b"\xe4\xf6\xfcd", false),
+        (identity, b"abc", true),
+    ] {
+        let framed = |start: &str| {
+            let head = format!("{start}\r\n{lines}Content-Length: {}\r\n", body.len());
+            [head.as_bytes(), b"\r\n", body].concat()
+        };
+        let origin = Origin::answering(framed("HTTP/1.1 200 OK"));
+        for (keys, refused) in
+            [("request: true, response: false", 400), ("request: false, response: true", 502)]
+        {
+            let yaml = format!(
+                r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: texts.yaml, {keys} }} }}] }} }}
+"#,
+                origin.url()
+            );
+            let gateway = Gateway::start_beside(yaml, &[("texts.yaml", TEXTS)]);
+            let reply = gateway.wire().ask(framed("POST /t HTTP/1.1\r\nHost: a"));
+            let status = if good { 200 } else { refused };
+            assert_eq!(reply.status(), status, "{keys} {lines} {body:?}");
+        }
+    }
+}
+
 #[test]
 fn other_methods_and_paths_are_405_and_404() {
     let origin = Origin::echo();

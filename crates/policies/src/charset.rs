@@ -21,7 +21,7 @@ fn is_utf8(told: &[u8]) -> bool {
     told.eq_ignore_ascii_case(b"utf-8") || told.eq_ignore_ascii_case(b"utf8")
 }
 
-fn is_latin1(told: &[u8]) -> bool {
+pub(crate) fn is_latin1(told: &[u8]) -> bool {
     [&b"iso-8859-1"[..], b"iso_8859-1", b"latin1"]
         .iter()
         .any(|name| told.eq_ignore_ascii_case(name))

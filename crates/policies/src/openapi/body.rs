@@ -7,6 +7,7 @@ use message::Headers;
 use super::document::Document;
 use super::model::Content;
 use super::parameter;
+use crate::charset;
 
 /// What a body came to.
 pub(super) enum Checked {
@@ -30,12 +31,14 @@ pub(super) fn check(
     let Some((_, content)) = best else {
         return Checked::OtherType(media_type.into_owned());
     };
-    let encoded = headers.get("content-encoding").is_some_and(|coding| coding != b"identity");
+    let encoded = headers
+        .get_all("content-encoding")
+        .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
     if encoded {
         return Checked::OtherType("a compressed body".to_owned());
     }
     let Some(schema) = &content.schema else { return Checked::Good };
-    let document = match read(&media_type, content, bytes) {
+    let document = match read(&media_type, content, headers, bytes) {
         Ok(Some(document)) => document,
         Ok(None) => return Checked::Good,
         Err(fault) => return Checked::Wrong(vec![fault]),
@@ -50,6 +53,7 @@ pub(super) fn check(
 fn read<'a>(
     media_type: &str,
     content: &Content,
+    headers: &Headers,
     bytes: &'a [u8],
 ) -> Result<Option<Document<'a>>, String> {
     match () {
@@ -60,9 +64,20 @@ fn read<'a>(
             parameter::form(&content.form, bytes).map(|form| Some(Document::of(form)))
         }
         () if media_type.starts_with("text/plain") => {
-            Ok(std::str::from_utf8(bytes).ok().map(|text| Document::string(text.into())))
+            plain_text(headers, bytes).map(|text| Some(Document::string(text)))
         }
         () => Ok(None),
+    }
+}
+
+/// A text as what it says it is in, where that can be read.
+fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(Cow::Borrowed(text));
+    }
+    match headers.get("content-type").and_then(charset::charset).is_some_and(charset::is_latin1) {
+        true => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        false => Err("/: the body is no text in UTF-8".to_owned()),
     }
 }
 
