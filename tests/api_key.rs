@@ -56,6 +56,18 @@ fn a_key_in_the_query_is_cut_there() {
 }
 
 #[test]
+fn a_key_in_the_query_may_be_escaped_or_not() {
+    let origin = Origin::saying("ok");
+    let gateway = gateway(&origin, "query: key, keys: { bob: \"ab+/c==\" }");
+    for target in ["/p?key=ab%2B%2Fc%3D%3D", "/p?key=ab+/c==", "/p?key=%61b+%2fc=%3d"] {
+        assert_eq!(ask(&gateway, target, "").status(), 200, "{target}");
+        assert_eq!(origin.requests().last().unwrap().target(), "/p");
+    }
+    assert_eq!(ask(&gateway, "/p?key=ab%20/c==", "").status(), 401);
+    assert_eq!(ask(&gateway, "/p?key=ab%252B/c==", "").status(), 401);
+}
+
+#[test]
 fn a_key_is_forwarded_only_where_that_is_asked_for() {
     let origin = Origin::saying("ok");
     let gateway = gateway(&origin, "header: x-k, forward: true, keys: { alice: a1 }");

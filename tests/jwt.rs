@@ -272,6 +272,7 @@ fn a_token_may_be_in_the_query_and_is_cut_there() {
     for (target, seen) in [
         (format!("/p?access_token={token}"), "/p"),
         (format!("/p?a=%201&access_token={token}&b"), "/p?a=%201&b"),
+        (format!("/p?access_token={}", token.replace('.', "%2E")), "/p"),
     ] {
         assert_eq!(gateway.wire().get(&target).status(), 200);
         assert_eq!(origin.requests().last().unwrap().target(), seen);

@@ -1,6 +1,7 @@
 //! `api_key`: who asks is shown by a key. Keys are kept and looked up as SHA-256, so that neither memory nor timing gives one
 //! away.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -57,12 +58,12 @@ impl Keys {
     }
 
     /// The one key of the request; nothing where there is none.
-    fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<&'h [u8]>, Fault> {
+    fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<Cow<'h, [u8]>>, Fault> {
         let in_header = self.header.iter().flat_map(|name| head.headers.get_all(name));
         let query_text = head.query().unwrap_or_default();
         let in_query = self.query.iter().flat_map(|name| query::values(query_text, name));
-        let in_query = in_query.filter_map(|range| query_text.get(range));
-        let mut found = in_header.chain(in_query).filter(|key| !key.is_empty());
+        let in_query = in_query.filter_map(|range| query_text.get(range)).map(query::decoded);
+        let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
         match found.next() {
             Some(_) => Err(refused(Kind::Unauthenticated, 900_901, "api_key: more than one key")),
@@ -88,7 +89,7 @@ impl OnHead<RequestHead> for Keys {
         };
         // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
         let holder = match key.len() <= KEY_BYTES_MAX {
-            true => self.holders.get(&sha256(key)),
+            true => self.holders.get(&sha256(&key)),
             false => None,
         };
         let holder = holder.cloned();

@@ -176,8 +176,8 @@ impl Verifier {
         };
         let now = clock::wall().as_secs();
         let text = place.text(&self.settings, head);
-        let known = self.remembered(text, now);
-        let verdict = known.map_or_else(|| self.look(text, now), Verdict::Known);
+        let known = self.remembered(&text, now);
+        let verdict = known.map_or_else(|| self.look(&text, now), Verdict::Known);
         match verdict {
             Verdict::Known(Ok(pass)) => Some(self.pass(ex, head, &place, pass)),
             Verdict::Known(Err(refusal)) => Some(self.refuse(&refusal)),
@@ -190,7 +190,7 @@ impl Verifier {
         let Found::At(place) = token::find(&self.settings, head) else {
             return self.refuse(&Refusal::Several);
         };
-        let text = place.text(&self.settings, head).to_vec();
+        let text = place.text(&self.settings, head).into_owned();
         let judged = self.judge_asking(ex, &text).await;
         let now = clock::wall().as_secs();
         match self.remember(&text, judged, now) {

@@ -1,11 +1,11 @@
 //! Parameters of a query, found and cut by name, everything else left byte for byte.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use message::RequestHead;
 
-/// Where the values of a parameter are, in order. Values are not decoded: what is looked for here has no character that needs
-/// it.
+/// Where the values of a parameter are, in order, as they came.
 pub(crate) fn values<'q>(
     query: &'q [u8],
     name: &'q str,
@@ -18,6 +18,28 @@ pub(crate) fn values<'q>(
         let named = pair.get(..length) == Some(name.as_bytes()) && pair.get(length) == Some(&b'=');
         named.then(|| at + length + 1..at + pair.len())
     })
+}
+
+/// A value without its percent escapes. `+` stays, as it does in keys and tokens that a client sends as they are.
+pub(crate) fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b'%') {
+        return Cow::Borrowed(value);
+    }
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        let escape = after.split_first_chunk().filter(|_| *first == b'%');
+        let read = escape
+            .and_then(|([high, low], after)| Some((digit(*high)? << 4 | digit(*low)?, after)));
+        let (byte, after) = read.unwrap_or((*first, after));
+        out.push(byte);
+        rest = after;
+    }
+    Cow::Owned(out)
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// Cuts a parameter out of the target, each time it occurs.
@@ -53,6 +75,21 @@ mod tests {
             let values: Vec<&str> =
                 values(query.as_bytes(), "t").map(|range| query.get(range).unwrap()).collect();
             assert_eq!(values, found, "{query}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_decoded_and_nothing_else() {
+        for (value, plain) in [
+            ("ab%2B%2fc%3D%3d", "ab+/c=="),
+            ("ab+/c==", "ab+/c=="),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%4x%+1%41", "%4x%+1A"),
+            ("%25%34%31", "%41"),
+            ("", ""),
+        ] {
+            assert_eq!(*decoded(value.as_bytes()), *plain.as_bytes(), "{value}");
         }
     }
 

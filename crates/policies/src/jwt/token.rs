@@ -1,5 +1,6 @@
 //! Where a request has its token, and the request without it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use message::RequestHead;
@@ -62,12 +63,14 @@ fn bearer(settings: &Settings, value: &[u8]) -> Option<Range<usize>> {
 
 impl Place {
     /// The token itself.
-    pub(crate) fn text<'h>(&self, settings: &Settings, head: &'h RequestHead) -> &'h [u8] {
-        let (value, range) = match self {
-            Place::Header(range) => (head.headers.get(&settings.header), range),
-            Place::Query(range) => (head.query(), range),
+    pub(crate) fn text<'h>(&self, settings: &Settings, head: &'h RequestHead) -> Cow<'h, [u8]> {
+        let at = |value: Option<&'h [u8]>, range: &Range<usize>| {
+            value.and_then(|value| value.get(range.clone())).unwrap_or_default()
         };
-        value.and_then(|value| value.get(range.clone())).unwrap_or_default()
+        match self {
+            Place::Header(range) => Cow::Borrowed(at(head.headers.get(&settings.header), range)),
+            Place::Query(range) => query::decoded(at(head.query(), range)),
+        }
     }
 
     /// Takes the token out of the request.
