@@ -117,6 +117,30 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
 }
 
 /// What the reference system's router says when its enforcer does not answer.
+/// The token may be that of the issuer which is down, wherever it stands in the list.
+#[test]
+fn a_token_that_one_of_two_issuers_could_not_be_asked_about_is_not_refused() {
+    let origin = Origin::saying("ok");
+    let down = Origin::start(|peer| drop(peer.request()));
+    let up = Origin::start(|peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"active\":false}");
+        }
+    });
+    let issuer = |idp: &Origin| {
+        format!(
+            "{{ introspection: {{ url: \"{}/\", client_id: a, client_secret: b }} }}",
+            idp.url()
+        )
+    };
+    let issuers = format!("issuers: {{ in1: {}, in2: {} }}", issuer(&down), issuer(&up));
+    for order in ["in1, in2", "in2, in1"] {
+        let route = format!("policies: [{{ jwt: {{ issuers: [{order}] }} }}]");
+        let gateway = Plain { route: &route, more: &issuers, ..Plain::default() }.start(&origin);
+        assert_eq!(ask(&gateway, "opaque").status(), 503, "{order}");
+    }
+}
+
 #[test]
 fn an_issuer_that_cannot_be_asked_is_told_apart_and_asked_again() {
     let origin = Origin::saying("ok");

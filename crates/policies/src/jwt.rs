@@ -331,7 +331,8 @@ impl Verifier {
         self.verify(&token, Some((index, &known)), clock::wall().as_secs())
     }
 
-    /// Asks the issuers that can be asked, one after the other.
+    /// Asks the issuers that can be asked, one after the other. A token is refused where all of them say so: it may be
+    /// that of one that could not be asked.
     async fn introspected(&self, ex: &Exchange, text: &[u8]) -> Result<Verified, Refusal> {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
@@ -339,7 +340,9 @@ impl Verifier {
             let (claims, until) = match introspection.ask(&ex.caller, text).await {
                 Ok(answer) => answer,
                 Err(refusal) => {
-                    last = refusal;
+                    if last == Refusal::Inactive {
+                        last = refusal;
+                    }
                     continue;
                 }
             };
