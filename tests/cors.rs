@@ -64,6 +64,12 @@ fn a_wildcard_is_sent_as_one_and_what_is_asked_for_is_allowed() {
     let reply = ask(&gateway, "GET", "/", &[("Origin", PAGE)]);
     assert_eq!(reply.get("access-control-allow-origin"), Some("*"));
     assert_eq!(reply.get("vary"), None, "the reply is the same for all");
+    // Who has no origin, or two, may stand for a cache, which gives the reply to pages too.
+    for lines in [&[][..], &[("Origin", PAGE), ("Origin", PAGE)]] {
+        let reply = ask(&gateway, "GET", "/", lines);
+        assert_eq!(reply.get("access-control-allow-origin"), Some("*"), "{lines:?}");
+        assert_eq!(reply.get("vary"), None, "{lines:?}");
+    }
 }
 
 #[test]

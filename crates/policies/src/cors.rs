@@ -109,9 +109,12 @@ impl Settings {
         self.origins == Origins::Any && !self.credentials
     }
 
+    fn named<'o>(&self, origin: &'o [u8]) -> &'o [u8] {
+        if self.is_for_all() { b"*" } else { origin }
+    }
+
     /// Who may read the reply.
     fn name_origin(&self, origin: &[u8], headers: &mut Headers) {
-        let origin = if self.is_for_all() { b"*" } else { origin };
         headers.add_known("Access-Control-Allow-Origin", origin);
         if self.credentials {
             headers.add_known("Access-Control-Allow-Credentials", b"true");
@@ -126,7 +129,7 @@ impl Settings {
             lines.add_known("Allow", self.allow.as_bytes());
             return reply;
         };
-        self.name_origin(origin, lines);
+        self.name_origin(self.named(origin), lines);
         lines.add_known("Access-Control-Allow-Methods", self.methods.as_bytes());
         match &self.headers {
             AllowedHeaders::Listed(names) if names.is_empty() => {}
@@ -187,8 +190,11 @@ impl OnHead<ReplyHead> for Settings {
             lines.add_known("Vary", b"Origin");
         }
         let origin = ex.notes.as_mut().and_then(|notes| notes.origin.take());
-        if let Some(origin) = origin {
-            self.name_origin(&origin, lines);
+        // Caches give what is the same for all to pages too, whoever brought it (the Fetch standard, CORS protocol and HTTP
+        // caches).
+        let named = if self.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };
+        if let Some(named) = named {
+            self.name_origin(named, lines);
             if let Some(names) = &self.expose {
                 lines.add("Access-Control-Expose-Headers", names.as_bytes()).map_err(|_| {
                     Fault::new(Kind::Internal, "cors: a line that cannot be written")
