@@ -189,6 +189,24 @@ routes:
 }
 
 #[test]
+fn the_port_that_a_scheme_implies_may_be_written() {
+    let origin = Origin::saying("ok");
+    let cors = "origins: [\"https://a.test:443\", \"http://*.b.test:80\", \"http://[::1]:443\"]";
+    let gateway = start(&origin, cors, "");
+    for (page, allowed) in [
+        ("https://a.test", true),
+        ("https://a.test:443", false),
+        ("http://x.b.test", true),
+        ("http://[::1]:443", true),
+        ("http://[::1]", false),
+    ] {
+        let reply = ask(&gateway, "GET", "/", &[("Origin", page)]);
+        let named = reply.get("access-control-allow-origin");
+        assert_eq!(named, allowed.then_some(page), "{page}");
+    }
+}
+
+#[test]
 fn what_a_page_asks_for_cannot_break_a_line() {
     let origin = Origin::saying("ok");
     let gateway = start(&origin, "origins: [\"*\"]", "");

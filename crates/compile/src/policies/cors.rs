@@ -80,6 +80,13 @@ fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
     let Some((scheme, rest)) = origin.split_once("://") else {
         return complain(format!("`{shown}` is not an origin"), help);
     };
+    // A browser leaves out the port that the scheme implies.
+    let implied = match scheme {
+        "https" => ":443",
+        "http" => ":80",
+        _ => "",
+    };
+    let rest = rest.strip_suffix(implied).unwrap_or(rest);
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._:[]*".contains(c);
     let scheme_is_good =
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '-');
@@ -88,7 +95,7 @@ fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
         return complain(what, help);
     }
     let Some((before, after)) = rest.split_once('*') else {
-        return Some(Origin::Exact(origin.to_owned()));
+        return Some(Origin::Exact(format!("{scheme}://{rest}")));
     };
     let whole_labels = before.is_empty() && after.starts_with('.');
     let port = before.ends_with(':') && after.is_empty();
