@@ -125,6 +125,26 @@ fn variants_are_told_apart_and_a_url_is_host_and_target() {
     assert_eq!(other.text(), "5");
 }
 
+/// RFC 9111, 4: of several that fit, the most recent.
+#[test]
+fn a_later_variant_is_not_hidden_by_an_earlier_one() {
+    let missing = "HTTP/1.1 404 No\r\nCache-Control: max-age=1\r\nAge: 1\r\nETag: \"a\"\r\nContent-Length: 2\r\n\r\nno";
+    let found = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nVary: Accept-Encoding\r\nContent-Length: 3\r\n\r\nyes";
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            let first = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+            peer.try_send(if first { missing } else { found });
+        }
+    });
+    let gateway = start(&origin, "");
+    assert_eq!(ask(&gateway, "GET /", "").status(), 404);
+    for _ in 0..3 {
+        assert_eq!(ask(&gateway, "GET /", "").text(), "yes");
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
 #[test]
 fn a_head_is_answered_from_what_a_get_brought_and_brings_nothing_itself() {
     let origin = counting("Cache-Control: max-age=600\r\n");

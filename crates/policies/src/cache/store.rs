@@ -39,6 +39,7 @@ struct Shard {
 
 struct Slot {
     number: u64,
+    /// The latest last.
     variants: Vec<Arc<Entry>>,
     used: bool,
 }
@@ -79,12 +80,12 @@ impl Store {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The variant that a request asks for.
+    /// The variant that a request asks for: the latest of those that fit (RFC 9111, 4).
     pub(super) fn find(&self, key: &[u8], request: &Headers) -> Option<Arc<Entry>> {
         let mut shard = self.shard(key)?;
         let slot = shard.slots.get_mut(key)?;
         slot.used = true;
-        slot.variants.iter().find(|entry| entry.fits(request)).cloned()
+        slot.variants.iter().rev().find(|entry| entry.fits(request)).cloned()
     }
 
     pub(super) fn remove(&self, key: &[u8]) {
