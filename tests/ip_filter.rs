@@ -16,6 +16,12 @@ fn only_the_client_that_is_believed_counts() {
         ("allow: [\"192.0.2.0/24\"], deny: [192.0.2.7]", true, "192.0.2.7", 403),
         ("deny: [\"::ffff:0:0/96\"]", true, "192.0.2.8", 200),
         ("deny: [192.0.2.8]", true, "::ffff:192.0.2.8", 403),
+        ("allow: [\"192.0.2.0/24\"]", true, "192.0.2.1:4711", 200),
+        ("allow: [\"192.0.2.0/24\"]", true, "192.0.2.1:4711, 127.0.0.2:80", 200),
+        ("allow: [\"192.0.2.0/24\"]", true, "192.0.2.1:port", 403),
+        ("allow: [\"2001:db8::/32\"]", true, "[2001:db8::1]:80", 200),
+        ("allow: [\"2001:db8::/32\"]", true, "[2001:db8::1]", 200),
+        ("allow: [\"2001:db8::/32\"]", true, "2001:db8::1", 200),
     ] {
         let route = format!("policies: [{{ ip_filter: {{ {networks} }} }}]");
         let listener = if trusted { "trusted_proxies: [\"127.0.0.0/8\"]" } else { "" };

@@ -3,7 +3,7 @@
 //! From here on the head has the path that was matched, so that no policy decides about another one than the route did.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
@@ -65,13 +65,20 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));
     let mut client = None;
     for name in named {
-        let ip: IpAddr = std::str::from_utf8(name).ok()?.trim().parse().ok()?;
+        let ip = address(std::str::from_utf8(name).ok()?.trim())?;
         client = Some(ip);
         if !listener.trusts(ip) {
             break;
         }
     }
     client
+}
+
+/// An address, which some proxies write with the port behind it.
+fn address(name: &str) -> Option<IpAddr> {
+    let bracketed = || name.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || name.parse::<SocketAddr>().ok().map(|address| address.ip());
+    name.parse().ok().or_else(with_port).or_else(bracketed)
 }
 
 fn escapes(head: &RequestHead) -> Fault {
