@@ -117,15 +117,31 @@ fn what_must_not_be_compressed_passes_byte_for_byte() {
     }
     let (_origin, gateway) = start(json, "{}", "");
     assert_eq!(ask(&gateway, "GET", "gzip").text(), "{}", "too small");
-    for status in ["204 No Content", "304 Not Modified"] {
-        let origin = Origin::answering(format!("HTTP/1.1 {status}\r\n{json}ETag: \"a\"\r\n\r\n"));
-        let reply = ask(&before(&origin, ""), "GET", "gzip");
-        assert_eq!((reply.get("content-encoding"), reply.get("etag")), (None, Some("\"a\"")));
-    }
+    let origin = Origin::answering(format!("HTTP/1.1 204 No Content\r\n{json}ETag: \"a\"\r\n\r\n"));
+    let reply = ask(&before(&origin, ""), "GET", "gzip");
+    assert_eq!((reply.get("content-encoding"), reply.get("etag")), (None, Some("\"a\"")));
     let part =
         "HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nab";
     let origin = Origin::answering(part);
     assert_eq!(ask(&before(&origin, "bytes_min: 0B"), "GET", "gzip").text(), "ab");
+}
+
+/// It says what the reply would have said that the client has (RFC 9110, 15.4.5).
+#[test]
+fn a_304_is_about_what_the_client_was_given() {
+    for (lines, accept, etag, vary) in [
+        ("", "gzip", "W/\"a\"", Some("Accept-Encoding")),
+        ("Content-Type: application/json\r\n", "gzip", "W/\"a\"", Some("Accept-Encoding")),
+        ("", "identity", "\"a\"", Some("Accept-Encoding")),
+        ("Content-Type: image/png\r\n", "gzip", "\"a\"", None),
+        ("Cache-Control: no-transform\r\n", "gzip", "\"a\"", None),
+        ("Content-Encoding: br\r\n", "gzip", "\"a\"", None),
+    ] {
+        let origin =
+            Origin::answering(format!("HTTP/1.1 304 Not Modified\r\n{lines}ETag: \"a\"\r\n\r\n"));
+        let reply = ask(&before(&origin, ""), "GET", accept);
+        assert_eq!((reply.get("etag"), reply.get("vary")), (Some(etag), vary), "{lines}{accept}");
+    }
 }
 
 #[test]

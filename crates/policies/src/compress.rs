@@ -63,7 +63,8 @@ impl OnFrames<ReplyHead> for Settings {
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn Frames>>, Fault> {
-        if !self.may_compress(head) {
+        let is_held = head.status == 304 && self.may_have_compressed(&head.headers);
+        if !is_held && !self.may_compress(head) {
             return Ok(None);
         }
         if !head.headers.get_all("vary").any(|v| http1::list_has(v, "accept-encoding")) {
@@ -72,6 +73,10 @@ impl OnFrames<ReplyHead> for Settings {
         let notes = ex.notes.as_ref();
         let chosen = notes.and_then(|notes| notes.accept_encoding.as_deref());
         let Some(encoding) = chosen.and_then(Encoding::named) else { return Ok(None) };
+        if is_held {
+            weaken(&mut head.headers);
+            return Ok(None);
+        }
         if announced(&head.headers).is_some_and(|bytes| bytes < self.bytes_min.max(1)) {
             return Ok(None);
         }
@@ -101,15 +106,18 @@ impl Settings {
     fn may_compress(&self, head: &ReplyHead) -> bool {
         let lines = &head.headers;
         let has_body = head.status >= 200 && !matches!(head.status, 204 | 205 | 206 | 304);
-        let plain = lines.get_all("content-encoding").all(|v| v.eq_ignore_ascii_case(b"identity"));
-        let forbidden =
-            || lines.get_all("cache-control").any(|value| http1::list_has(value, "no-transform"));
         has_body
-            && plain
+            && is_plain(lines)
             && !head.is_event_stream()
             && !lines.contains("content-range")
             && self.is_wanted(lines.get("content-type").unwrap_or_default())
-            && !forbidden()
+            && !is_forbidden(lines)
+    }
+
+    /// A 304 is about a reply that went through here, and seldom says of which type that was.
+    fn may_have_compressed(&self, lines: &Headers) -> bool {
+        let wanted = lines.get("content-type").is_none_or(|kind| self.is_wanted(kind));
+        wanted && is_plain(lines) && !is_forbidden(lines)
     }
 
     fn is_wanted(&self, content_type: &[u8]) -> bool {
@@ -122,6 +130,14 @@ impl Settings {
                 MediaType::Suffixed(end) => kind.ends_with(end.as_bytes()),
             })
     }
+}
+
+fn is_plain(lines: &Headers) -> bool {
+    lines.get_all("content-encoding").all(|v| v.eq_ignore_ascii_case(b"identity"))
+}
+
+fn is_forbidden(lines: &Headers) -> bool {
+    lines.get_all("cache-control").any(|value| http1::list_has(value, "no-transform"))
 }
 
 /// As many bytes as the reply says it has.
@@ -144,6 +160,11 @@ fn mark(encoding: Encoding, headers: &mut Headers) {
         !OF_THE_BYTES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
     });
     headers.add_known("Content-Encoding", encoding.name().as_bytes());
+    weaken(headers);
+}
+
+/// The bytes are not the upstream's, so that its tag is no strong one of them.
+fn weaken(headers: &mut Headers) {
     let strong = headers.get("etag").filter(|tag| !tag.starts_with(b"W/"));
     if let Some(tag) = strong.map(|tag| [b"W/", tag].concat()) {
         headers.remove("etag");
