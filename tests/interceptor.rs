@@ -158,6 +158,15 @@ fn the_body_is_replaced_and_its_length_is_right() {
 }
 
 #[test]
+fn an_empty_body_is_still_said_to_be_one() {
+    let origin = Origin::saying("ok");
+    let service = saying(&json!({}));
+    let gateway = on_request(&origin, &service, "request_body");
+    assert_eq!(post(&gateway, "", "").status(), 200);
+    assert_eq!(origin.request().length(), Some(0));
+}
+
+#[test]
 fn a_body_that_was_not_included_is_not_replaced_nor_is_anything_else() {
     let origin = Origin::echo();
     let service = saying(&json!({ "body": encoded("other"), "headersToAdd": { "x-a": "1" } }));

@@ -91,8 +91,12 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                 ));
             }
             let flow = gather::whole(&**step, ex, head, body).await;
-            // The body may be another one now; whoever writes it states its length.
-            head.headers().remove("content-length");
+            // The body may be another one now; whoever writes it states its length, but for none at all.
+            let lines = head.headers();
+            let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");
+            if !is_none {
+                lines.remove("content-length");
+            }
             flow
         }
     }
