@@ -158,14 +158,18 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
 
 /// A head's lines, kept for a later call.
 pub(super) fn kept(headers: &Headers) -> Lines {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-    let mut lines = Lines::new();
-    for (name, value) in headers.iter() {
-        let name = text(name).to_ascii_lowercase().into_boxed_str();
-        match lines.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, joined)) => *joined = format!("{joined}, {}", text(value)).into(),
-            None => lines.push((name, text(value))),
-        }
+    let text = String::from_utf8_lossy;
+    headers
+        .iter()
+        .fold(Lines::new(), |lines, (name, value)| joined(lines, &text(name), &text(value)))
+}
+
+/// One line more. Those of one name are one value.
+fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
+    let name = name.to_ascii_lowercase().into_boxed_str();
+    match lines.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, known)) => *known = format!("{known}, {value}").into(),
+        None => lines.push((name, value.into())),
     }
     lines
 }
@@ -174,9 +178,7 @@ pub(super) fn kept(headers: &Headers) -> Lines {
 pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
     let text = String::from_utf8_lossy(raw);
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(name, value)| (name.trim().to_ascii_lowercase().into(), value.trim().into()))
-        .collect()
+    lines.fold(Lines::new(), |lines, (name, value)| joined(lines, name.trim(), value.trim()))
 }
 
 /// How long so many bytes are in base64.
