@@ -537,3 +537,22 @@ paths:
         assert_eq!((status(""), status(&shown)), (nobody, somebody), "{target}");
     }
 }
+
+#[test]
+fn a_scheme_may_stand_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let jwks = tidegate(&["token", "--jwks", "--key", folder.path().join("k").to_str().unwrap()]);
+    let document = r##"
+openapi: 3.0.1
+info: { title: t, version: v }
+servers: [{ url: "http://127.0.0.1:1" }]
+security: [{ oauth: [] }]
+components: { securitySchemes: { oauth: { $ref: "#/x-schemes/oauth" } } }
+x-schemes: { oauth: { type: oauth2 } }
+paths: { /a: { get: { responses: {} } } }
+"##;
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [jwks.json] } }\napis: { pets: { openapi: api.yaml, base_path: /v1 } }\n";
+    let gateway =
+        Gateway::start_beside(yaml, &[("api.yaml", document), ("jwks.json", &jwks.stdout)]);
+    assert_eq!(ask(&gateway, "GET", "/v1/a", "").status(), 401);
+}

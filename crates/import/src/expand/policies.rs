@@ -195,12 +195,9 @@ impl Expansion<'_> {
     }
 
     fn is_bearer(&self, name: &str) -> bool {
-        let scheme = self.api.documents.at(&self
-            .api
-            .root
-            .child("components")
-            .child("securitySchemes")
-            .child(name));
+        let documents = self.api.documents;
+        let spot = self.api.root.child("components").child("securitySchemes").child(name);
+        let scheme = documents.follow(spot).ok().and_then(|spot| documents.at(&spot));
         let word =
             |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or_default();
         matches!(
