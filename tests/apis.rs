@@ -556,3 +556,41 @@ paths: { /a: { get: { responses: {} } } }
         Gateway::start_beside(yaml, &[("api.yaml", document), ("jwks.json", &jwks.stdout)]);
     assert_eq!(ask(&gateway, "GET", "/v1/a", "").status(), 401);
 }
+
+/// Each service its own credentials or none: what cannot be sent apart is refused.
+#[test]
+fn credentials_of_one_service_go_to_no_other() {
+    let config = |user: &str| format!("{{ type: BASIC, username: {user}, password: secret }}");
+    let (ann, bob) = (config("ann"), config("bob"));
+    let both = format!("{{ production: {ann}, sandbox: {bob} }}");
+    let alike = format!("{{ production: {ann}, sandbox: {ann} }}");
+    let at = |name: &str, config: &str| {
+        let config =
+            if config.is_empty() { String::new() } else { format!(", securityConfig: {config}") };
+        format!("{name}: {{ urls: [\"http://127.0.0.1:1\"]{config} }}")
+    };
+    let production = at("x-wso2-production-endpoints", &ann);
+    let sandbox =
+        |config: &str| format!("{production}\n{}", at("x-wso2-sandbox-endpoints", config));
+    let other = |config: &str, asks: &str| {
+        format!("{production}\nx-wso2-endpoints: [{{ {} }}]\n{asks}", at("other", config))
+    };
+    let asks = "x-wso2-request-interceptor: { serviceURL: \"http://127.0.0.1:1\" }";
+    for (endpoints, complaint) in [
+        (sandbox(&ann), ""),
+        (sandbox(&alike), ""),
+        (sandbox(&both), "different `securityConfig`s"),
+        (sandbox(&format!("{{ production: {ann} }}")), "different `securityConfig`s"),
+        (other("", asks), "`other` of `x-wso2-endpoints` has another `securityConfig`"),
+        (other(&bob, asks), "`other` of `x-wso2-endpoints` has another `securityConfig`"),
+        (other(&ann, asks), ""),
+        (other(&bob, ""), ""),
+    ] {
+        let document = format!(
+            "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\n{endpoints}\npaths: {{ /a: {{ get: {{ responses: {{}} }} }} }}"
+        );
+        let run = checked(&document, "", "");
+        assert_eq!(run.code, Some(i32::from(!complaint.is_empty())), "{endpoints}: {run:?}");
+        assert!(run.stderr.contains(complaint), "{endpoints}: {run:?}");
+    }
+}

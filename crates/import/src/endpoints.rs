@@ -15,6 +15,13 @@ pub(crate) struct Endpoint {
     pub(crate) authorization: Option<String>,
 }
 
+/// Whose credentials of a `securityConfig` are meant, where it has some for each.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Production,
+    Sandbox,
+}
+
 /// Where an operation's requests go.
 pub(crate) struct Places {
     /// Those for production, or all where there is but one place.
@@ -27,11 +34,12 @@ pub(crate) struct Places {
 
 /// Where an operation's requests go: what `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints` say, else `servers`.
 pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
-    let named = |name: &str| match levels.nearest(name) {
-        Some(value) => read(referred(value, levels)?).map(Some),
+    let named = |name: &str, side: Side| match levels.nearest(name) {
+        Some(value) => read(referred(value, levels)?, side).map(Some),
         None => Ok(None),
     };
-    let (production, sandbox) = (named("production-endpoints")?, named("sandbox-endpoints")?);
+    let production = named("production-endpoints", Side::Production)?;
+    let sandbox = named("sandbox-endpoints", Side::Sandbox)?;
     Ok(match (production, sandbox) {
         (Some(endpoint), sandbox) => Places { endpoint, production: true, sandbox },
         (None, Some(endpoint)) => {
@@ -52,7 +60,7 @@ pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, Stri
         }
     };
     let entries = maps.into_iter().flatten();
-    entries.map(|(name, value)| Ok((name.clone(), read(value)?))).collect()
+    entries.map(|(name, value)| Ok((name.clone(), read(value, Side::Production)?))).collect()
 }
 
 /// A text such as `#/x-wso2-endpoints/NAME` stands for one of the named endpoints.
@@ -73,7 +81,7 @@ fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
     let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
     let url = url.map(|url| filled(url, server)).unwrap_or_default();
     match url.contains("://") {
-        true => read(&json!({ "urls": [url] })),
+        true => read(&json!({ "urls": [url] }), Side::Production),
         false => {
             Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
         }
@@ -89,7 +97,7 @@ fn filled(url: &str, server: Option<&Json>) -> String {
     })
 }
 
-fn read(value: &Json) -> Result<Endpoint, String> {
+fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     let urls: Vec<&str> = value
         .get("urls")
         .and_then(Json::as_array)
@@ -126,7 +134,7 @@ fn read(value: &Json) -> Result<Endpoint, String> {
     Ok(Endpoint {
         upstream: Json::Object(upstream),
         base_path,
-        authorization: value.get("securityConfig").and_then(basic),
+        authorization: value.get("securityConfig").and_then(|config| basic(config, side)),
     })
 }
 
@@ -159,10 +167,14 @@ fn settings(advanced: &Json) -> Map<String, Json> {
     settings
 }
 
-/// `securityConfig` of type BASIC, by itself or below `production`.
-fn basic(config: &Json) -> Option<String> {
+/// `securityConfig` of type BASIC, by itself or below `production` or `sandbox`.
+fn basic(config: &Json, side: Side) -> Option<String> {
     use base64::Engine as _;
-    let config = config.get("production").unwrap_or(config);
+    let own = match side {
+        Side::Production => "production",
+        Side::Sandbox => "sandbox",
+    };
+    let config = config.get(own).unwrap_or(config);
     let is_basic = config.get("type")?.as_str()?.eq_ignore_ascii_case("basic");
     let enabled = config.get("enabled").and_then(Json::as_bool).unwrap_or(true);
     let word = |name: &str| config.get(name).and_then(Json::as_str);

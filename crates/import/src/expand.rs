@@ -123,6 +123,7 @@ impl<'a> Expansion<'a> {
         policies.extend(self.tier(&levels, &operation.spot));
         let endpoint = places.map(|places| places.endpoint);
         let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
+        self.refuse_other_credentials(&levels, authorization.as_deref());
         if self.options.request || self.options.response || partial {
             policies.push(self.openapi(Some(&path.template)));
         }
@@ -217,9 +218,7 @@ impl<'a> Expansion<'a> {
         let sandbox = places.sandbox.as_ref()?;
         if sandbox.authorization != places.endpoint.authorization {
             let fault = "production and sandbox have different `securityConfig`s, and requests to both get the same";
-            if !self.made.errors.iter().any(|known| known == fault) {
-                self.made.errors.push(fault.to_owned());
-            }
+            self.refuse(fault.to_owned());
         }
         let name = format!("{} sandbox", self.options.name);
         Some(self.upstream(&name, &path.template, sandbox))
@@ -240,9 +239,7 @@ impl<'a> Expansion<'a> {
                 Some((name, Some(places)))
             }
             Err(fault) => {
-                if !self.made.errors.contains(&fault) {
-                    self.made.errors.push(fault);
-                }
+                self.refuse(fault);
                 None
             }
         }
@@ -266,6 +263,13 @@ impl<'a> Expansion<'a> {
         }
         self.made.upstreams.push((free.clone(), endpoint.upstream.clone()));
         free
+    }
+
+    /// Says once what cannot be done.
+    fn refuse(&mut self, fault: String) {
+        if !self.made.errors.contains(&fault) {
+            self.made.errors.push(fault);
+        }
     }
 
     fn warn_of_ignored(&mut self, levels: &Levels<'_>, spot: &Spot) {

@@ -291,6 +291,22 @@ impl Expansion<'_> {
         Some(json!({ "interceptor": keys }))
     }
 
+    /// What is sent to a service in `Authorization` is the route's, and an interceptor's requests go to others on it.
+    pub(super) fn refuse_other_credentials(&mut self, levels: &Levels<'_>, own: Option<&str>) {
+        if levels.nearest("request-interceptor").is_none() {
+            return;
+        }
+        let others = self.named.iter().filter(|(_, other)| other.authorization.as_deref() != own);
+        let faults: Vec<String> = others
+            .map(|(name, _)| {
+                format!(
+                    "`{name}` of `x-wso2-endpoints` has another `securityConfig` than the endpoint an interceptor's requests come from, and they would get that one's"
+                )
+            })
+            .collect();
+        faults.into_iter().for_each(|fault| self.refuse(fault));
+    }
+
     /// One side of an interceptor: the reference system's keys become ours, ours stay.
     fn service(&mut self, value: &Json, is_response: bool) -> Json {
         let mut keys = value.as_object().cloned().unwrap_or_default();
