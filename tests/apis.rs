@@ -594,3 +594,29 @@ fn credentials_of_one_service_go_to_no_other() {
         assert!(run.stderr.contains(complaint), "{endpoints}: {run:?}");
     }
 }
+
+#[test]
+fn what_an_endpoint_asks_for_is_done_or_told() {
+    let settings = "advanceEndpointConfig: { timeoutInMillis: \"5000\", retryConfig: { count: \"2\", statusCodes: [429, \"503\"] }, circuitBreakers: { maxRequests: many } }";
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: {{ urls: [\"http://127.0.0.1:1\"], {settings} }}\n\
+         x-wso2-request-interceptor: {{ serviceURL: \"http://127.0.0.1:1\", requestTimeout: \"2\", clusterTimeout: soon }}\n\
+         paths: {{ /a: {{ get: {{ responses: {{}} }}, put: {{ responses: {{}} }} }} }}"
+    );
+    let run = checked(&document, "", "");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for warning in [
+        "`retryConfig.statusCodes` names 429;",
+        "`maxRequests` of an endpoint is \"many\"",
+        "`clusterTimeout` of an interceptor is \"soon\"",
+    ] {
+        assert_eq!(run.stderr.matches(warning).count(), 1, "{warning}: {run:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("api.yaml");
+    std::fs::write(&path, document).unwrap();
+    let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    for part in ["response: \"5000ms\"", "attempts: 2", ", 503]", "timeout: \"2s\""] {
+        assert!(run.stdout.contains(part), "{part}: {run:?}");
+    }
+}

@@ -13,6 +13,8 @@ pub(crate) struct Endpoint {
     pub(crate) base_path: String,
     /// `Authorization` for it.
     pub(crate) authorization: Option<String>,
+    /// What it asks for that is not done.
+    pub(crate) ignored: Vec<String>,
 }
 
 /// Whose credentials of a `securityConfig` are meant, where it has some for each.
@@ -125,7 +127,8 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     if targets.len() > 1 {
         upstream.insert("health".to_owned(), json!({}));
     }
-    upstream.extend(advanced.map(settings).unwrap_or_default());
+    let mut ignored = Vec::new();
+    upstream.extend(advanced.map(|said| settings(said, &mut ignored)).unwrap_or_default());
     if targets.len() > 1 && !upstream.contains_key("retry") {
         // Nothing was sent to a target that cannot be reached.
         let retry = json!({ "attempts": (targets.len() - 1).min(10), "on": ["connect_failure"] });
@@ -135,22 +138,39 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
         upstream: Json::Object(upstream),
         base_path,
         authorization: value.get("securityConfig").and_then(|config| basic(config, side)),
+        ignored,
     })
 }
 
+/// A whole number, which some write as a text.
+pub(crate) fn whole(value: &Json) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
 /// `advanceEndpointConfig`.
-fn settings(advanced: &Json) -> Map<String, Json> {
+fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
     let mut settings = Map::new();
-    if let Some(millis) = advanced.get("timeoutInMillis").and_then(Json::as_u64) {
+    let mut others = Vec::new();
+    let mut number = |of: &Json, name: &str| {
+        let written = of.get(name).filter(|value| !value.is_null())?;
+        let read = whole(written);
+        if read.is_none() {
+            ignored.push(format!("`{name}` of an endpoint is {written}, which is no number"));
+        }
+        read
+    };
+    if let Some(millis) = number(advanced, "timeoutInMillis") {
         settings.insert("timeout".to_owned(), json!({ "response": format!("{millis}ms") }));
     }
     if let Some(retry) = advanced.get("retryConfig") {
-        let count = retry.get("count").and_then(Json::as_u64).unwrap_or_default().min(10);
-        let statuses = retry.get("statusCodes").and_then(Json::as_array).into_iter().flatten();
+        let count = number(retry, "count").unwrap_or_default().min(10);
         let mut on = vec![json!("connect_failure")];
-        on.extend(
-            statuses.filter(|s| s.as_u64().is_some_and(|s| (500..600).contains(&s))).cloned(),
-        );
+        for status in retry.get("statusCodes").and_then(Json::as_array).into_iter().flatten() {
+            match whole(status).filter(|status| (500..600).contains(status)) {
+                Some(status) => on.push(json!(status)),
+                None => others.push(status.to_string()),
+            }
+        }
         settings.insert("retry".to_owned(), json!({ "attempts": count, "on": on }));
     }
     if let Some(breakers) = advanced.get("circuitBreakers") {
@@ -159,10 +179,16 @@ fn settings(advanced: &Json) -> Map<String, Json> {
             ("maxRequests", "requests"),
             ("maxPendingRequests", "pending"),
         ];
-        let written = names.into_iter().filter_map(|(theirs, ours)| {
-            Some((ours.to_owned(), breakers.get(theirs).filter(|value| value.is_u64())?.clone()))
-        });
+        let written = names
+            .into_iter()
+            .filter_map(|(theirs, ours)| Some((ours.to_owned(), json!(number(breakers, theirs)?))));
         settings.insert("breaker".to_owned(), Json::Object(written.collect()));
+    }
+    if !others.is_empty() {
+        let others = others.join(", ");
+        ignored.push(format!(
+            "`retryConfig.statusCodes` names {others}; only replies of 500 to 599 are asked for again"
+        ));
     }
     settings
 }

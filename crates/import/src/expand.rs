@@ -247,6 +247,7 @@ impl<'a> Expansion<'a> {
 
     /// The name of the upstream of an endpoint: one for all that say the same.
     fn upstream(&mut self, name: &str, path: &str, endpoint: &Endpoint) -> String {
+        endpoint.ignored.iter().for_each(|warning| self.warn(warning.clone()));
         let known = self.made.upstreams.iter().find(|(_, known)| *known == endpoint.upstream);
         if let Some((name, _)) = known {
             return name.clone();
@@ -263,6 +264,13 @@ impl<'a> Expansion<'a> {
         }
         self.made.upstreams.push((free.clone(), endpoint.upstream.clone()));
         free
+    }
+
+    /// Says once what is not done.
+    fn warn(&mut self, warning: String) {
+        if !self.made.warnings.contains(&warning) {
+            self.made.warnings.push(warning);
+        }
     }
 
     /// Says once what cannot be done.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, Options};
 use crate::documents::Spot;
-use crate::endpoints::Places;
+use crate::endpoints::{self, Places};
 use crate::extensions::Levels;
 use crate::model::{Operation, Path};
 
@@ -312,9 +312,17 @@ impl Expansion<'_> {
         let mut keys = value.as_object().cloned().unwrap_or_default();
         if let Some(url) = keys.remove("serviceURL") {
             keys.insert("url".to_owned(), url);
-            let seconds = |value: &Json| value.as_u64().map(|s| json!(format!("{s}s")));
-            let connect = keys.remove("clusterTimeout").as_ref().and_then(seconds);
-            let whole = keys.remove("requestTimeout").as_ref().and_then(seconds);
+            let mut seconds = |name: &str| {
+                let written = keys.remove(name).filter(|value| !value.is_null())?;
+                let read = endpoints::whole(&written).map(|s| json!(format!("{s}s")));
+                if read.is_none() {
+                    let what = "which is no number of seconds";
+                    self.warn(format!("`{name}` of an interceptor is {written}, {what}"));
+                }
+                read
+            };
+            let connect = seconds("clusterTimeout");
+            let whole = seconds("requestTimeout");
             keys.extend(connect.clone().map(|limit| ("connect_timeout".to_owned(), limit)));
             keys.extend(whole.or(connect).map(|limit| ("timeout".to_owned(), limit)));
         }
