@@ -620,3 +620,17 @@ fn what_an_endpoint_asks_for_is_done_or_told() {
         assert!(run.stdout.contains(part), "{part}: {run:?}");
     }
 }
+
+#[test]
+fn import_gives_limits_to_tiers_that_are_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("api.yaml");
+    std::fs::write(&path, "openapi: 3.0.1\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1\" }]\npaths:\n  /a: { get: { x-wso2-throttling-tier: Bronze, responses: {} }, put: { x-wso2-throttling-tier: Bronze, responses: {} } }\n").unwrap();
+    let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(run.stderr.matches("what the tier `Bronze` allows").count(), 1, "{run:?}");
+    assert!(run.stdout.contains("requests: 100"), "{run:?}");
+    let made = folder.path().join("tidegate.yaml");
+    std::fs::write(&made, &run.stdout).unwrap();
+    assert_eq!(tidegate(&["check", made.to_str().unwrap()]).code, Some(0));
+}

@@ -48,6 +48,7 @@ fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) ->
         body_bytes_max: format!("{}B", keys.validate.body_bytes_max.0),
         issuers: config.issuers.names().map(str::to_owned).collect(),
         plans: plans.collect::<Map<String, Json>>(),
+        plan_unknown: None,
         secured: keys.policies.iter().any(|policy| wants_credentials(&policy.value)),
     };
     let made = import::expand(&documents, &model, &options);

@@ -28,6 +28,8 @@ pub struct Options {
     pub issuers: Vec<String>,
     /// `plans` by name, as they are written.
     pub plans: Map<String, Json>,
+    /// What stands in for a plan that is none of them; without it such a plan is an error.
+    pub plan_unknown: Option<Map<String, Json>>,
     /// The API's own policies ask for credentials.
     pub secured: bool,
 }

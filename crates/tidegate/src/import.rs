@@ -83,6 +83,8 @@ fn openapi(
         request: validate,
         // A configuration that has none yet needs one: the name to fill in is said below.
         issuers: vec!["main".to_owned()],
+        // So with limits, whose numbers are to be filled in.
+        plan_unknown: json!({ "requests": 100, "per": "1m" }).as_object().cloned(),
         name,
         ..Options::default()
     };

@@ -216,7 +216,12 @@ impl Expansion<'_> {
         let of_api = find(&self.api);
         let shared = of_api.is_some();
         let tier = of_api.or_else(|| find(levels)).filter(|tier| tier != "Unlimited")?;
-        let Some(plan) = self.options.plans.get(&tier).and_then(Json::as_object) else {
+        let known = self.options.plans.get(&tier).and_then(Json::as_object);
+        if let (None, Some(plan)) = (known, &self.options.plan_unknown) {
+            let plan = Json::Object(plan.clone());
+            self.warn(format!("the document does not say what the tier `{tier}` allows; its limits here are {plan}"));
+        }
+        let Some(plan) = known.or(self.options.plan_unknown.as_ref()) else {
             let fault = format!(
                 "{spot}: the tier `{tier}` is none of the `plans`; add `plans: {{ {tier}: {{ requests: 100, per: 1m }} }}`"
             );
