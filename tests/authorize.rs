@@ -41,6 +41,14 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
         (key, "{ authorize: { rule: \"nope(1)\" } }", 1, "there is no function `nope`"),
         (key, "{ authorize: { rule: request.path } }", 1, "it gives a text"),
         ("{ cache: {} }", "{ key_type: { sandbox: s } }", 1, "move it below `key_type`"),
+        ("{ cache: {} }", key, 0, "move it below `api_key`"),
+        (
+            "{ cache: {} }",
+            "{ ip_filter: { deny: [192.0.2.1] } }",
+            0,
+            "which is not asked about what is kept",
+        ),
+        (key, "{ cache: {} }", 0, ""),
         (key, "{ authorize: { rule: \"subject == 'a'\" } }", 0, ""),
         ("{ authorize: { rule: \"request.method == 'GET'\" } }", key, 0, ""),
     ] {

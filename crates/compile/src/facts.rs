@@ -6,6 +6,9 @@ use policies::expression::Expression;
 /// Policies that find out who asks.
 pub(crate) const IDENTIFY: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
 
+/// Policies that turn requests away by who asks or for what.
+const GUARD: &[&str] = &["jwt", "api_key", "basic", "mutual_tls", "authorize", "ip_filter"];
+
 /// Policies whose faults a page of another origin has to be able to read, so `cors` stands above them.
 const MAY_STAND_ABOVE_CORS: &[&str] = &["cors", "ip_filter"];
 
@@ -42,6 +45,11 @@ pub(crate) fn check(policies: &[Spanned<Policy>], report: &mut Report) {
             let help =
                 "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
             report.error(policy.at, what, help);
+        }
+        if let (Policy::Cache(_), Some(skipped)) = (&policy.value, find(GUARD, below)) {
+            let what =
+                format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
+            report.warn(policy.at, what, format!("move it below `{skipped}`"));
         }
         if let Policy::Cache(_) = policy.value
             && below
