@@ -634,3 +634,58 @@ fn import_gives_limits_to_tiers_that_are_not_known() {
     std::fs::write(&made, &run.stdout).unwrap();
     assert_eq!(tidegate(&["check", made.to_str().unwrap()]).code, Some(0));
 }
+
+/// A parameter of a route is a whole segment; the document tells the operations apart.
+#[test]
+fn paths_that_differ_within_a_segment_are_served() {
+    let origin = Origin::echo();
+    let document = r#"
+openapi: 3.0.3
+info: { title: t, version: "1" }
+servers: [{ url: "ORIGIN" }]
+paths:
+  /r/{id}: { get: { responses: {} }, put: { responses: {} } }
+  /r/{name}.pdf: { get: { parameters: [{ name: q, in: query, required: true, schema: { type: integer } }], responses: {} }, head: { responses: {} } }
+  /y/{id}: { get: { responses: {} }, head: { responses: {} } }
+  /y/{id}:show: { get: { responses: {} }, post: { responses: {} } }
+  /z/{id}.a: { get: { responses: {} } }
+  /z/{id}.b: { get: { responses: {} } }
+"#
+    .replace("ORIGIN", &origin.url());
+    for base in ["", "/v1"] {
+        let keys = format!("base_path: \"{base}\", validate: {{ request: true }}");
+        let gateway = start(&document, &keys, "");
+        for (method, target, status) in [
+            ("GET", "/r/1", 200),
+            ("HEAD", "/r/1", 200),
+            ("GET", "/r/1.pdf?q=2", 200),
+            ("GET", "/r/1.pdf", 400),
+            ("PUT", "/r/1", 200),
+            ("GET", "/y/1", 200),
+            ("GET", "/y/1:show", 200),
+            ("POST", "/y/1:show", 200),
+            ("POST", "/y/1", 404),
+            ("GET", "/z/1.a", 200),
+            ("GET", "/z/1.b", 200),
+            ("GET", "/z/1.c", 404),
+        ] {
+            let reply = ask(&gateway, method, &format!("{base}{target}"), "");
+            assert_eq!(reply.status(), status, "{method} {base}{target}");
+        }
+    }
+    // What is asked for differs, which one route cannot say.
+    let differs = document
+        .replace("/z/{id}.b: { get: {", "/z/{id}.b: { get: { x-wso2-throttling-tier: Bronze,");
+    let run = checked(&differs, "base_path: /v1", "plans: { Bronze: { requests: 2, per: 1h } }");
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("match the same requests, since a parameter"), "{run:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("api.yaml"), document).unwrap();
+    let path = folder.path().join("api.yaml");
+    let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    let made = folder.path().join("tidegate.yaml");
+    std::fs::write(&made, &run.stdout).unwrap();
+    let run = tidegate(&["check", made.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+}

@@ -1,5 +1,6 @@
 //! A document to the routes and upstreams it asks for.
 
+mod alike;
 mod policies;
 
 use std::path::PathBuf;
@@ -88,6 +89,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
         }
     }
     expansion.rest();
+    alike::join(&mut expansion.made);
     expansion.made
 }
 

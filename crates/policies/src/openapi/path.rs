@@ -1,6 +1,7 @@
 //! Which path of the document a request is for.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use super::model::{PathItem, Piece};
 use super::text::decoded;
@@ -36,10 +37,10 @@ impl Paths {
         paths.literal.sort();
         paths.literal.dedup_by(|later, first| later.0 == first.0);
         for templates in &mut paths.templates {
-            // Where two differ first, the literal one goes first.
+            // Where two differ first, the more literal one goes first: `{id}.pdf` before `{id}`.
             templates.sort_by_key(|at| {
                 let item = items.get(*at);
-                item.map(|i| i.segments.iter().map(|s| has_parameter(s)).collect::<Vec<_>>())
+                item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())
             });
         }
         paths
@@ -66,8 +67,14 @@ impl Paths {
     }
 }
 
-fn has_parameter(segment: &[Piece]) -> bool {
-    segment.iter().any(|piece| matches!(piece, Piece::Parameter(_)))
+/// More where a segment has a parameter, and then the less else it has.
+fn looseness(segment: &[Piece]) -> (bool, Reverse<usize>) {
+    let is_open = segment.iter().any(|piece| matches!(piece, Piece::Parameter(_)));
+    let literals = segment.iter().map(|piece| match piece {
+        Piece::Literal(text) if is_open => text.len(),
+        Piece::Literal(_) | Piece::Parameter(_) => 0,
+    });
+    (is_open, Reverse(literals.sum()))
 }
 
 /// The path as a document would write it, where it has no parameter.
@@ -158,6 +165,7 @@ mod tests {
             "/{any}/mine",
             "/files/{name}|.|{end}",
             "/pets/{id}/x",
+            "/pets/{id}|.pdf",
         ];
         let items: Vec<PathItem> = templates.iter().map(|t| item(t)).collect();
         let paths = Paths::new(&items);
@@ -174,6 +182,8 @@ mod tests {
             ("/pets", None),
             ("/pets/1/x", Some((5, vec![("id", "1")]))),
             ("/pets/1/y", None),
+            ("/pets/1.pdf", Some((6, vec![("id", "1")]))),
+            ("/pets/.pdf", Some((1, vec![("id", ".pdf")]))),
         ] {
             let at = paths.find(&items, path.as_bytes());
             let expected = found.map(|(at, values): (usize, Vec<(&str, &str)>)| {
