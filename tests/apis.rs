@@ -689,3 +689,40 @@ paths:
     let run = tidegate(&["check", made.to_str().unwrap()]);
     assert_eq!(run.code, Some(0), "{run:?}");
 }
+
+#[test]
+fn paths_that_end_in_an_asterisk_take_all_below() {
+    let origin = Origin::echo();
+    let document = r#"
+openapi: 3.0.3
+info: { title: t, version: "1" }
+x-wso2-production-endpoints: { urls: ["ORIGIN/up"] }
+paths:
+  /foo/*: { get: { responses: {} } }
+  /foo/one: { put: { responses: {} } }
+  /q/*: { post: { parameters: [{ name: n, in: query, required: true, schema: { type: integer } }], responses: {} } }
+"#
+    .replace("ORIGIN", &origin.url());
+    for base in ["", "/v1"] {
+        let keys = format!("base_path: \"{base}\", validate: {{ request: true }}");
+        let gateway = start(&document, &keys, "");
+        for (method, target, status) in [
+            ("GET", "/foo", 200),
+            ("GET", "/foo/a", 200),
+            ("GET", "/foo/a/b?c", 200),
+            ("PUT", "/foo/one", 200),
+            ("PUT", "/foo/a", 405),
+            ("POST", "/q/a/b?n=1", 200),
+            ("POST", "/q/a/b", 400),
+            ("GET", "/bar", 404),
+        ] {
+            let reply = ask(&gateway, method, &format!("{base}{target}"), "");
+            assert_eq!(reply.status(), status, "{method} {base}{target}");
+        }
+        assert_eq!(origin.requests().iter().rev().nth(2).unwrap().target(), "/up/foo/a/b?c");
+    }
+    let all = document.replace("/foo/*:", "/*:");
+    let gateway = start(&all, "", "");
+    assert_eq!(ask(&gateway, "GET", "/a/b", "").status(), 200);
+    assert_eq!(ask(&gateway, "GET", "/", "").status(), 200);
+}

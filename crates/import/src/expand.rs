@@ -148,7 +148,8 @@ impl<'a> Expansion<'a> {
                 match endpoint.base_path.as_str() {
                     "" => self.cut(&mut route),
                     path => {
-                        drop(route.insert("rewrite".to_owned(), json!(format!("{path}{template}"))))
+                        let sent = template.replace("**", "{**}");
+                        route.insert("rewrite".to_owned(), json!(format!("{path}{sent}")));
                     }
                 }
             }
@@ -294,9 +295,16 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A path as a route writes it, and whether it lets more pass than the document: a parameter is a whole segment there.
+/// A path as a route writes it, `/*` at its end as `/**`, and whether it lets more pass than the document: a parameter is a whole segment there.
 fn pattern(template: &str) -> (String, bool) {
     let mut partial = false;
+    let (template, rest) = match template.strip_suffix("/*") {
+        Some(front) => (front, "/**"),
+        None => (template, ""),
+    };
+    if template.is_empty() && !rest.is_empty() {
+        return (rest.to_owned(), false);
+    }
     let segments = template.trim_start_matches('/').split('/').enumerate().map(|(at, segment)| {
         if !segment.contains('{') {
             return segment.to_owned();
@@ -311,5 +319,5 @@ fn pattern(template: &str) -> (String, bool) {
             None => format!("{{p{at}}}"),
         }
     });
-    (format!("/{}", segments.collect::<Vec<_>>().join("/")), partial)
+    (format!("/{}{rest}", segments.collect::<Vec<_>>().join("/")), partial)
 }

@@ -148,9 +148,16 @@ struct Building<'a> {
 
 impl Building<'_> {
     fn path(&mut self, path: &import::Path) -> PathItem {
-        let segments = path.template.trim_start_matches('/').split('/').map(pieces).collect();
+        let (template, open) = match path.template.strip_suffix("/*") {
+            Some(front) => (front, true),
+            None => (path.template.as_str(), false),
+        };
+        let segments = match template {
+            "" if open => Vec::new(),
+            _ => template.trim_start_matches('/').split('/').map(pieces).collect(),
+        };
         let operations = path.operations.iter().map(|operation| self.operation(operation));
-        PathItem { segments, operations: operations.collect() }
+        PathItem { segments, open, operations: operations.collect() }
     }
 
     fn operation(&mut self, operation: &import::Operation) -> checks::Operation {

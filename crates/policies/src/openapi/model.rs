@@ -7,6 +7,8 @@ use super::Schema;
 pub struct PathItem {
     /// By segment; more than one piece where a parameter is only part of a segment.
     pub segments: Vec<Vec<Piece>>,
+    /// Ends in `/*`: it is all paths below too, as WSO2 means it.
+    pub open: bool,
     pub operations: Vec<Operation>,
 }
 

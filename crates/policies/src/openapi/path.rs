@@ -13,6 +13,8 @@ pub(super) struct Paths {
     literal: Vec<(Box<[u8]>, usize)>,
     /// At the number of their segments; the more literal first.
     templates: Vec<Vec<usize>>,
+    /// With everything below them; the longer, and then the more literal, first.
+    open: Vec<usize>,
 }
 
 /// Values of path parameters.
@@ -22,6 +24,10 @@ impl Paths {
     pub(super) fn new(items: &[PathItem]) -> Paths {
         let mut paths = Paths::default();
         for (at, item) in items.iter().enumerate() {
+            if item.open {
+                paths.open.push(at);
+                continue;
+            }
             match literal(item) {
                 Some(key) => paths.literal.push((key, at)),
                 None => {
@@ -36,13 +42,13 @@ impl Paths {
         // Of two that are the same, the first counts.
         paths.literal.sort();
         paths.literal.dedup_by(|later, first| later.0 == first.0);
-        for templates in &mut paths.templates {
-            // Where two differ first, the more literal one goes first: `{id}.pdf` before `{id}`.
-            templates.sort_by_key(|at| {
-                let item = items.get(*at);
-                item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())
-            });
-        }
+        // Where two differ first, the more literal one goes first: `{id}.pdf` before `{id}`.
+        let key = |at: &usize| {
+            let item = items.get(*at);
+            item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())
+        };
+        paths.templates.iter_mut().for_each(|templates| templates.sort_by_key(key));
+        paths.open.sort_by_key(|at| (Reverse(items.get(*at).map(|i| i.segments.len())), key(at)));
         paths
     }
 
@@ -57,8 +63,9 @@ impl Paths {
             return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
-        let candidates = self.templates.get(segments.len())?;
-        candidates.iter().find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
+        let whole = self.templates.get(segments.len()).into_iter().flatten();
+        let mut candidates = whole.chain(&self.open);
+        candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
     }
 
     fn literal(&self, path: &[u8]) -> Option<usize> {
@@ -110,6 +117,9 @@ fn plain(path: &[u8]) -> Option<Cow<'_, [u8]>> {
 
 fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> {
     let mut values = Values::new();
+    if segments.len() < item.segments.len() {
+        return None;
+    }
     for (pieces, segment) in item.segments.iter().zip(segments) {
         match pieces.as_slice() {
             [Piece::Parameter(name)] if !segment.is_empty() => {
@@ -150,10 +160,12 @@ mod tests {
             Some(name) => Piece::Parameter(name.trim_end_matches('}').into()),
             None => Piece::Literal(text.into()),
         };
+        let (template, open) =
+            template.strip_suffix("/*").map_or((template, false), |front| (front, true));
         let segments = template.trim_start_matches('/').split('/');
         let pieces =
             |s: &str| s.split('|').filter(|p| !p.is_empty()).map(piece).collect::<Vec<_>>();
-        PathItem { segments: segments.map(pieces).collect(), operations: Vec::new() }
+        PathItem { segments: segments.map(pieces).collect(), open, operations: Vec::new() }
     }
 
     #[test]
@@ -166,6 +178,8 @@ mod tests {
             "/files/{name}|.|{end}",
             "/pets/{id}/x",
             "/pets/{id}|.pdf",
+            "/all/*",
+            "/all/{of}/*",
         ];
         let items: Vec<PathItem> = templates.iter().map(|t| item(t)).collect();
         let paths = Paths::new(&items);
@@ -183,6 +197,12 @@ mod tests {
             ("/pets/1/x", Some((5, vec![("id", "1")]))),
             ("/pets/1/y", None),
             ("/pets/1.pdf", Some((6, vec![("id", "1")]))),
+            ("/all", Some((7, vec![]))),
+            ("/all/", Some((7, vec![]))),
+            ("/all/a", Some((8, vec![("of", "a")]))),
+            ("/all/a/b/c", Some((8, vec![("of", "a")]))),
+            ("/all//b", Some((7, vec![]))),
+            ("/alla", None),
             ("/pets/.pdf", Some((1, vec![("id", ".pdf")]))),
         ] {
             let at = paths.find(&items, path.as_bytes());
