@@ -432,3 +432,42 @@ fn a_reply_without_the_body_that_is_described_is_502() {
         assert_eq!(got.status(), status, "{reply}: {got:?}");
     }
 }
+
+/// What a schema is made of is one schema: who may not say a property need not, wherever that is required.
+#[test]
+fn properties_of_the_other_side_are_required_nowhere() {
+    const PETS: &str = r##"
+openapi: 3.1.0
+info: { title: pets, version: "1" }
+paths:
+  /a: { post: { requestBody: { content: { application/json: { schema: { $ref: "#/components/schemas/Inline" } } } }, responses: {} } }
+  /b: { post: { requestBody: { content: { application/json: { schema: { $ref: "#/components/schemas/Shared" } } } }, responses: {} } }
+  /c: { post: { requestBody: { content: { application/json: { schema: { $ref: "#/components/schemas/Beside" } } } }, responses: {} } }
+components:
+  schemas:
+    Base: { type: object, properties: { id: { type: integer, readOnly: true }, name: { type: string } } }
+    Needs: { type: object, required: [id, name] }
+    Inline: { allOf: [{ $ref: "#/components/schemas/Base" }, { required: [id, name] }] }
+    Shared: { allOf: [{ $ref: "#/components/schemas/Needs" }, { allOf: [{ $ref: "#/components/schemas/Base" }] }] }
+    Beside: { allOf: [{ $ref: "#/components/schemas/Base", required: [id, name] }] }
+"##;
+    let origin = Origin::echo();
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: pets.yaml }} }}] }} }}
+"#,
+        origin.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("pets.yaml", PETS)]);
+    let json = "Content-Type: application/json\r\n";
+    for path in ["/a", "/b", "/c"] {
+        for (body, status) in
+            [(r#"{"name":"rex"}"#, 200), (r#"{"name":"rex","id":1}"#, 400), ("{}", 400)]
+        {
+            let reply = send(&gateway, &format!("POST {path}"), json, body);
+            assert_eq!(reply.status(), status, "{path} {body}");
+        }
+    }
+}

@@ -117,6 +117,11 @@ impl Documents {
 }
 
 impl Spot {
+    /// The whole of a file.
+    pub(crate) fn of_file(uri: &str) -> Spot {
+        Spot { uri: uri.to_owned(), pointer: String::new() }
+    }
+
     /// A member or an item of what is here.
     pub fn child(&self, name: &str) -> Spot {
         let name = name.replace('~', "~0").replace('/', "~1");
@@ -252,8 +257,7 @@ fn unescaped(text: &str) -> String {
 impl Documents {
     /// What a reference in a file leads to.
     pub(crate) fn target(&self, uri: &str, reference: &str) -> Option<&Json> {
-        let from = Spot { uri: uri.to_owned(), pointer: String::new() };
-        let spot = self.follow(from.resolve(reference).ok()?).ok()?;
+        let spot = self.follow(Spot::of_file(uri).resolve(reference).ok()?).ok()?;
         self.at(&spot)
     }
 }

@@ -1,8 +1,10 @@
 //! `readOnly` and `writeOnly`: what a request may not say, and what a reply may not.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value as Json};
 
-use crate::documents::Documents;
+use crate::documents::{Documents, Spot};
 
 /// Which message a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,6 +12,9 @@ pub enum Side {
     Request,
     Response,
 }
+
+/// Which properties a schema does not require, though it says so.
+type Excused = BTreeMap<Spot, BTreeSet<String>>;
 
 impl Documents {
     /// The documents as one side's messages have to obey them: properties of the other side are neither required nor
@@ -19,44 +24,95 @@ impl Documents {
             Side::Request => "readOnly",
             Side::Response => "writeOnly",
         };
+        let mut excused = Excused::new();
+        for (uri, document) in self.files() {
+            self.excuse(&Spot::of_file(uri), document, flag, &mut excused);
+        }
         let files = self.files().map(|(uri, document)| {
             let mut document = document.clone();
-            self.without(uri, &mut document, flag);
+            self.without(&Spot::of_file(uri), &mut document, flag, &excused);
             (uri.to_owned(), document)
         });
         files.collect()
     }
 
-    fn without(&self, uri: &str, value: &mut Json, flag: &str) {
-        match value {
-            Json::Object(members) => {
-                self.drop_properties(uri, members, flag);
-                members
-                    .iter_mut()
-                    .filter(|(name, _)| {
-                        !matches!(
-                            name.as_str(),
-                            "example" | "examples" | "default" | "enum" | "const"
-                        )
-                    })
-                    .for_each(|(_, member)| self.without(uri, member, flag));
+    /// A schema made of several requires what any of them does, so that a property of the other side is required by none.
+    fn excuse(&self, spot: &Spot, value: &Json, flag: &str, excused: &mut Excused) {
+        if is_of_several(value) {
+            let mut parts = Vec::new();
+            self.add_parts(spot.clone(), &mut parts);
+            let gone: BTreeSet<String> =
+                parts.iter().flat_map(|part| self.flagged(part, flag)).collect();
+            for part in parts.into_iter().filter(|_| !gone.is_empty()) {
+                excused.entry(part).or_default().extend(gone.iter().cloned());
             }
-            Json::Array(items) => items.iter_mut().for_each(|item| self.without(uri, item, flag)),
+        }
+        match value {
+            Json::Object(members) => members
+                .iter()
+                .filter(|(name, _)| is_schema(name))
+                .for_each(|(name, member)| self.excuse(&spot.child(name), member, flag, excused)),
+            Json::Array(items) => items.iter().enumerate().for_each(|(at, item)| {
+                self.excuse(&spot.child(&at.to_string()), item, flag, excused);
+            }),
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
         }
     }
 
-    fn drop_properties(&self, uri: &str, members: &mut Map<String, Json>, flag: &str) {
-        let Some(Json::Object(properties)) = members.get_mut("properties") else { return };
-        let mut gone = Vec::new();
-        for (name, property) in properties.iter_mut() {
-            if self.has_flag(uri, property, flag) {
-                *property = Json::Bool(false);
-                gone.push(name.clone());
+    /// A schema and all that it is made of, each once.
+    fn add_parts(&self, spot: Spot, parts: &mut Vec<Spot>) {
+        let Some(value) = self.at(&spot).filter(|_| !parts.contains(&spot)) else { return };
+        parts.push(spot.clone());
+        let count = value.get("allOf").and_then(Json::as_array).map_or(0, Vec::len);
+        let all = spot.child("allOf");
+        (0..count).for_each(|at| self.add_parts(all.child(&at.to_string()), parts));
+        if let Ok(target) = self.follow(spot) {
+            self.add_parts(target, parts);
+        }
+    }
+
+    fn flagged(&self, spot: &Spot, flag: &str) -> Vec<String> {
+        let properties = self.at(&spot.child("properties")).and_then(Json::as_object);
+        let properties = properties.into_iter().flatten();
+        let flagged = properties.filter(|(_, property)| self.has_flag(spot.uri(), property, flag));
+        flagged.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn without(&self, spot: &Spot, value: &mut Json, flag: &str, excused: &Excused) {
+        match value {
+            Json::Object(members) => {
+                self.drop_properties(spot, members, flag, excused);
+                members.iter_mut().filter(|(name, _)| is_schema(name)).for_each(
+                    |(name, member)| {
+                        self.without(&spot.child(name), member, flag, excused);
+                    },
+                );
+            }
+            Json::Array(items) => items.iter_mut().enumerate().for_each(|(at, item)| {
+                self.without(&spot.child(&at.to_string()), item, flag, excused);
+            }),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        }
+    }
+
+    fn drop_properties(
+        &self,
+        spot: &Spot,
+        members: &mut Map<String, Json>,
+        flag: &str,
+        excused: &Excused,
+    ) {
+        let mut gone = excused.get(spot).cloned().unwrap_or_default();
+        if let Some(Json::Object(properties)) = members.get_mut("properties") {
+            for (name, property) in properties.iter_mut() {
+                if self.has_flag(spot.uri(), property, flag) {
+                    *property = Json::Bool(false);
+                    gone.insert(name.clone());
+                }
             }
         }
         if let Some(Json::Array(required)) = members.get_mut("required") {
-            required.retain(|name| !name.as_str().is_some_and(|n| gone.iter().any(|g| g == n)));
+            required.retain(|name| !name.as_str().is_some_and(|name| gone.contains(name)));
         }
     }
 
@@ -66,4 +122,14 @@ impl Documents {
         let target = reference.and_then(|reference| self.target(uri, reference));
         flagged(property) || target.is_some_and(flagged)
     }
+}
+
+/// Examples may quote anything.
+fn is_schema(member: &str) -> bool {
+    !matches!(member, "example" | "examples" | "default" | "enum" | "const")
+}
+
+fn is_of_several(value: &Json) -> bool {
+    let has = |name: &str| value.get(name).is_some();
+    has("allOf") || has("$ref") && (has("required") || has("properties"))
 }
