@@ -124,6 +124,33 @@ fn what_is_no_json_or_no_xml_is_the_clients_fault_in_its_form() {
 }
 
 #[test]
+fn a_client_that_speaks_json_is_answered_so_behind_its_envelope_too() {
+    let calculator = calculator();
+    let policies = "policies: [{ xslt: { on: request, stylesheet: json-to-soap.xsl, engine: saxon } }, { soap: { schema: calculator.wsdl, validate: [request, response], verbose: true } }, { rate_limit: { by: operation, requests: 1, per: 1h } }]";
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\nupstreams: {{ origin: {{ targets: [\"{}\"] }}, dead: {{ targets: [\"http://127.0.0.1:1\"] }} }}\nroutes:\n  kong: {{ match: {{ path: /kong }}, upstream: origin, errors: kong, {policies} }}\n  plain: {{ match: {{ path: /plain }}, upstream: origin, {policies} }}\n  dead: {{ match: {{ path: /dead }}, upstream: dead, {policies} }}\n",
+        calculator.url()
+    );
+    let wsdl = ("calculator.wsdl", include_str!("../../examples/soap/calculator/calculator.wsdl"));
+    let gateway = Gateway::start_beside(yaml, &[FILES, &[wsdl]].concat());
+    let bad = ADD.replace("Add", "Foo");
+    for (path, content_type, said) in [
+        ("/kong", "application/json", "\"message_verbose\": \"Error Node: Foo, Error code: 1845"),
+        ("/plain", "application/problem+json", "\"status\":400"),
+    ] {
+        let reply = post(&gateway, path, "application/json", &bad);
+        assert_eq!((reply.status(), reply.get("content-type")), (400, Some(content_type)));
+        assert!(reply.text().contains(said), "{}", reply.text());
+        assert_eq!(post(&gateway, path, "application/json", ADD).status(), 200);
+        let reply = post(&gateway, path, "application/json", ADD);
+        assert_eq!((reply.status(), reply.get("content-type")), (429, Some(content_type)));
+    }
+    let reply = post(&gateway, "/dead", "application/json", ADD);
+    let content_type = Some("application/problem+json");
+    assert_eq!((reply.status(), reply.get("content-type")), (502, content_type));
+}
+
+#[test]
 fn json_may_hold_what_xml_could_not() {
     let origin = Origin::echo();
     let text = value("json-to-xml(.)/f:map/f:string[@key = 'a'], name(*)");

@@ -6,6 +6,7 @@
 mod feed;
 mod label;
 mod run;
+mod spoken;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,11 +169,13 @@ impl OnWhole<RequestHead> for Settings {
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> LocalBoxFuture<'a, Flow> {
+        let speech = spoken::heard(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
         Box::pin(async move {
             let refused =
                 |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
             let made = made.await.map_err(|why| why.fault(refused))?;
+            spoken::note(ex, speech);
             replace(&mut head.headers, body, made).map(|()| Onward::Next)
         })
     }
