@@ -59,7 +59,7 @@ fn an_envelope_is_held_to_its_schema() {
         &post(&gateway, "no xml"),
         "Client",
         XSD_FAILED,
-        "Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found",
+        "Invalid XML input. Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found",
     );
     // A document type is refused: nothing expands.
     let bomb = format!("<!DOCTYPE a [<!ENTITY b \"c\">]>{}", add());
@@ -191,7 +191,7 @@ fn a_client_that_speaks_json_reads_json() {
     let reply = post_to(&kong, "/", lines, "{}");
     assert_eq!(
         reply.text(),
-        "{\n    \"message\": \"Request - XSD validation failed\",\n    \"message_verbose\": \"Error code: 4, Line: 1, Message: Start tag expected, '<' not found\"\n}"
+        "{\n    \"message\": \"Request - XSD validation failed\",\n    \"message_verbose\": \"Invalid XML input. Error code: 4, Line: 1, Message: Start tag expected, '<' not found\"\n}"
     );
     let plain = gateway(&origin, &KONG.replace("errors: kong, ", ""));
     let reply = post_to(&plain, "/", lines, "{}");

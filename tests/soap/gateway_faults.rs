@@ -133,7 +133,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, {} }} }}
 fn a_message_that_is_no_xml_is_answered_as_its_head_says() {
     let origin = Origin::saying("never");
     let step = "Request - XSD validation failed";
-    let message = "Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found";
+    let message = "Invalid XML input. Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found";
     for verbose in [true, false] {
         let gateway = gateway(
             &origin,

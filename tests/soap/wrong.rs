@@ -191,3 +191,94 @@ fn types_without_elements_are_types() {
         assert!(reply.contains(said), "{reply}");
     }
 }
+
+/// What a client is told, or an empty text where the message passes.
+fn told(route: &str, files: &[(&str, &str)]) -> String {
+    let origin = Origin::saying("");
+    let gateway =
+        gateway_to(&origin.url(), &format!("errors: kong, policies: [{{ {route} }}]"), files);
+    let text = post(&gateway, &add()).text();
+    let message = text.split("<errorMessage>").nth(1).unwrap_or_default();
+    message.split("</errorMessage>").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
+    let types = WSDL.find("<wsdl:types>").unwrap()..WSDL.find("</wsdl:types>").unwrap() + 13;
+    let mut untyped = WSDL.to_owned();
+    untyped.replace_range(types, "");
+    let unknown = XSD.replace("xsd:integer", "xsd:nothing");
+    let names = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"><xs:include schemaLocation=\"unknown.xsd\"/></xs:schema>";
+    let files: &[(&str, &str)] = &[
+        ("untyped.wsdl", &untyped),
+        ("unknown.xsd", &unknown),
+        ("names.xsd", names),
+        ("no.xsd", "no xml"),
+        ("no.xsl", "<a>"),
+    ];
+    let no_xml = "Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found";
+    for (route, said) in [
+        (
+            "soap: { schema: untyped.wsdl, verbose: true }",
+            "Invalid WSDL/XSD schema. Unable to find the 'Less Than wsdl:types Greater Than'"
+                .to_owned(),
+        ),
+        ("soap: { schema: no.xsd, verbose: true }", format!("Invalid WSDL/XSD schema. {no_xml}")),
+        (
+            "soap: { envelope: { \"1.1\": no.xsd }, verbose: true }",
+            format!(
+                "Invalid XSD schema. {no_xml}. Error code: 3067, Line: 0, Message: Failed to parse the XML resource 'in_memory_buffer'."
+            ),
+        ),
+    ] {
+        assert_eq!(told(route, files), said, "{route}");
+    }
+    for (route, said) in [
+        ("soap: { schema: unknown.xsd, verbose: true }", "unknown.xsd:"),
+        ("soap: { schema: names.xsd, verbose: true }", "unknown.xsd:"),
+        ("xslt: { on: request, stylesheet: no.xsl, verbose: true }", "no.xsl:"),
+    ] {
+        let text = told(route, files);
+        assert!(text.starts_with(said), "{route}: {text}");
+    }
+}
+
+#[test]
+fn a_schema_may_have_a_document_type_or_be_a_comment() {
+    let typed = format!(
+        "<?xml version=\"1.0\"?><!DOCTYPE schema PUBLIC \"-//W3C//DTD XMLSCHEMA 200102//EN\" \"http://www.w3.org/2001/XMLSchema.dtd\" [<!ENTITY % p ''>]>{}",
+        XSD.trim_start_matches("<?xml version=\"1.0\" encoding=\"utf-8\"?>").trim_start()
+    );
+    let described = typed.replace(
+        XSD.trim_start_matches("<?xml version=\"1.0\" encoding=\"utf-8\"?>").trim_start(),
+        WSDL.trim_start_matches("<?xml version=\"1.0\" encoding=\"utf-8\"?>").trim_start(),
+    );
+    let files: &[(&str, &str)] =
+        &[("typed.xsd", &typed), ("typed.wsdl", &described), ("none.xsd", "<!-- none -->\n")];
+    for schema in ["typed.xsd", "typed.wsdl", "none.xsd"] {
+        assert_eq!(
+            told(&format!("soap: {{ schema: {schema}, verbose: true }}"), files),
+            "",
+            "{schema}"
+        );
+    }
+    let said = complaints("policies: [{ soap: { schema: typed.xsd, action: required } }]", files);
+    assert!(said.contains("is no WSDL"), "{said}");
+    let said = complaints("policies: [{ soap: { schema: none.xsd, action: required } }]", files);
+    assert!(said.contains("needs the WSDL"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_named_and_missing_is_told() {
+    let schema = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"><xs:include schemaLocation=\"parts/none.xsd\"/><xs:element name=\"Add\" type=\"TYPE\"/></xs:schema>";
+    let (unused, needed) = (schema.replace("TYPE", "xs:int"), schema.replace("TYPE", "Number"));
+    let files: &[(&str, &str)] = &[("unused.xsd", &unused), ("needed.xsd", &needed)];
+    let named = "names `parts/none.xsd`, which cannot be read";
+    let said = complaints("policies: [{ soap: { schema: unused.xsd } }]", files);
+    assert!(
+        said.contains("warning: ") && said.contains(named) && !said.contains("error"),
+        "{said}"
+    );
+    let said = complaints("policies: [{ soap: { schema: needed.xsd } }]", files);
+    assert!(said.contains(named) && said.contains("Number"), "{said}");
+}

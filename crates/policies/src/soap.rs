@@ -209,6 +209,11 @@ pub(crate) fn malformed(error: &xml::Error, message: &[u8]) -> String {
     words::malformed(error, message)
 }
 
+/// What libxml2 says of a text that does not even begin as XML does, of a definition too.
+pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
+    words::no_xml(error, bytes)
+}
+
 /// The fault for a request that a step refuses.
 pub(crate) fn refused_request(step: &'static str, failed: Failed, verbose: bool) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::RequestInvalid };

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use xml::{Document, Options};
+use xml::{Doctype, Document, Options};
 use xsd::{Complaint, Resolver, Unresolved};
 
 use crate::element::{Element, File, Report};
@@ -117,7 +117,9 @@ fn links(root: Element<'_>, report: &mut Report) -> Vec<Link> {
 }
 
 fn parse(bytes: &[u8], location: &str, limits: &Limits, report: &mut Report) -> Option<File> {
-    let options = Options { limits: limits.xml.clone(), ..Options::default() };
+    // Schemas have document types for editors, and so may what has schemas in it.
+    let options =
+        Options { limits: limits.xml.clone(), doctype: Doctype::Internal, ..Options::default() };
     let document = Document::parse(bytes, &options)
         .map_err(|error| {
             report.push(Complaint {

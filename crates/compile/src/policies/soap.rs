@@ -91,7 +91,10 @@ pub(crate) fn build(
             let known = supply::may_be_fetched(schema, keys.fetch.as_ref(), report);
             let documents =
                 known.then(|| load::load(schema, &keys.imports, Following::of(keys), report));
-            if let Some(documents) = documents.flatten() {
+            let documents = documents.flatten();
+            if documents.as_ref().is_some_and(Documents::is_comment) {
+                actionless(keys, report);
+            } else if let Some(documents) = documents {
                 definitions.operations = counted(&documents, keys, place);
                 definitions.action = strictness(&documents, keys, schema, report);
                 definitions.api = api(documents, keys, schema, faulty, place, report);
@@ -114,7 +117,6 @@ pub(crate) fn build(
     checks::policy(Arc::new(definitions), settings)
 }
 
-/// Keys that mean nothing without a schema.
 /// Lists that are written and have nothing in them.
 fn empty(keys: &config::Soap, report: &mut Report) {
     if let Some(versions) =
@@ -131,11 +133,9 @@ fn empty(keys: &config::Soap, report: &mut Report) {
     }
 }
 
+/// Keys that mean nothing without a schema.
 fn useless(keys: &config::Soap, report: &mut Report) {
-    if keys.action.value != SoapAction::Off {
-        let what = "`action` needs the WSDL that says what it has to be";
-        report.error(keys.action.at, what, "add `schema: FILE.wsdl`, or remove `action`");
-    }
+    actionless(keys, report);
     let envelopes = match &keys.envelope {
         config::Envelope::Off => false,
         config::Envelope::Schemas(schemas) => schemas.iter().next().is_some(),
@@ -143,6 +143,13 @@ fn useless(keys: &config::Soap, report: &mut Report) {
     if let (Some((location, _)), false) = (keys.imports.iter().next(), envelopes) {
         let what = "`imports` are those of a `schema`, and there is none";
         report.error(location.at, what, "add `schema`, or remove `imports`");
+    }
+}
+
+fn actionless(keys: &config::Soap, report: &mut Report) {
+    if keys.action.value != SoapAction::Off {
+        let what = "`action` needs the WSDL that says what it has to be";
+        report.error(keys.action.at, what, "add `schema: FILE.wsdl`, or remove `action`");
     }
 }
 
@@ -293,7 +300,7 @@ fn own(
         (Ok(compiled), None) => checks::Envelope::Own(compiled.schema.clone()),
         (Err(wrong), _) => {
             complain(wrong, file.at, faulty, report);
-            checks::Envelope::Broken(wrong.failed().text)
+            checks::Envelope::Broken(wrong.failed_of_envelope().text)
         }
     }
 }

@@ -106,7 +106,7 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
                     false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
                 };
                 complain(&what, help, keys, place, report);
-                return Some(Sheets::Fixed(Err(what)));
+                return Some(Sheets::Fixed(Err(recipe.documents.without_folders(&what))));
             }
         },
     };
@@ -180,7 +180,7 @@ impl supplies::Recipe<Sheet> for Recipe {
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Sheet, Failed> {
-        self.made(fetched).map_err(Failed::server)
+        self.made(fetched).map_err(|why| Failed::server(self.documents.without_folders(&why)))
     }
 }
 

@@ -25,16 +25,22 @@ pub(super) fn invalid(invalid: &Invalid, message: &[u8]) -> String {
 
 /// A message that is no XML.
 pub(super) fn malformed(error: &xml::Error, message: &[u8]) -> String {
-    let line = error.at.line;
-    let text = String::from_utf8_lossy(message);
+    match no_xml(error, message) {
+        Some(text) => format!("Invalid XML input. {text}"),
+        None => format!("Invalid XML input. Line: {}, Message: {}", error.at.line, error.kind),
+    }
+}
+
+/// What libxml2 says of a text that does not even begin as XML does.
+pub(super) fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
-    if begins.is_empty() {
-        return format!("Error code: 4, Line: {line}, Message: Document is empty");
-    }
-    if !begins.starts_with('<') {
-        return format!("Error code: 4, Line: {line}, Message: Start tag expected, '<' not found");
-    }
-    format!("Invalid XML input. Line: {line}, Message: {}", error.kind)
+    let message = match begins.chars().next() {
+        None => "Document is empty",
+        Some('<') => return None,
+        Some(_) => "Start tag expected, '<' not found",
+    };
+    Some(format!("Error code: 4, Line: {}, Message: {message}", error.at.line))
 }
 
 /// Rules whose sentence names nothing: whether it is about elements within, its code, and what it says.

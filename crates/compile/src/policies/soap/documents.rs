@@ -59,8 +59,10 @@ pub(crate) struct Documents {
 /// How a document names another.
 #[derive(Debug, PartialEq, Eq)]
 enum Reference {
-    /// A schema, or a stylesheet's module, by its location.
+    /// A schema, by its location.
     Schema(String),
+    /// A stylesheet's module, which whoever compiles it complains about.
+    Module(String),
     /// A description of a namespace, by its location.
     Description { location: String, namespace: String },
     /// A schema, by its namespace alone.
@@ -92,9 +94,23 @@ impl Documents {
         inner.is_some_and(|inner| !inner.windows(3).any(|three| three == b"-->"))
     }
 
+    /// A text in which its own files stand as the first of them would name them: clients are told nothing of folders.
+    pub(crate) fn without_folders(&self, text: &str) -> String {
+        let folder = self.location.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let mut files: Vec<&String> = self.all.keys().filter(|file| !is_url(file)).collect();
+        // The longest first: one may begin as another does.
+        files.sort_unstable_by_key(|file| std::cmp::Reverse(file.len()));
+        let name = |file: &str| {
+            let last = || file.rsplit('/').next().unwrap_or_default().to_owned();
+            let within = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
+            within.map_or_else(last, str::to_owned)
+        };
+        files.iter().fold(text.to_owned(), |text, file| text.replace(*file, &name(file)))
+    }
+
     /// It is a plain schema and no description.
     pub(super) fn is_schema(&self) -> bool {
-        let document = Document::parse(self.first(), &xml::Options::default()).ok();
+        let document = parsed(self.first()).ok();
         let root = document.as_ref().and_then(|document| {
             document.root_element().map(|root| document.name(root).namespace.uri == XSD)
         });
@@ -112,7 +128,13 @@ impl Documents {
     }
 
     /// Notes what a document names, of which each file is looked for, and each URL remembered.
-    fn follow(&mut self, base: &str, path: &Path, report: &mut Report) -> Vec<(String, PathBuf)> {
+    fn follow(
+        &mut self,
+        base: &str,
+        path: &Path,
+        at: At,
+        report: &mut Report,
+    ) -> Vec<(String, PathBuf)> {
         let mut found = Vec::new();
         let bytes = self.all.get(base).map(Vec::as_slice).unwrap_or_default();
         let (references, declared) = references(bytes);
@@ -142,8 +164,8 @@ impl Documents {
                 None if is_url(&location) && !self.remote.contains(&location) => {
                     self.remote.push(location);
                 }
-                // What is nowhere is complained about by whoever needs it.
-                None => {}
+                // What needs it does not compile. Public schemas name much that nobody needs.
+                None => absent(&reference, &location, base, at, report),
             }
         }
         found
@@ -152,7 +174,9 @@ impl Documents {
     /// The location that is meant, and as it is written; nothing for what is not followed.
     fn meant(&self, base: &str, reference: &Reference) -> Option<(String, String)> {
         match reference {
-            Reference::Schema(location) | Reference::Description { location, .. } => {
+            Reference::Schema(location)
+            | Reference::Module(location)
+            | Reference::Description { location, .. } => {
                 Some((xsd::join(base, location), location.clone()))
             }
             Reference::Namespace(namespace) => {
@@ -205,6 +229,30 @@ impl Found<'_> {
     }
 }
 
+impl Found<'_> {
+    /// The documents of a description, itself the first.
+    pub(super) fn all_of(&self, description: &wsdl::Description) -> Vec<Document> {
+        let bytes = description.documents.iter().filter_map(|location| self.load(location).ok());
+        bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
+    }
+
+    /// Whether there are schemas, in a description or by themselves. What cannot be read may have some.
+    pub(super) fn types(&self) -> bool {
+        let all = self.documents.all.values().chain(self.fetched.values());
+        all.into_iter().any(|bytes| {
+            let Ok(document) = parsed(bytes) else { return true };
+            let Some(root) = document.root_element() else { return true };
+            let is_types = |name: xml::QName<'_>| {
+                matches!(name.namespace.uri, WSDL11 | WSDL20) && name.local == "types"
+            };
+            document.name(root).namespace.uri == XSD
+                || document.children(root).any(|child| {
+                    document.kind(child) == xml::Kind::Element && is_types(document.name(child))
+                })
+        })
+    }
+}
+
 impl Resolver for Found<'_> {
     fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
         let found = self.documents.all.get(location).or_else(|| self.fetched.get(location));
@@ -217,6 +265,20 @@ impl Resolver for Found<'_> {
         let known =
             self.documents.all.contains_key(&location) || self.fetched.contains_key(&location);
         known.then_some(location)
+    }
+}
+
+/// Tells of a schema or description that is nowhere. What needs it does not compile; public schemas name much that nobody
+/// needs.
+fn absent(reference: &Reference, location: &str, base: &str, at: At, report: &mut Report) {
+    let written = match reference {
+        Reference::Schema(written) | Reference::Description { location: written, .. } => written,
+        Reference::Module(_) | Reference::Namespace(_) => return,
+    };
+    if !location.contains("://") {
+        let what = format!("{base} names `{written}`, which cannot be read");
+        let help = "put it there, give a file for it in `imports`, or take out what names it";
+        report.warn(at, what, help);
     }
 }
 
@@ -261,7 +323,7 @@ pub(crate) fn load(
     documents.location.clone_from(&location);
     let mut waiting = vec![(location, path)];
     while let Some((base, path)) = waiting.pop() {
-        waiting.extend(documents.follow(&base, &path, report));
+        waiting.extend(documents.follow(&base, &path, first.at, report));
     }
     Some(documents)
 }
@@ -278,14 +340,16 @@ fn beside(path: &Path, reference: &str, report: &mut Report) -> Option<(PathBuf,
     Some((file, bytes))
 }
 
+/// A document of the operator's. Stylesheets have document types for names of characters, and public schemas for editors.
+pub(super) fn parsed(bytes: &[u8]) -> Result<Document, xml::Error> {
+    let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+    Document::parse(bytes, &options)
+}
+
 /// What a schema, a description or a stylesheet names, and the namespaces of the schemas within it.
 fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     let (mut found, mut declared) = (Vec::new(), Vec::new());
-    // Stylesheets have document types for names of characters.
-    let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
-    let Ok(document) = Document::parse(bytes, &options) else {
-        return (found, declared);
-    };
+    let Ok(document) = parsed(bytes) else { return (found, declared) };
     let Some(root) = document.root_element() else { return (found, declared) };
     if document.name(root).namespace.uri == XSLT {
         return (modules(&document, root), declared);
@@ -320,7 +384,7 @@ fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
     };
     let modules = document.children(root).filter(names_another);
     let hrefs = modules.filter_map(|node| document.attribute(node, "", "href"));
-    hrefs.map(|href| Reference::Schema(href.trim().to_owned())).collect()
+    hrefs.map(|href| Reference::Module(href.trim().to_owned())).collect()
 }
 
 fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Reference> {

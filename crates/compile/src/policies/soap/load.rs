@@ -4,15 +4,14 @@
 
 use std::sync::Arc;
 
-use ::policies::soap::{Compiled, Failed};
+use ::policies::soap::{Compiled, Failed, no_xml};
 use ::policies::supply::{Fetched, Recipe, Supply, Wanted};
 use config::{At, DefinitionFetch, Report};
 use wsdl::{WSDL11, WSDL20};
-use xml::Document;
 
 use super::actions;
-use super::documents::XSD;
 pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, read};
+use super::documents::{XSD, parsed};
 use crate::policies::supply::{self, Supplied};
 use crate::policy::Place;
 
@@ -20,16 +19,46 @@ use crate::policy::Place;
 pub(crate) struct Wrong {
     /// Each with its file, line and column.
     pub(crate) complaints: Vec<String>,
-    /// The document is neither a description nor a schema.
-    no_schema: bool,
+    told: Told,
+}
+
+/// What a client is told of it.
+enum Told {
+    /// The first document is no XML, in the words of libxml2.
+    NoXml(String),
+    /// It is neither a description nor a schema.
+    NoSchema,
+    /// The first complaint.
+    First(String),
 }
 
 impl Wrong {
+    /// With files as clients may read them.
+    fn of(complaints: Vec<String>, found: &Found<'_>) -> Wrong {
+        let first = complaints.first().map_or("", String::as_str);
+        let told = Told::First(found.documents.without_folders(first));
+        Wrong { complaints, told }
+    }
+
     /// What a client is told.
     pub(crate) fn failed(&self) -> Failed {
-        match self.no_schema {
-            true => Failed::client("Unable to find a suitable Schema to validate the SOAP/XML"),
-            false => Failed::server(self.complaints.first().map_or("", String::as_str)),
+        match &self.told {
+            Told::NoXml(text) => Failed::server(format!("Invalid WSDL/XSD schema. {text}")),
+            Told::NoSchema => {
+                Failed::client("Unable to find a suitable Schema to validate the SOAP/XML")
+            }
+            Told::First(text) => Failed::server(text.as_str()),
+        }
+    }
+
+    /// The same of an envelope's schema.
+    pub(crate) fn failed_of_envelope(&self) -> Failed {
+        match &self.told {
+            Told::NoXml(text) => Failed::server(format!(
+                "Invalid XSD schema. {text}. Error code: 3067, Line: 0, Message: Failed to parse the \
+                 XML resource 'in_memory_buffer'."
+            )),
+            Told::NoSchema | Told::First(_) => self.failed(),
         }
     }
 }
@@ -81,11 +110,16 @@ impl Recipe<Compiled> for Documents {
 
 fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> {
     let location = documents.location.as_str();
-    let wrong = |complaints: Vec<String>| Wrong { complaints, no_schema: false };
     let found = Found { documents, fetched };
+    let wrong = |complaints: Vec<String>| Wrong::of(complaints, &found);
     let first = found.first();
-    let document = Document::parse(first, &xml::Options::default())
-        .map_err(|error| wrong(vec![format!("{location}:{error}")]))?;
+    let document = parsed(first).map_err(|error| {
+        let wrong = wrong(vec![format!("{location}:{error}")]);
+        match no_xml(&error, first) {
+            Some(text) => Wrong { told: Told::NoXml(text), ..wrong },
+            None => wrong,
+        }
+    })?;
     let root = document.root_element().map(|root| document.name(root));
     let root = root.map(|name| (name.namespace.uri, name.local));
     let told = |complaints: Vec<xsd::Complaint>| {
@@ -94,11 +128,13 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
     match root {
         Some((WSDL11 | WSDL20, "definitions" | "description")) => {
             let description = wsdl::read(location, &found, &wsdl::Limits::default());
-            let description = description.map_err(told)?;
-            if !description.has_types {
+            // Without schemas every message breaks some rule as well; this is the one that tells why.
+            let typed = description.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
+            if !typed {
                 let text = "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'";
                 return Err(wrong(vec![text.to_owned()]));
             }
+            let description = description.map_err(told)?;
             let actions = match description.version {
                 wsdl::Version::V11 => actions::of_11(&description),
                 wsdl::Version::V20 => actions::of_20(&document),
@@ -115,7 +151,7 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
             let what = format!(
                 "{location}: the root is {{{uri}}}{local}, which is neither a WSDL's nor a schema's"
             );
-            Err(Wrong { complaints: vec![what], no_schema: true })
+            Err(Wrong { complaints: vec![what], told: Told::NoSchema })
         }
         None => Err(wrong(vec![format!("{location}: there is no element")])),
     }

@@ -7,23 +7,22 @@ use std::collections::HashMap;
 use wsdl::{WSDL11, WSDL20};
 use xml::{Document, Kind, NodeId};
 
-use super::documents::{Documents, XSD};
+use super::documents::{self, Documents, XSD};
 
 /// Operations of one route told apart; the largest services have a few hundred.
 const OPERATIONS_MAX: usize = 1000;
 
 /// Operations by the local name of the first element in the body that calls them, in the order of their names. Those of
 /// a schema are its elements.
-pub(super) fn named(documents: &Documents) -> Vec<(String, String)> {
-    let parsed =
-        documents.all.values().map(|bytes| Document::parse(bytes, &xml::Options::default()));
+pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
+    let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
     let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
     let mut named = Named::default();
     parsed.iter().for_each(|document| named.messages(document));
     parsed.iter().for_each(|document| named.operations(document));
     let mut found = named.found;
     if found.is_empty() {
-        let first = Document::parse(documents.first(), &xml::Options::default()).ok();
+        let first = documents::parsed(of.first()).ok();
         found = first.as_ref().map(elements).unwrap_or_default();
     }
     found.sort_unstable();
