@@ -172,6 +172,48 @@ fn a_description_of_wsdl_2_names_its_actions() {
 }
 
 #[test]
+fn actions_are_those_of_included_descriptions_too() {
+    let origin = Origin::saying("ok");
+    let main = r#"<description xmlns="http://www.w3.org/ns/wsdl" targetNamespace="http://t/ns/"><include location="part.wsdl"/></description>"#;
+    let part = r#"<description xmlns="http://www.w3.org/ns/wsdl" xmlns:t="http://t/ns" targetNamespace="http://t/ns/">
+<types><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="http://t/ns"><xs:element name="Add" type="xs:int"/><xs:element name="Tell" type="xs:int"/></xs:schema></types>
+<interface name="I"><operation name="Add" pattern="http://www.w3.org/ns/wsdl/in-out"><input messageLabel="In" element="t:Add"/><output messageLabel="Out" element="t:Add"/></operation>
+<operation name="Tell" pattern="http://www.w3.org/ns/wsdl/in-only"><input messageLabel="In" element="t:Tell"/></operation></interface></description>"#;
+    let route = "errors: kong, policies: [{ soap: { schema: main.wsdl, action: required, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("main.wsdl", main), ("part.wsdl", part)]);
+    let call = |operation: &str, action: &str| {
+        let body =
+            envelope(SOAP_11, &format!("<{operation} xmlns=\"http://t/ns\">1</{operation}>"));
+        let lines = format!("Content-Type: text/xml\r\nSOAPAction: {action}\r\n");
+        post_to(&gateway, "/", &lines, &body).text()
+    };
+    assert_eq!(call("Add", "http://t/ns/I/AddRequest"), "ok");
+    let said = call("Add", "x");
+    let other = "The Operation Name found in 'soap:Body' is 'Add'. According to the WSDL the 'SOAPAction' should be 'http://t/ns/I/AddRequest' and not 'x'";
+    assert!(said.contains(other), "{said}");
+    let said = call("Tell", "http://t/ns/I/TellRequest");
+    let pattern = "the 'pattern' found in WSDL is 'http://www.w3.org/ns/wsdl/in-only' and must be";
+    assert!(said.contains(pattern), "{said}");
+}
+
+#[test]
+fn a_stylesheets_envelope_does_not_say_how_the_client_speaks() {
+    let origin = Origin::saying("never");
+    let sheet = format!(
+        "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><n:Envelope xmlns:n=\"{SOAP_12}\"><n:Body><xsl:copy-of select=\"//*[local-name()='Body']/*\"/></n:Body></n:Envelope></xsl:template></xsl:stylesheet>"
+    );
+    let route = "policies: [{ xslt: { on: request, stylesheet: newer.xsl } }, { soap: { schema: calculator.wsdl, versions: [\"1.2\"] } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("newer.xsl", &sheet)]);
+    let bad = operation("Add", "x", "7");
+    let reply = post(&gateway, &envelope(SOAP_11, &bad));
+    assert_eq!((reply.status(), reply.get("content-type")), (500, Some("text/xml; charset=utf-8")));
+    // Its own envelope does, whatever its head says.
+    let reply = post(&gateway, &envelope(SOAP_12, &bad));
+    let content_type = Some("application/soap+xml; charset=utf-8");
+    assert_eq!((reply.status(), reply.get("content-type")), (500, content_type));
+}
+
+#[test]
 fn nothing_is_told_unless_it_may_be() {
     let origin = Origin::saying("never");
     let gateway =

@@ -25,6 +25,8 @@ pub struct Expected {
     pub version: Option<Version>,
     pub action: Box<str>,
     pub required: bool,
+    /// The pattern of an operation that is not answered, where that leaves it without an action.
+    pub unanswered: Option<Box<str>>,
 }
 
 /// Expected actions by the local name of the body's first element.
@@ -32,6 +34,10 @@ pub struct Expected {
 pub struct Actions {
     pub of: BTreeMap<Box<str>, Vec<Expected>>,
 }
+
+/// Patterns of WSDL 2.0 that have a reply.
+pub const IN_OUT: &str = "http://www.w3.org/ns/wsdl/in-out";
+pub const IN_OPT_OUT: &str = "http://www.w3.org/ns/wsdl/in-opt-out";
 
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
 
@@ -49,28 +55,18 @@ impl Actions {
         if lines.next().is_some() {
             return refused("The 'SOAPAction' header is there more than once".to_owned());
         }
-        let parameter = match parameter(headers.get("content-type").unwrap_or_default()) {
-            Ok(parameter) => parameter,
-            Err(why) => return refused(why.to_owned()),
+        let content_type = headers.get("content-type").unwrap_or_default();
+        let Ok(parameter) = parameter(content_type) else { return refused(MALFORMED.to_owned()) };
+        let value = match (version, header, parameter) {
+            (_, Some(_), Some(_)) => return refused(BOTH.to_owned()),
+            (Version::V11, None, Some(_)) => return refused(OF_12.to_owned()),
+            (Version::V12, Some(_), None) => return refused(OF_11.to_owned()),
+            (Version::V11, header, None) => header.map(unquoted),
+            (Version::V12, None, parameter) => parameter,
         };
-        let (name, value) = match (version, header, parameter) {
-            (_, Some(_), Some(_)) => {
-                let text = "Both the 'SOAPAction' header and the 'action' parameter of 'Content-Type' are set";
-                return refused(text.to_owned());
-            }
-            (Version::V11, None, Some(_)) => {
-                let text = "The 'action' parameter of 'Content-Type' belongs to SOAP 1.2, and the \
-                            envelope is of SOAP 1.1";
-                return refused(text.to_owned());
-            }
-            (Version::V12, Some(_), None) => {
-                let text =
-                    "The 'SOAPAction' header belongs to SOAP 1.1, and the envelope is of SOAP 1.2";
-                return refused(text.to_owned());
-            }
-            (Version::V11, header, None) => ("SOAPAction", header.map(unquoted)),
-            (Version::V12, None, parameter) => ("action", parameter),
-        };
+        if value.is_none() && strictness == Strictness::Optional {
+            return Ok(());
+        }
         let known = self.of.get(operation).map(Vec::as_slice).unwrap_or_default();
         let of_version = |of: &&Expected| of.version.is_none_or(|of| of == version);
         let Some(expected) = known.iter().find(of_version) else {
@@ -79,23 +75,46 @@ impl Actions {
                 version.text()
             ));
         };
+        if let Some(pattern) = &expected.unanswered {
+            return refused(format!(
+                "the 'pattern' found in WSDL is '{pattern}' and must be '{IN_OUT}' or '{IN_OPT_OUT}'"
+            ));
+        }
         let wanted = &*expected.action;
         match value {
-            None if expected.required && strictness == Strictness::Required => refused(
-                "The 'SOAPAction' header is not set but according to the WSDL this value is 'Required'"
-                    .to_owned(),
-            ),
+            None if expected.required => refused(MISSING.to_owned()),
             None => Ok(()),
             Some(value) if value == wanted.as_bytes() => Ok(()),
-            Some([]) => refused(format!("The '{name}' value is empty")),
-            Some(value) => refused(format!(
-                "The Operation Name found in 'soap:Body' is '{operation}'. According to the WSDL the \
-                 value should be '{wanted}' and not '{}'",
-                String::from_utf8_lossy(value)
-            )),
+            Some(value) => {
+                let prefix = match version {
+                    Version::V11 => "soap",
+                    Version::V12 => "soap12",
+                };
+                refused(format!(
+                    "The Operation Name found in '{prefix}:Body' is '{operation}'. According to the WSDL \
+                     the 'SOAPAction' should be '{wanted}' and not '{}'",
+                    String::from_utf8_lossy(value)
+                ))
+            }
         }
     }
 }
+
+const MISSING: &str =
+    "The 'SOAPAction' header is not set but according to the WSDL this value is 'Required'";
+
+const BOTH: &str =
+    "'SOAPAction' for SOAP 1.1 and 'action' for SOAP 1.2 have been defined simultaneously";
+
+/// A parameter that belongs to SOAP 1.2.
+const OF_12: &str = "Found a SOAP 1.1 envelope and an 'action' field in the 'Content-Type' header \
+                     linked with for SOAP 1.2";
+
+/// A header that belongs to SOAP 1.1.
+const OF_11: &str = "Found a SOAP 1.2 envelope and a 'SOAPAction' header linked with for SOAP 1.1";
+
+const MALFORMED: &str =
+    "'action' has been found in Content-Type header but it's not correctly defined";
 
 /// Without the quotes around it, of either kind.
 fn unquoted(value: &[u8]) -> &[u8] {
@@ -106,31 +125,30 @@ fn unquoted(value: &[u8]) -> &[u8] {
     }
 }
 
+/// The parameter `action` of a content type is not one.
+struct Malformed;
+
 /// The parameter `action` of a content type.
-fn parameter(content_type: &[u8]) -> Result<Option<&[u8]>, &'static str> {
-    const MALFORMED: &str = "The 'action' parameter of 'Content-Type' is malformed";
+fn parameter(content_type: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     // Content types of SOAP 1.1 mostly have not even all letters of it, and nothing in quotes.
     if !content_type.iter().any(|byte| matches!(byte, b'n' | b'N' | b'"' | b'\'')) {
         return Ok(None);
     }
     let mut found = None;
-    let mut rest = piece(content_type).ok_or(MALFORMED)?.1;
+    let mut rest = piece(content_type).ok_or(Malformed)?.1;
     while let Some(following) = rest {
-        let (part, behind) = piece(following).ok_or(MALFORMED)?;
+        let (part, behind) = piece(following).ok_or(Malformed)?;
         rest = behind;
         let mut sides = part.splitn(2, |byte| *byte == b'=');
         let name = sides.next().unwrap_or_default().trim_ascii();
         if !name.eq_ignore_ascii_case(b"action") {
             continue;
         }
-        let value = sides.next().ok_or(MALFORMED)?.trim_ascii();
+        let value = sides.next().ok_or(Malformed)?.trim_ascii();
         let inner = unquoted(value);
         let quotes = |byte: &u8| matches!(byte, b'"' | b'\'');
-        if inner.iter().any(quotes) {
-            return Err(MALFORMED);
-        }
-        if found.replace(inner).is_some() {
-            return Err("The 'action' parameter of 'Content-Type' is there more than once");
+        if inner.iter().any(quotes) || found.replace(inner).is_some() {
+            return Err(Malformed);
         }
     }
     Ok(found)
@@ -166,6 +184,7 @@ mod tests {
             version: Some(version),
             action: action.into(),
             required,
+            unanswered: None,
         };
         let both = |action: &str, required| {
             vec![of(Version::V11, action, required), of(Version::V12, action, required)]
@@ -175,6 +194,13 @@ mod tests {
                 ("Add".into(), both(ADD, true)),
                 ("Sub".into(), both("http://t/Sub", false)),
                 ("Empty".into(), both("", false)),
+                (
+                    "In".into(),
+                    vec![Expected {
+                        unanswered: Some("in-only".into()),
+                        ..of(Version::V11, "x", true)
+                    }],
+                ),
             ]),
         };
         let mut headers = Headers::new();
@@ -200,15 +226,15 @@ mod tests {
             (Required, V11, "Add", &[], "is not set"),
             (Optional, V11, "Add", &[], "ok"),
             (Required, V11, "Sub", &[], "ok"),
-            (Required, V11, "Add", &[("SOAPAction", "")], "is empty"),
-            (Optional, V11, "Add", &[("SOAPAction", "\"\"")], "is empty"),
+            (Required, V11, "Add", &[("SOAPAction", "")], "should be 'http://t/Add' and not ''"),
+            (Optional, V11, "Add", &[("SOAPAction", "\"\"")], "and not ''"),
             (Required, V11, "Empty", &[("SOAPAction", "\"\"")], "ok"),
             (
                 Required,
                 V11,
                 "Add",
                 &[("SOAPAction", "http://t/Sub")],
-                "should be 'http://t/Add' and not 'http://t/Sub'",
+                "The Operation Name found in 'soap:Body' is 'Add'. According to the WSDL the 'SOAPAction' should be 'http://t/Add' and not 'http://t/Sub'",
             ),
             (Required, V11, "Add", &[("SOAPAction", ADD), ("SOAPAction", ADD)], "more than once"),
             (Required, V11, "None", &[("SOAPAction", ADD)], "Unable to find the Operation 'None'"),
@@ -217,16 +243,10 @@ mod tests {
                 V11,
                 "Add",
                 &[("SOAPAction", ADD), ("Content-Type", &content("; action=x"))],
-                "Both",
+                BOTH,
             ),
-            (
-                Required,
-                V11,
-                "Add",
-                &[("Content-Type", &content(";action=x"))],
-                "belongs to SOAP 1.2",
-            ),
-            (Required, V12, "Add", &[("SOAPAction", ADD)], "belongs to SOAP 1.1"),
+            (Required, V11, "Add", &[("Content-Type", &content(";action=x"))], OF_12),
+            (Required, V12, "Add", &[("SOAPAction", ADD)], OF_11),
             (
                 Required,
                 V12,
@@ -247,17 +267,17 @@ mod tests {
                 V12,
                 "Add",
                 &[("Content-Type", &content("; action=\"http://t/Add"))],
-                "malformed",
+                MALFORMED,
             ),
-            (Required, V12, "Add", &[("Content-Type", &content("; action"))], "malformed"),
+            (Required, V12, "Add", &[("Content-Type", &content("; action"))], MALFORMED),
             (
                 Required,
                 V12,
                 "Add",
                 &[("Content-Type", &content("; action=a; action=b"))],
-                "more than once",
+                MALFORMED,
             ),
-            (Required, V12, "Add", &[("Content-Type", &content("; action=\"\""))], "is empty"),
+            (Required, V12, "Add", &[("Content-Type", &content("; action=\"\""))], "and not ''"),
             (
                 Required,
                 V12,
@@ -271,7 +291,15 @@ mod tests {
                 V12,
                 "Add",
                 &[("Content-Type", &content("; action=http://t/Sub"))],
-                "and not 'http://t/Sub'",
+                "found in 'soap12:Body' is 'Add'. According to the WSDL the 'SOAPAction' should be 'http://t/Add' and not 'http://t/Sub'",
+            ),
+            (Optional, V11, "None", &[], "ok"),
+            (
+                Required,
+                V11,
+                "In",
+                &[("SOAPAction", "x")],
+                "the 'pattern' found in WSDL is 'in-only' and must be 'http://www.w3.org/ns/wsdl/in-out' or 'http://www.w3.org/ns/wsdl/in-opt-out'",
             ),
         ];
         for (strictness, version, operation, lines, said) in cases {

@@ -1,6 +1,6 @@
 //! The actions that a description expects.
 
-use ::policies::soap::{Actions, Expected, Version};
+use ::policies::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
 use wsdl::{Description, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
 
@@ -8,8 +8,7 @@ use xml::{Document, Kind, NodeId};
 const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 
 /// Patterns that have a reply.
-const ANSWERED: &[&str] =
-    &["http://www.w3.org/ns/wsdl/in-out", "http://www.w3.org/ns/wsdl/in-opt-out"];
+const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
 /// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message.
 pub(super) fn of_11(description: &Description) -> Actions {
@@ -31,6 +30,7 @@ pub(super) fn of_11(description: &Description) -> Actions {
                 version: Some(version),
                 action: bound.action.clone().unwrap_or_default(),
                 required: bound.action_required.unwrap_or(false),
+                unanswered: None,
             };
             let input = description.operation(bound).and_then(|operation| operation.input.as_ref());
             let payload = input.and_then(|message| message.parts.first()).map(|part| &part.payload);
@@ -47,9 +47,15 @@ pub(super) fn of_11(description: &Description) -> Actions {
 }
 
 /// Of WSDL 2.0: `wsam:Action`, or what Web Services Addressing makes of the names (Metadata, 4.4.4). Always required.
-pub(super) fn of_20(document: &Document) -> Actions {
+/// `documents` are the description and what it includes and imports.
+pub(super) fn of_20(documents: &[Document]) -> Actions {
     let mut actions = Actions::default();
-    let Some(root) = document.root_element() else { return actions };
+    documents.iter().for_each(|document| of_document(document, &mut actions));
+    actions
+}
+
+fn of_document(document: &Document, actions: &mut Actions) {
+    let Some(root) = document.root_element() else { return };
     let target = document.attribute(root, "", "targetNamespace").unwrap_or_default();
     let (target, delimiter) = match target.contains('/') {
         true => (target.strip_suffix('/').unwrap_or(target), "/"),
@@ -60,17 +66,18 @@ pub(super) fn of_20(document: &Document) -> Actions {
         for operation in named(document, interface, "operation") {
             let Some(name) = document.attribute(operation, "", "name") else { continue };
             let pattern = document.attribute(operation, "", "pattern");
-            if !pattern.is_none_or(|pattern| ANSWERED.contains(&pattern)) {
-                continue;
-            }
             let input = named(document, operation, "input").find(|input| {
                 document.attribute(*input, "", "messageLabel").is_none_or(|label| label == "In")
             });
             let Some(input) = input else { continue };
             let written = document.attribute(input, WSAM, "Action").map(str::to_owned);
+            // Only what is answered has an action that follows from the names.
+            let unanswered = pattern.filter(|pattern| !ANSWERED.contains(pattern));
+            let unanswered = unanswered.filter(|_| written.is_none()).map(Box::from);
             let action = written
                 .unwrap_or_else(|| format!("{target}{delimiter}{of}{delimiter}{name}Request"));
-            let expected = Expected { version: None, action: action.into(), required: true };
+            let action = action.into();
+            let expected = Expected { version: None, action, required: true, unanswered };
             let element = document.attribute(input, "", "element").unwrap_or_default();
             let element = element.rsplit(':').next().filter(|local| *local != name);
             for name in std::iter::once(name).chain(element) {
@@ -78,7 +85,6 @@ pub(super) fn of_20(document: &Document) -> Actions {
             }
         }
     }
-    actions
 }
 
 fn named<'d>(

@@ -137,7 +137,7 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
             let description = description.map_err(told)?;
             let actions = match description.version {
                 wsdl::Version::V11 => actions::of_11(&description),
-                wsdl::Version::V20 => actions::of_20(&document),
+                wsdl::Version::V20 => actions::of_20(&found.all_of(&description)),
             };
             Ok(Compiled { schema: description.schema, actions: Some(actions) })
         }
