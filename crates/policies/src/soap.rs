@@ -71,6 +71,8 @@ pub struct Settings {
     pub verbose: bool,
     /// A reply other than 200 becomes a fault.
     pub upstream_errors_fault: bool,
+    /// Such a reply is let through, because a policy above makes a fault of it.
+    pub errors_pass: bool,
     pub codings: Codings,
 }
 
@@ -161,13 +163,16 @@ impl Side {
         body: &mut Gathered,
     ) -> Result<(), Fault> {
         // A fault of ours is no message of the upstream's.
-        if ex.fault.is_some() || has_no_body(ex, head, body) {
+        if ex.fault.is_some() || self.settings.errors_pass && head.status != 200 {
             return Ok(());
         }
         let (verbose, status) = (self.settings.verbose, head.status);
-        if self.settings.upstream_errors_fault && status != 200 {
+        if self.settings.upstream_errors_fault && !matches!(status, 101 | 200) {
             let failed = Failed::server(UPSTREAM_ERROR);
             return Err(refused_reply(RESPONSE_GENERAL, failed, verbose, status));
+        }
+        if has_no_body(ex, head, body) {
+            return Ok(());
         }
         let codings = self.settings.codings;
         match codings.take_off(ex, head, body) {

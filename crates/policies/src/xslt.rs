@@ -59,6 +59,8 @@ pub struct Settings {
     /// It stands before the validation of its side, or where there is none behind it.
     pub before: bool,
     pub verbose: bool,
+    /// A reply other than 200 is let through, because a policy above makes a fault of it.
+    pub errors_pass: bool,
     pub codings: Codings,
     /// How long Saxon may take, the wait for it included.
     pub timeout: Duration,
@@ -189,7 +191,8 @@ impl Settings {
         body: &mut Gathered,
     ) -> Result<(), Fault> {
         // A fault of ours is no message of the upstream's.
-        if ex.fault.is_some() || soap::has_no_body(ex, head, body) {
+        let above = self.errors_pass && head.status != 200;
+        if ex.fault.is_some() || above || soap::has_no_body(ex, head, body) {
             return Ok(());
         }
         let (step, status) = (self.step(On::Response), head.status);

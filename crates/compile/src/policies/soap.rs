@@ -73,6 +73,22 @@ pub(super) fn codings(at: At, bytes_max: config::Size, place: &Place<'_, '_>) ->
     }
 }
 
+/// Whether a policy above makes faults of replies other than 200, which are its alone then.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others make no faults of replies")]
+pub(super) fn errors_pass(at: At, place: &Place<'_, '_>) -> bool {
+    let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
+    above.any(|policy| match &policy.value {
+        Policy::Soap(keys) => keys.upstream_errors == UpstreamErrors::Fault,
+        _ => false,
+    })
+}
+
+/// Whether what comes back up is the route's own reply with 200: nobody's message, which is neither held to a schema nor
+/// transformed.
+pub(super) fn is_mock(place: &Place<'_, '_>) -> bool {
+    place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
+}
+
 /// Builds the policy; what is wrong with a definition is complained about with its file, line and column.
 pub(crate) fn build(
     keys: &config::Soap,
@@ -105,9 +121,10 @@ pub(crate) fn build(
     let has = |side| keys.validate.value.contains(&side);
     let settings = Settings {
         request: has(MessageSide::Request),
-        response: has(MessageSide::Response),
+        response: has(MessageSide::Response) && !is_mock(place),
         verbose: keys.verbose,
-        upstream_errors_fault: keys.upstream_errors == UpstreamErrors::Fault,
+        upstream_errors_fault: keys.upstream_errors == UpstreamErrors::Fault && !is_mock(place),
+        errors_pass: errors_pass(at, place),
         codings: codings(at, keys.body_bytes_max, place),
     };
     if !settings.request && keys.action.value != SoapAction::Off {

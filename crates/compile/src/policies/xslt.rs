@@ -43,11 +43,15 @@ pub(crate) fn build(
         strip_empty_namespaces: keys.strip_empty_namespaces,
         before: is_before(keys.on.value, at, place),
         verbose: keys.verbose,
+        errors_pass: soap::errors_pass(at, place),
         codings: soap::codings(at, keys.body_bytes_max, place),
         timeout: place.config.saxon.timeout.0,
         known: transforms::Known::default(),
     };
-    transforms::policy(on, settings)
+    match on == On::Response && soap::is_mock(place) {
+        true => plan::Policy { name: "xslt", request: None, response: None },
+        false => transforms::policy(on, settings),
+    }
 }
 
 /// Whether the validation of this side comes after: below on requests, above on replies.
