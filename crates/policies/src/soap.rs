@@ -11,6 +11,7 @@ mod definitions;
 mod recall;
 mod words;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
@@ -33,6 +34,14 @@ pub const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
 /// The schema of SOAP 1.1 envelopes that is built in.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
+
+/// The same for those who want no other rule to the letter: services say in which language a fault is, which the schema has
+/// no attribute for and WS-I's Basic Profile allows (R1016).
+pub fn envelope_11_lenient() -> Cow<'static, str> {
+    const PLAIN: &str = r#"<xs:element name="faultstring" type="xs:string"/>"#;
+    const LENIENT: &str = r#"<xs:element name="faultstring"><xs:complexType><xs:simpleContent><xs:extension base="xs:string"><xs:anyAttribute namespace="http://www.w3.org/XML/1998/namespace" processContents="lax"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>"#;
+    Cow::Owned(ENVELOPE_11.replace(PLAIN, LENIENT))
+}
 
 /// The schema of SOAP 1.2 envelopes that is built in.
 pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");

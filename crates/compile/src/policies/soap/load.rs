@@ -163,7 +163,9 @@ mod tests {
 
     #[test]
     fn the_built_in_envelopes_compile() {
-        for text in [::policies::soap::ENVELOPE_11, ::policies::soap::ENVELOPE_12] {
+        let lenient = ::policies::soap::envelope_11_lenient();
+        assert_ne!(lenient, ::policies::soap::ENVELOPE_11);
+        for text in [::policies::soap::ENVELOPE_11, &lenient, ::policies::soap::ENVELOPE_12] {
             let compiled = compile(&Documents::of_text(text, "envelope"), &Fetched::new());
             let complaints = compiled.err().map(|wrong| wrong.complaints);
             assert_eq!(complaints, None);
