@@ -111,3 +111,26 @@ fn a_limit_may_count_each_operation() {
     let refused = ["operation=\"Add\"", "fault=\"client\""];
     until("refusals are counted", || counted(&gateway, CALLS, &refused) == 2);
 }
+
+#[test]
+fn a_compressed_fault_of_the_service_is_counted_as_one() {
+    use std::io::Write as _;
+    let fault = envelope(
+        SOAP_11,
+        "<soap:Fault><faultcode>soap:Server</faultcode><faultstring>no</faultstring></soap:Fault>",
+    );
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(fault.as_bytes()).unwrap();
+    let coded = encoder.finish().unwrap();
+    let lines = "Content-Type: text/xml\r\nContent-Encoding: gzip\r\n";
+    let origin = Origin::answering(answer(500, lines, &coded));
+    let gateway = counting(&origin.url(), "{ soap: { schema: calculator.wsdl } }");
+    let reply = post(&gateway, &add());
+    assert_eq!((reply.status(), &reply.body[..]), (500, &coded[..]));
+    until("it is counted", || counted(&gateway, CALLS, &["fault=\"server\""]) == 1);
+    // What is no gzip goes on all the same.
+    let origin = Origin::answering(answer(500, lines, b"\x1f\x8b no gzip"));
+    let gateway = counting(&origin.url(), "{ soap: { schema: calculator.wsdl } }");
+    assert_eq!(&post(&gateway, &add()).body[..], b"\x1f\x8b no gzip");
+    until("it is counted", || counted(&gateway, CALLS, &["fault=\"none\""]) == 1);
+}

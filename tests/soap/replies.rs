@@ -158,3 +158,64 @@ fn a_reply_to_head_is_let_through() {
         assert_eq!((reply.status(), reply.get("etag")), (200, Some("\"a\"")), "{policies}");
     }
 }
+
+#[test]
+fn the_routes_own_reply_with_200_passes_untouched() {
+    let policies = "policies: [{ soap: { schema: calculator.wsdl, validate: [request, response], upstream_errors: fault } }, { xslt: { on: response, stylesheet: kong-result.xsl } }]";
+    for errors in ["errors: kong,", ""] {
+        for (respond, status, passes) in [
+            ("{ status: 200, body: mock }", 200, true),
+            ("{ status: 404, body: mock }", 500, false),
+        ] {
+            let yaml = format!(
+                "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes: {{ all: {{ match: {{ path: /** }}, {errors} respond: {respond}, {policies} }} }}\n"
+            );
+            let gateway = Gateway::start_beside(yaml, FILES);
+            let reply = post(&gateway, &add());
+            assert_eq!((reply.status(), reply.text() == "mock"), (status, passes), "{respond}");
+        }
+    }
+}
+
+#[test]
+fn an_upstreams_error_is_nobody_elses_message() {
+    let route = "errors: kong, policies: [{ soap: { validate: [response], upstream_errors: fault, verbose: true } }, { xslt: { on: response, stylesheet: kong-result.xsl } }, { soap: { schema: calculator.wsdl, validate: [response] } }]";
+    for (status, body) in [(500, "down"), (404, "<a/>"), (202, ""), (204, "")] {
+        let origin =
+            Origin::answering(answer(status, "Content-Type: text/plain\r\n", body.as_bytes()));
+        let reply = post(&gateway(&origin, route), &add());
+        let message = "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
+        let fault = kong_11("Server", "Response - General process failed", message, Some(status));
+        assert_eq!((reply.status(), reply.text()), (500, fault), "{status}");
+    }
+}
+
+#[test]
+fn a_fault_may_say_its_language_but_for_kong() {
+    let fault = envelope(
+        SOAP_11,
+        "<soap:Fault><faultcode>soap:Client</faultcode><faultstring xml:lang=\"en\">no</faultstring></soap:Fault>",
+    );
+    let origin = Origin::answering(answer(500, XML, fault.as_bytes()));
+    let kong = post(&gateway(&origin, ROUTE), &add());
+    assert!(kong.text().contains("Error code: 1827"), "{}", kong.text());
+    let plain = post(&gateway(&origin, &ROUTE.replace("errors: kong, ", "")), &add());
+    assert_eq!((plain.status(), plain.text()), (500, fault));
+}
+
+#[test]
+fn codings_are_read_of_all_lines() {
+    let lines = format!("{XML}Content-Encoding: identity\r\nContent-Encoding: gzip\r\n");
+    let origin = Origin::answering(answer(200, &lines, &gzip(&result("12"))));
+    let reply = post(&gateway(&origin, ROUTE), &add());
+    assert_eq!((reply.status(), reply.get("content-encoding")), (200, Some("gzip")));
+
+    let lines = format!("{XML}Content-Encoding: gzip\r\nContent-Encoding: br\r\n");
+    let origin = Origin::answering(answer(200, &lines, &gzip(&result("12"))));
+    let reply = post(&gateway(&origin, ROUTE), &add());
+    let message = "Content-encoding of type 'gzip, br' is not supported";
+    assert_eq!(
+        reply.text(),
+        kong_11("Server", "Response - General process failed", message, Some(200))
+    );
+}

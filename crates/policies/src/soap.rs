@@ -127,11 +127,16 @@ impl OnFrames<ReplyHead> for Watch {
         // A service's faults come with 500 (SOAP 1.1, 6.2), those of 1.2 with 400 too (part 2, 7.5.2.2).
         let fault = matches!(head.status, 400 | 500) && ex.fault.is_none();
         let counted = ex.notes.as_ref().is_some_and(|notes| notes.operation.is_some());
-        if !fault || !counted || head.headers.get("content-encoding").is_some() {
+        if !fault || !counted {
             return Ok(None);
         }
+        let gzip = match coding::named(&head.headers).as_deref() {
+            None => false,
+            Some("gzip" | "x-gzip") => true,
+            Some(_) => return Ok(None),
+        };
         let told = ex.notes().soap_fault.get_or_insert_default().clone();
-        Ok(Some(Box::new(code::Watched::new(told))))
+        Ok(Some(Box::new(code::Watched::new(told, gzip))))
     }
 }
 

@@ -2,7 +2,12 @@
 //!
 //! Owns where it stands in both versions. A message that is no fault, or whose code is not among its first bytes, has none.
 
+use std::cell::Cell;
+use std::io::Write as _;
+use std::rc::Rc;
+
 use fault::Fault;
+use flate2::write::MultiGzDecoder;
 use policy::Frames;
 use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};
@@ -14,6 +19,9 @@ const TEXT_BYTES_MAX: usize = 256;
 
 /// What stands before the code is an envelope's start, and headers perhaps.
 const LOOKED_BYTES_MAX: usize = 64 << 10;
+
+/// So many bytes of a coding at a time, which can be a thousand times as many without it.
+const CODED_BYTES_MAX: usize = 256;
 
 /// Looks for the code.
 #[derive(Default, Clone)]
@@ -93,20 +101,21 @@ pub(super) struct Watched {
     parser: Box<xml::Parser>,
     code: Code,
     left: usize,
+    /// Takes off the coding it comes in.
+    gzip: Option<Box<MultiGzDecoder<Vec<u8>>>>,
     /// Where the exchange's notes find it.
-    told: std::rc::Rc<std::cell::Cell<Option<SoapFault>>>,
+    told: Rc<Cell<Option<SoapFault>>>,
 }
 
 impl Watched {
-    pub(super) fn new(told: std::rc::Rc<std::cell::Cell<Option<SoapFault>>>) -> Watched {
+    pub(super) fn new(told: Rc<Cell<Option<SoapFault>>>, gzip: bool) -> Watched {
         let parser = Box::new(xml::Parser::new(xml::Options::default()));
-        Watched { parser, code: Code::default(), left: LOOKED_BYTES_MAX, told }
+        let gzip = gzip.then(|| Box::new(MultiGzDecoder::new(Vec::new())));
+        Watched { parser, code: Code::default(), left: LOOKED_BYTES_MAX, gzip, told }
     }
-}
 
-impl Frames for Watched {
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        out.extend_from_slice(bytes);
+    /// Looks at the next bytes of the message.
+    fn look(&mut self, bytes: &[u8]) {
         let looked = bytes.get(..self.left).unwrap_or(bytes);
         if self.told.get().is_none() && !looked.is_empty() {
             self.left -= looked.len();
@@ -116,10 +125,39 @@ impl Frames for Watched {
             }
             self.told.set(self.code.fault());
         }
+    }
+
+    /// Looks at what the next bytes are without their coding.
+    fn look_into(&mut self, mut gzip: Box<MultiGzDecoder<Vec<u8>>>, bytes: &[u8]) {
+        for few in bytes.chunks(CODED_BYTES_MAX) {
+            if self.left == 0 || self.told.get().is_some() {
+                break;
+            }
+            if gzip.write_all(few).is_err() {
+                self.left = 0;
+            }
+            self.look(&std::mem::take(gzip.get_mut()));
+        }
+        self.gzip = Some(gzip);
+    }
+}
+
+impl Frames for Watched {
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        out.extend_from_slice(bytes);
+        match self.gzip.take() {
+            Some(gzip) => self.look_into(gzip, bytes),
+            None => self.look(bytes),
+        }
         Ok(())
     }
 
     fn on_end(&mut self, _: &mut Vec<u8>) -> Result<(), Fault> {
+        // It keeps back what the last bytes came to. What is wrong with them is the client's to find.
+        if let Some(mut gzip) = self.gzip.take() {
+            let _whole = gzip.try_finish();
+            self.look(&std::mem::take(gzip.get_mut()));
+        }
         Ok(())
     }
 

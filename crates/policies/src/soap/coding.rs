@@ -26,6 +26,21 @@ pub(crate) fn rewritten(headers: &mut Headers) {
     OF_THE_BYTES.iter().for_each(|name| headers.remove(name));
 }
 
+/// The codings of a body in the order they were put on, of all lines; nothing where there are none.
+pub(crate) fn named(headers: &Headers) -> Option<String> {
+    let mut names: Option<String> = None;
+    for line in headers.get_all("content-encoding") {
+        for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
+            if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
+                let all = names.get_or_insert_default();
+                all.push_str(if all.is_empty() { "" } else { ", " });
+                all.push_str(&name.to_ascii_lowercase());
+            }
+        }
+    }
+    names
+}
+
 /// How a policy treats codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings {
@@ -45,10 +60,8 @@ impl Codings {
         head: &mut ReplyHead,
         body: &mut Gathered,
     ) -> Result<(), Refused> {
-        let Some(value) = head.headers.get("content-encoding") else { return Ok(()) };
-        let name = String::from_utf8_lossy(value).trim().to_ascii_lowercase();
+        let Some(name) = named(&head.headers) else { return Ok(()) };
         let coding = match name.as_str() {
-            "" | "identity" => return Ok(()),
             "gzip" | "x-gzip" => "gzip",
             "deflate" if !self.gzip_only => "deflate",
             "br" if !self.gzip_only => "br",
