@@ -16,6 +16,11 @@ const SCHEMA: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" x
     <xs:attribute name="v" type="xs:int"/><xs:attribute name="f" type="xs:string" fixed="1"/>
     <xs:attribute name="c" type="t:Three"/>
   </xs:complexType></xs:element>
+  <xs:element name="seen" type="xs:int"/><xs:element name="first" type="xs:int" substitutionGroup="t:seen"/><xs:element name="again" type="xs:int" substitutionGroup="t:seen"/>
+  <xs:element name="order"><xs:complexType><xs:sequence>
+    <xs:element name="z" minOccurs="0"/><xs:element ref="t:seen" minOccurs="0"/><xs:any namespace='##other' minOccurs="0"/><xs:element name="int"/>
+  </xs:sequence></xs:complexType></xs:element>
+  <xs:element name="all"><xs:complexType><xs:all><xs:element name="y"/><xs:element name="seen"/><xs:element name="c"/></xs:all></xs:complexType></xs:element>
   <xs:element name="wild"><xs:complexType><xs:anyAttribute namespace="urn:b"/></xs:complexType></xs:element>
 </xs:schema>"#;
 
@@ -113,6 +118,14 @@ const CASES: &[(&str, &str)] = &[
     (
         "<wild>x</wild>",
         "wild 1841 {urn:a}wild': Character content is not allowed, because the content type is empty.",
+    ),
+    (
+        "<order><x/></order>",
+        "x 1871 {urn:a}x': This element is not expected. Expected is one of ( {urn:a}z, {urn:a}seen, {urn:a}first, {urn:a}again, ##other{urn:a}*, {urn:a}int ).",
+    ),
+    (
+        "<all><c/></all>",
+        "all 1871 {urn:a}all': Missing child element(s). Expected is one of ( {urn:a}y, {urn:a}seen ).",
     ),
     (
         "<wild><x/></wild>",

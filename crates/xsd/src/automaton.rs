@@ -26,6 +26,8 @@ pub(crate) struct States {
     states: Box<[State]>,
     edges: Box<[Edge]>,
     wild: Box<[Wild]>,
+    /// The place of each edge, and of each wildcard, among what can come next as the content model has it.
+    ranks: (Box<[u32]>, Box<[u32]>),
     ops: Box<[Op]>,
     /// How many counters there are.
     pub(crate) counters: u32,
@@ -84,6 +86,8 @@ pub(crate) enum Op {
 pub(crate) struct All {
     /// Sorted by name: substitutes stand beside their heads, with the same member.
     names: Box<[(Sym, u32, Id<Element>)]>,
+    /// The same as the group has them.
+    in_order: Box<[(Sym, u32)]>,
     required: Box<[u64]>,
     /// The group as a whole may be left out.
     optional: bool,
@@ -93,6 +97,13 @@ pub(crate) struct All {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Matched {
     Element(Id<Element>),
+    Wildcard(Id<Wildcard>),
+}
+
+/// What could come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Element(Sym),
     Wildcard(Id<Wildcard>),
 }
 
@@ -136,27 +147,15 @@ impl Automaton {
         }
     }
 
-    /// The names that may come next, for a message; wildcards are left out.
-    pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Sym> {
+    /// What may come next, for a message, in the order of the content model.
+    #[cold]
+    pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Next> {
         match self {
             Automaton::Nothing => Vec::new(),
-            Automaton::States(states) => {
-                let edges = states.state(state).map_or(&[][..], |s| s.edges.of(&states.edges));
-                edges.iter().map(|edge| edge.sym).collect()
-            }
+            Automaton::States(states) => states.expected(state),
             Automaton::All(all) => {
-                let free = all.names.iter().filter(|(_, member, _)| !has_bit(words, *member));
-                free.map(|&(sym, _, _)| sym).collect()
-            }
-        }
-    }
-
-    /// Whether something but named elements may come next.
-    pub(crate) fn expects_others(&self, state: u32) -> bool {
-        match self {
-            Automaton::Nothing | Automaton::All(_) => false,
-            Automaton::States(states) => {
-                states.state(state).is_some_and(|state| state.wild.start < state.wild.end)
+                let free = all.in_order.iter().filter(|(_, member)| !has_bit(words, *member));
+                free.map(|&(sym, _)| Next::Element(sym)).collect()
             }
         }
     }
@@ -210,6 +209,17 @@ impl States {
             }
         }
         None
+    }
+
+    fn expected(&self, state: u32) -> Vec<Next> {
+        let Some(state) = self.state(state) else { return Vec::new() };
+        let edges = state.edges.of(&self.edges).iter().map(|edge| Next::Element(edge.sym));
+        let wild = state.wild.of(&self.wild).iter().map(|wild| Next::Wildcard(wild.wildcard));
+        let ranks = state.edges.of(&self.ranks.0).iter().chain(state.wild.of(&self.ranks.1));
+        let mut ranked: Vec<(u32, Next)> = ranks.copied().zip(edges.chain(wild)).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.dedup_by_key(|(_, next)| *next);
+        ranked.into_iter().map(|(_, next)| next).collect()
     }
 
     /// Does the operations, if all of them may be done.

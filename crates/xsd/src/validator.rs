@@ -43,10 +43,8 @@ pub struct About {
     pub name: String,
     /// The element an attribute belongs to.
     pub element: Option<String>,
-    /// What could stand here, or has to come still.
+    /// What could stand here, or has to come still, in the order of the content model.
     pub expected: Vec<String>,
-    /// A wildcard could take something here.
-    pub others: bool,
     /// It is about elements within, not about text.
     pub children: bool,
     /// The text that is not valid: a list's first item that is not.

@@ -252,11 +252,7 @@ fn facet(name: &str, found: &str, allowed: &[String]) -> (u16, String) {
 
 fn expected(invalid: &Invalid) -> String {
     let about = &invalid.about;
-    let mut names: Vec<&str> =
-        about.expected.iter().take(EXPECTED_MAX).map(String::as_str).collect();
-    if about.others && names.len() < EXPECTED_MAX {
-        names.push("##any");
-    }
+    let names: Vec<&str> = about.expected.iter().take(EXPECTED_MAX).map(String::as_str).collect();
     match names.as_slice() {
         [] => String::new(),
         [one] => format!(" Expected is ( {one} )."),

@@ -92,6 +92,7 @@ fn all_group(all: &Components, particle: Id<Particle>) -> Option<Result<All, Ref
             *word |= 1 << (index % 64);
         }
     }
+    let in_order = names.iter().map(|&(sym, number, _)| (sym, number)).collect();
     names.sort_unstable_by_key(|&(sym, _, _)| sym);
     let twice = names.windows(2).find_map(|pair| match pair {
         [(one, _, _), (other, _, _)] if one == other => Some(*one),
@@ -100,7 +101,8 @@ fn all_group(all: &Components, particle: Id<Particle>) -> Option<Result<All, Ref
     Some(match twice {
         Some(sym) => Err(Refused::Ambiguous(Some(sym))),
         None => {
-            Ok(All { names: names.into(), required: required.into(), optional: outer.min == 0 })
+            let optional = outer.min == 0;
+            Ok(All { names: names.into(), in_order, required: required.into(), optional })
         }
     })
 }
@@ -119,6 +121,7 @@ fn states(
         states: Vec::new(),
         edges: Vec::new(),
         wild: Vec::new(),
+        ranks: (Vec::new(), Vec::new()),
         ops: Vec::new(),
         known: HashMap::new(),
         open: Vec::new(),
@@ -134,6 +137,7 @@ fn states(
         states: tables.states.into(),
         edges: tables.edges.into(),
         wild: tables.wild.into(),
+        ranks: (tables.ranks.0.into(), tables.ranks.1.into()),
         ops: tables.ops.into(),
         counters: positions.counters,
     })
@@ -153,6 +157,7 @@ struct Tables<'p> {
     states: Vec<State>,
     edges: Vec<Edge>,
     wild: Vec<Wild>,
+    ranks: (Vec<u32>, Vec<u32>),
     ops: Vec<Op>,
     known: HashMap<Key, u32>,
     open: Vec<(u32, Key)>,
@@ -266,24 +271,35 @@ impl Tables<'_> {
     }
 
     fn fill(&mut self, number: u32, key: &Key) -> Result<(), Refused> {
-        let steps = self.steps(key)?;
-        let mut edges: Vec<(usize, Edge)> = Vec::new();
+        let mut steps = self.steps(key)?;
+        // As the particles stand in the model.
+        steps.sort_by_key(|step| step.source);
+        let mut edges: Vec<(usize, Edge, u32)> = Vec::new();
         let mut wild: Vec<(usize, Wild)> = Vec::new();
+        let mut rank = 0;
         for (index, step) in steps.iter().enumerate() {
             let next = self.state(self.after(step)?)?;
             let ops = self.span_of(&step.ops);
             match step.leaf {
-                Leaf::Wildcard(wildcard) => wild.push((index, Wild { wildcard, next, ops })),
+                Leaf::Wildcard(wildcard) => {
+                    wild.push((index, Wild { wildcard, next, ops }));
+                    self.ranks.1.push(rank);
+                    rank += 1;
+                }
                 Leaf::Element(element) => {
                     let members = self.all.substitutes.get(&element).map_or(&[][..], Vec::as_slice);
                     for &id in std::iter::once(&element).chain(members) {
                         let sym = self.all.elements[id].name;
-                        edges.push((index, Edge { sym, next, element: id, ops }));
+                        edges.push((index, Edge { sym, next, element: id, ops }, rank));
+                        rank += 1;
                     }
                 }
             }
         }
-        edges.sort_by_key(|(_, edge)| edge.sym);
+        edges.sort_by_key(|(_, edge, _)| edge.sym);
+        self.ranks.0.extend(edges.iter().map(|(_, _, rank)| rank));
+        let edges: Vec<(usize, Edge)> =
+            edges.into_iter().map(|(index, edge, _)| (index, edge)).collect();
         self.check(&steps, &edges, &wild)?;
         let (from, from_wild) = (self.edges.len(), self.wild.len());
         self.edges.extend(edges.into_iter().map(|(_, edge)| edge));

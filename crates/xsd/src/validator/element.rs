@@ -371,10 +371,8 @@ impl Run {
             return Ok(());
         }
         let expected = automaton.expected(frame.state, words);
-        let others = automaton.expects_others(frame.state);
         self.about.expected = named(schema, &expected);
-        self.about.others = others;
-        let expected = expectation(schema, &expected, others).unwrap_or_default();
+        let expected = expectation(&self.about.expected).unwrap_or_default();
         let message = format!("the content is not complete; expected: {expected}");
         self.complain(spot, name, "cvc-complex-type.2.4.b", message)
     }

@@ -4,9 +4,9 @@ use super::run::{Run, expanded, written};
 use super::scope::{Names, Tag};
 use super::{About, Root, Stop, TypeName};
 use crate::arena::Id;
-use crate::automaton::Matched;
+use crate::automaton::{Matched, Next};
 use crate::datatype::Builtin;
-use crate::model::{ANY_TYPE, Element, Process, Type};
+use crate::model::{ANY_TYPE, Element, Namespaces, Process, Type};
 use crate::names::{NsId, Sym, XSI_NAMESPACE};
 use crate::schema::{Kind, Schema};
 
@@ -107,12 +107,9 @@ impl Run {
             }
             Kind::Empty => ("cvc-complex-type.2.1", "its parent has to be empty".to_owned()),
             Kind::ElementOnly | Kind::Mixed => {
-                let others = table.automaton.expects_others(parent.state);
-                let mut list = table.automaton.expected(parent.state, words);
-                list.dedup();
-                self.about.expected = named(schema, &list);
-                self.about.others = others;
-                match expectation(schema, &list, others) {
+                let expected = table.automaton.expected(parent.state, words);
+                self.about.expected = named(schema, &expected);
+                match expectation(&self.about.expected) {
                     Some(expected) => {
                         ("cvc-complex-type.2.4.a", format!("not here; expected: {expected}"))
                     }
@@ -217,23 +214,37 @@ fn by_wildcard(schema: &Schema, process: Process, sym: Sym) -> Judge {
     }
 }
 
-/// The names of what could come.
-pub(super) fn named(schema: &Schema, expected: &[Sym]) -> Vec<String> {
-    expected.iter().map(|&sym| schema.components.names.text(sym)).collect()
+/// The names of what could come. Wildcards are written as libxml2 does: `##other{urn:t}*` for those of any namespace but one,
+/// `{urn:t}*` for those of one, `*` for those of none.
+pub(super) fn named(schema: &Schema, expected: &[Next]) -> Vec<String> {
+    let names = &schema.components.names;
+    let mut all = Vec::with_capacity(expected.len());
+    for next in expected {
+        match next {
+            Next::Element(sym) => all.push(names.text(*sym)),
+            Next::Wildcard(id) => match &schema.components.wildcards[*id].namespaces {
+                Namespaces::Any => all.extend(["{*}*".to_owned(), "*".to_owned()]),
+                Namespaces::Not(NsId::ABSENT) => all.push("##other*".to_owned()),
+                Namespaces::Not(not) => all.push(format!("##other{{{}}}*", names.uri(*not))),
+                Namespaces::Of(list) => all.extend(list.iter().map(|&one| match one {
+                    NsId::ABSENT => "*".to_owned(),
+                    one => format!("{{{}}}*", names.uri(one)),
+                })),
+            },
+        }
+    }
+    all
 }
 
 /// What a message says could come, in words.
-pub(super) fn expectation(schema: &Schema, expected: &[Sym], others: bool) -> Option<String> {
+pub(super) fn expectation(expected: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 10;
-    let mut words: Vec<String> =
-        expected.iter().take(NAMED_MAX).map(|&sym| schema.components.names.text(sym)).collect();
-    if expected.len() > NAMED_MAX {
-        words.push(format!("{} more", expected.len() - NAMED_MAX));
+    let named = expected.get(..NAMED_MAX).unwrap_or(expected).join(", ");
+    match expected.len() {
+        0 => None,
+        all if all > NAMED_MAX => Some(format!("{named}, {} more", all - NAMED_MAX)),
+        _ => Some(named),
     }
-    if others {
-        words.push("elements of other schemas".to_owned());
-    }
-    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The ur-type, for what nobody declares.
