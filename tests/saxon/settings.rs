@@ -135,6 +135,20 @@ fn parameters_are_given_to_both_engines() {
 }
 
 #[test]
+fn parameters_are_strings_unless_they_are_declared_otherwise() {
+    let origin = Origin::echo();
+    let kinds = sheet(
+        "<xsl:output method=\"text\"/><xsl:param name=\"plain\"/><xsl:param name=\"text\" as=\"xs:string\"/><xsl:param name=\"day\" as=\"xs:date?\"/><xsl:param name=\"any\" as=\"item()*\"/><xsl:template match=\"/\"><xsl:value-of select=\"$plain instance of xs:string, $text instance of xs:string, $any instance of xs:string, year-from-date($day)\"/></xsl:template>",
+    );
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{ path: /** }}, upstream: origin, policies: [{{ xslt: {{ on: request, stylesheet: kinds.xsl, verbose: true, parameters: {{ plain: \"1\", text: \"2\", any: \"3\", day: \"2024-05-06\", none: \"5\" }} }} }}] }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("kinds.xsl", &kinds)]);
+    assert_eq!(transform(&gateway, "all", "<a/>").text(), "true true true 2024");
+}
+
+#[test]
 fn a_result_is_labelled_with_its_charset() {
     let origin = Origin::echo();
     let latin =

@@ -128,7 +128,7 @@ final class Sheet {
         // All of it now: mistakes are complaints, and no message waits for a compilation.
         compiler.setJustInTimeCompilation(false);
         XsltExecutable executable = compiler.compile(source(main, modules.get(main)));
-        return new Compiled(processor, executable, parameters());
+        return new Compiled(processor, executable, parameters(executable));
     }
 
     private static Source source(String uri, byte[] module) throws XPathException {
@@ -137,11 +137,16 @@ final class Sheet {
         return new SAXSource(Locked.reader(), input);
     }
 
-    /** As untyped values, so that a parameter that is declared a number takes a text that is one. */
-    private Map<QName, XdmAtomicValue> parameters() throws SaxonApiException {
+    /** As strings; untyped where a parameter is declared something else, so that a number takes a text that is one. */
+    private Map<QName, XdmAtomicValue> parameters(XsltExecutable executable) throws SaxonApiException {
+        Map<QName, XsltExecutable.ParameterDetails> declared = executable.getGlobalParameters();
         Map<QName, XdmAtomicValue> made = new LinkedHashMap<>();
         for (Map.Entry<String, String> value : values.entrySet()) {
-            made.put(new QName(value.getKey()), new XdmAtomicValue(value.getValue(), ItemType.UNTYPED_ATOMIC));
+            QName name = new QName(value.getKey());
+            XdmAtomicValue text = new XdmAtomicValue(value.getValue());
+            XsltExecutable.ParameterDetails details = declared.get(name);
+            boolean fits = details == null || details.getDeclaredItemType().matches(text);
+            made.put(name, fits ? text : new XdmAtomicValue(value.getValue(), ItemType.UNTYPED_ATOMIC));
         }
         return made;
     }
