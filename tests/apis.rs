@@ -478,6 +478,7 @@ fn nothing_leads_out_of_the_sandboxs_path() {
     for (target, sent) in [
         ("/v1/a/7", "/s/a/7"),
         ("/%761/a/7?q=%61", "/s/a/7?q=%61"),
+        ("/v1/a/x%2fy%7e?q=1", "/s/a/x%2fy%7e?q=1"),
         ("/x/../v1/a/7", "/s/a/7"),
         ("/v1/../v1/a/7", "/s/a/7"),
     ] {
@@ -485,6 +486,33 @@ fn nothing_leads_out_of_the_sandboxs_path() {
             format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
         assert_eq!(gateway.wire().ask(request).status(), 200, "{target}");
         assert_eq!(origin.requests().last().unwrap().target(), sent, "{target}");
+    }
+}
+
+/// A base is cut from what was matched, however its escapes are written.
+#[test]
+fn a_base_may_be_written_with_escapes() {
+    let [production, other] = ["production", "other"].map(Origin::saying);
+    let answer = r#"{"dynamicEndpoint":{"endpointName":"other"}}"#;
+    let length = answer.len();
+    let service =
+        Origin::answering(format!("HTTP/1.1 200 X\r\nContent-Length: {length}\r\n\r\n{answer}"));
+    let yaml =
+        "listen: { public: { address: \"127.0.0.1:0\" } }\napis: { pets: { openapi: api.yaml } }\n";
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /api%c3%a9\n\
+         x-wso2-production-endpoints: {{ urls: [\"{}/p\"] }}\nx-wso2-endpoints: [other: {{ urls: [\"{}/o\"] }}]\n\
+         x-wso2-request-interceptor: {{ serviceURL: \"{}\" }}\npaths: {{ \"/a%7e/{{id}}\": {{ get: {{ responses: {{}} }} }} }}\n",
+        production.url(),
+        other.url(),
+        service.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("api.yaml", &document)]);
+    for (target, sent) in
+        [("/api%c3%a9/a~/7?q=1", "/o/a~/7?q=1"), ("/api%C3%A9/a%7e/x%2fy", "/o/a%7e/x%2fy")]
+    {
+        assert_eq!(ask(&gateway, "GET", target, "").text(), "other", "{target}");
+        assert_eq!(other.requests().last().unwrap().target(), sent, "{target}");
     }
 }
 

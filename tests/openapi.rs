@@ -289,6 +289,25 @@ fn other_methods_and_paths_are_405_and_404() {
     assert_eq!(origin.requests().len(), 0);
 }
 
+/// However they are written, in the configuration, in the document and in the request.
+#[test]
+fn escapes_in_paths_are_read_as_those_of_routes() {
+    let origin = Origin::saying("ok");
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, base_path: "/o%c3%a9", paths: true }} }}] }} }}
+"#,
+        origin.url()
+    );
+    let document = "openapi: 3.0.3\npaths: { /%7ea%c3%a9: { get: { responses: {} } }, \"/%7eb/{id}\": { get: { responses: {} } } }";
+    let gateway = Gateway::start_beside(yaml, &[("api.yaml", document)]);
+    for target in ["/o%c3%a9/~a%C3%A9", "/o%C3%A9/%7ea%c3%a9", "/o%c3%a9/~b/7"] {
+        assert_eq!(send(&gateway, &format!("GET {target}"), "", "").status(), 200, "{target}");
+    }
+}
+
 #[test]
 fn replies_that_break_the_document_are_502() {
     for (reply, status, error) in [

@@ -208,6 +208,32 @@ fn only_json_at_a_known_path_by_its_method_is_taken() {
     assert_eq!(origin.requests().len(), 2);
 }
 
+/// However they are written, in the configuration and in the request.
+#[test]
+fn escapes_in_paths_are_read_as_those_of_routes() {
+    let origin = mirror();
+    for (path, keys, targets) in [
+        ("/l%c3%a9", "", ["/l%c3%a9/Order", "/l%C3%A9/Order"]),
+        ("/n%7Ex", "", ["/n~x/Order", "/n%7ex/%4frder"]),
+        ("/a", "operations: { Order: { path: \"/c%c3%a9\" } }", ["/a/c%c3%a9", "/a/c%C3%A9"]),
+        ("/a", "prefix: \"/%61\"", ["/a/Order", "/%61/Order"]),
+    ] {
+        let yaml = format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ service: {{ targets: ["{}"] }} }}
+routes: {{ api: {{ match: {{ path: "{path}/**" }}, policies: [{{ soap_rest: {{ wsdl: service.wsdl, {keys} }} }}], upstream: service }} }}
+"#,
+            origin.url()
+        );
+        let gateway = Gateway::start_beside(yaml, &[("service.wsdl", TYPES)]);
+        for target in targets {
+            let reply = post(&gateway, target, r#"{"number":1}"#);
+            assert_eq!(reply.status(), 200, "{path} {keys} {target}: {reply:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_json_is_refused_with_its_place() {
     let origin = mirror();

@@ -34,6 +34,11 @@ pub(crate) fn sent(route: &Route, pattern: &Pattern, report: &mut Report) -> Opt
     }
 }
 
+/// A path as requests' paths are matched: with escapes that need not be read, in capitals.
+pub(crate) fn as_matched(path: &str) -> String {
+    String::from_utf8_lossy(&plan::path::unescaped(path.as_bytes())).into_owned()
+}
+
 /// True for what may stand in a request line: a path, with a query or without.
 pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.chars().all(|c| c.is_ascii_graphic() && c != '#')

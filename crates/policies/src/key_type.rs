@@ -4,6 +4,8 @@ use fault::{Fault, Kind};
 use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
+use crate::rebased;
+
 /// Where requests of the sandbox go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
@@ -38,12 +40,9 @@ impl OnHead<RequestHead> for KeyType {
         match (self.is_sandbox(ex), &self.sandbox) {
             (false, _) if self.production => Ok(Onward::Next),
             (true, Some(sandbox)) => {
-                let notes = ex.notes();
-                notes.divert = Some(sandbox.diversion);
+                ex.notes().divert = Some(sandbox.diversion);
                 if let Some((base, other)) = &sandbox.path {
-                    let target = head.target();
-                    let rest = target.strip_prefix(base.as_bytes()).unwrap_or(target);
-                    notes.target = Some([other.as_bytes(), rest].concat().into());
+                    ex.notes().target = Some(rebased::target(ex, head, base, other));
                 }
                 Ok(Onward::Next)
             }

@@ -25,6 +25,7 @@ pub mod mutual_tls;
 pub mod openapi;
 mod query;
 pub mod rate_limit;
+mod rebased;
 pub mod soap;
 pub mod soap_rest;
 pub mod supply;

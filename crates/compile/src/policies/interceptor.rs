@@ -182,7 +182,7 @@ fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
         name: written.name.clone().unwrap_or_else(|| place.route.to_owned()),
         version: written.version.clone(),
         vhost: written.vhost.clone(),
-        base_path: written.base_path.clone(),
+        base_path: crate::paths::as_matched(&written.base_path),
         path_template: written
             .path_template
             .clone()

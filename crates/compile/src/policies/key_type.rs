@@ -3,8 +3,8 @@
 use ::policies::key_type::{self, Sandbox};
 use config::{Config, KeyType, Policy, Report};
 
-use crate::names;
 use crate::policy::Place;
+use crate::{names, paths};
 
 pub(crate) fn build(
     keys: &KeyType,
@@ -19,7 +19,8 @@ pub(crate) fn build(
             report.error(name.at, what, "name one of the `upstreams`");
             return None;
         }
-        let path = keys.sandbox_path.as_ref().map(|path| (keys.base_path.clone(), path.clone()));
+        let base = || paths::as_matched(&keys.base_path);
+        let path = keys.sandbox_path.as_ref().map(|path| (base(), path.clone()));
         Some(Sandbox { diversion: place.diversion(&name.value), path })
     });
     key_type::policy(keys.claim.clone(), keys.production, sandbox)

@@ -86,7 +86,7 @@ fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> O
     }
     let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
     Some(Settings {
-        base_path: base.unwrap_or_default().to_owned(),
+        base_path: crate::paths::as_matched(base.unwrap_or_default()),
         paths,
         request: keys.request,
         response: keys.response,
@@ -392,13 +392,13 @@ fn pieces(segment: &str) -> Vec<Piece> {
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
         if !before.is_empty() {
-            pieces.push(Piece::Literal(before.into()));
+            pieces.push(Piece::literal(before));
         }
         pieces.push(Piece::Parameter(name.into()));
         rest = after;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Literal(rest.into()));
+        pieces.push(Piece::literal(rest));
     }
     pieces
 }

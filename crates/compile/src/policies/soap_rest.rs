@@ -109,13 +109,13 @@ fn prefix(keys: &SoapRest, place: &Place<'_, '_>, report: &mut Report) -> String
             let what = "the route's path has parameters, so that the operations have no place";
             report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
         }
-        return own.trim_end_matches('/').to_owned();
+        return paths::as_matched(own.trim_end_matches('/'));
     };
     if !paths::is_target(&written.value) || written.value.contains(['?', '{', '*']) {
         let what = format!("`{}` is no path", written.value.escape_debug());
         report.error(written.at, what, "write it as it is sent, such as `/calculator`");
     }
-    written.value.trim_end_matches('/').to_owned()
+    paths::as_matched(written.value.trim_end_matches('/'))
 }
 
 /// The path of the document, unless it is off.
@@ -128,7 +128,7 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
         let what = format!("`{}` is no path", written.value.escape_debug());
         report.error(written.at, what, "write `/openapi.json`, or `off`");
     }
-    Some(written.value.clone())
+    Some(paths::as_matched(&written.value))
 }
 
 /// The places of all operations, sorted.
@@ -153,7 +153,9 @@ fn places(
         let path = own.and_then(|own| own.value.path.as_ref());
         let method = own.map_or(RestMethod::Post, |own| own.value.method.value);
         let made = rest::Place {
-            path: path.map_or_else(|| own_path(operation), |path| path.value.clone()).into(),
+            path: path
+                .map_or_else(|| own_path(operation), |path| paths::as_matched(&path.value))
+                .into(),
             method: method.word().into(),
             operation: index,
             counted: place.operation(operation.name()),

@@ -11,6 +11,7 @@ use policy::{Exchange, Flow, Interception, OnCall, OnHead, OnWhole, Onward};
 use super::answer::{self, Answer, invalid};
 use super::tell::{self, Told};
 use super::{Service, Settings, apply, call};
+use crate::rebased;
 
 const PATH: &[u8] = b"/api/v1/handle-request";
 
@@ -195,10 +196,8 @@ impl Interceptor {
             })?;
             ex.notes().divert = Some(endpoint.diversion);
             if let Some(base) = &endpoint.base_path {
-                let path = head.target();
-                let rest =
-                    path.strip_prefix(self.settings.api.base_path.as_bytes()).unwrap_or(path);
-                ex.notes().target = Some([base.as_bytes(), rest].concat().into());
+                let own = &self.settings.api.base_path;
+                ex.notes().target = Some(rebased::target(ex, head, own, base));
             }
         }
         if let Some(path) = &answer.path {

@@ -1,6 +1,7 @@
 //! Operations as they are checked.
 
 use super::Schema;
+use super::text::decoded;
 
 /// One path of the document.
 #[derive(Debug)]
@@ -17,6 +18,13 @@ pub struct PathItem {
 pub enum Piece {
     Literal(Box<str>),
     Parameter(Box<str>),
+}
+
+impl Piece {
+    /// A text of a document's path. A request's segment is compared without its escapes, so this has none either.
+    pub fn literal(text: &str) -> Piece {
+        Piece::Literal(decoded(text.as_bytes(), false).into())
+    }
 }
 
 /// One method of a path.
