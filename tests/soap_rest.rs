@@ -253,6 +253,31 @@ fn what_is_no_json_is_refused_with_its_place() {
     assert!(origin.requests().is_empty());
 }
 
+/// As the content type says it: above the declaration.
+#[test]
+fn a_reply_in_another_charset_is_read() {
+    let latin = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();
+    let declared = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>";
+    let symbol = enveloped(
+        "http://schemas.xmlsoap.org/soap/envelope/",
+        "<Symbol xmlns=\"urn:types\">café</Symbol>",
+    );
+    for (content_type, body) in [
+        ("text/xml; charset=ISO-8859-1", latin(&symbol)),
+        ("text/xml; charset=utf-8", format!("{declared}{symbol}").into_bytes()),
+        ("text/xml", latin(&format!("{declared}{symbol}"))),
+    ] {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let origin = Origin::answering([head.into_bytes(), body].concat());
+        let reply = post(&offering(&origin, ""), "/api/Symbol", r#""x""#);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, "\"café\""), "{content_type}");
+        assert_eq!(reply.get("content-type"), Some("application/json"));
+    }
+}
+
 #[test]
 fn a_gzipped_reply_is_translated_and_gzipped_again() {
     use std::io::{Read as _, Write as _};

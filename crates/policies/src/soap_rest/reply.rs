@@ -11,6 +11,7 @@ use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
 
 use super::{Faults, Settings};
+use crate::charset;
 use crate::soap::coding::{Refused, rewritten};
 use crate::soap::has_no_body;
 
@@ -58,10 +59,12 @@ impl Translate {
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());
         }
+        let settled = charset::settled(&head.headers, &body.bytes);
+        let message = settled.as_deref().unwrap_or(&body.bytes);
         rewritten(&mut head.headers);
         let bytes_max = codings.bytes_max.saturating_mul(GROWTH_MAX);
         let status = head.status;
-        match self.0.api.reply(operation, &body.bytes, bytes_max) {
+        match self.0.api.reply(operation, message, bytes_max) {
             Ok(Said::Value(json)) => {
                 body.bytes = json.into_bytes().into();
                 label(head, b"application/json");
