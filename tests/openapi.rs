@@ -158,7 +158,7 @@ fn requests_that_do_not_are_refused_with_the_pointer() {
         ("POST /x/%2e%2e/add/int", JSON, "{}", "/: "),
         ("POST /add/int?limit=1&limit=x", JSON, good, "query parameter `limit`: it is there more"),
         ("POST /add/int?tags=1&tags=x", JSON, good, "query parameter `tags`: it is there more"),
-        ("POST /add/int?deep[a]=x&deep[a]=true", JSON, good, "query parameter `deep`: it is there"),
+        ("POST /add/int?deep[a]=x&deep[a]=true", JSON, good, "query parameter `deep` at /a: it is"),
         (
             "POST /add/int",
             "X-Trace: abc\r\nCookie: session=1\r\nCookie: a=b; session=x\r\nContent-Type: application/json\r\n",
@@ -179,6 +179,80 @@ fn requests_that_do_not_are_refused_with_the_pointer() {
         assert!(errors.iter().any(|error| error.starts_with(begins)), "{begins}: {errors:?}");
     }
     assert_eq!(origin.requests().len(), 0);
+}
+
+const MEMBERS: &str = r##"
+openapi: 3.1.0
+info: { title: members, version: "1.0" }
+paths:
+  /form:
+    post:
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema: { properties: { a: {}, n: { type: integer }, p: { pattern: "^x" }, t: { type: string } } }
+      responses: {}
+  /closed:
+    post:
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema: { properties: { a: { type: string } }, additionalProperties: { type: integer } }
+      responses: {}
+  /obj:
+    get:
+      parameters: [{ name: f, in: query, schema: { type: object, properties: { a: { type: integer } } } }]
+      responses: {}
+  /deep:
+    get:
+      parameters:
+        - { name: f, in: query, style: deepObject, schema: { type: object, properties: { a: { type: integer }, l: { type: array, items: { type: integer } } } } }
+      responses: {}
+  /bounds:
+    get:
+      parameters:
+        - { name: s, in: query, schema: { type: [integer, "null"], format: int32 } }
+        - { name: l, in: query, schema: { type: integer, format: int64 } }
+      responses: {}
+"##;
+
+/// What nothing is said of may be a list; what has to be one value must come once.
+#[test]
+fn members_come_again_where_they_may_be_lists() {
+    let origin = Origin::echo();
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, verbose: true }} }}] }} }}
+"#,
+        origin.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("api.yaml", MEMBERS)]);
+    for (start, body, wrong) in [
+        ("POST /form", "a=1&b=x&b=y&b=z", ""),
+        ("POST /form", "a=1&a=2", ""),
+        ("POST /form", "tags[]=x&tags[]=y", ""),
+        ("POST /form", "n=1&n=2", "/n: it is there more than once"),
+        ("POST /form", "t=1&t=2", "/t: it is there more than once"),
+        ("POST /form", "p=y&p=x", "/p: it is there more than once"),
+        ("POST /closed", "b=1&b=2", "/b: it is there more than once"),
+        ("GET /obj?a=1&utm=1&utm=2", "", ""),
+        ("GET /obj?a=1&a=2", "", "query parameter `f` at /a: it is there more than once"),
+        ("GET /deep?f[a]=1&f[t][]=x&f[t][]=y", "", ""),
+        ("GET /deep?f[l][]=1&f[l][]=2", "", ""),
+        ("GET /deep?f[l][]=1&f[l][]=x", "", "query parameter `f` at /l/1: "),
+        ("GET /deep?f[a]=1&f[a]=2", "", "query parameter `f` at /a: it is there more than once"),
+        ("GET /bounds?s=2147483647&l=-9223372036854775808", "", ""),
+        ("GET /bounds?s=2147483648", "", "query parameter `s`: "),
+        ("GET /bounds?l=9223372036854775808", "", "query parameter `l`: "),
+    ] {
+        let reply = send(&gateway, start, FORM, body);
+        let status = if wrong.is_empty() { 200 } else { 400 };
+        assert_eq!(reply.status(), status, "{start} {body}: {reply:?}");
+        let errors = if wrong.is_empty() { Vec::new() } else { errors(&reply) };
+        assert!(errors.iter().all(|error| error.starts_with(wrong)), "{start} {body}: {errors:?}");
+    }
 }
 
 #[test]

@@ -41,7 +41,13 @@ fn integers(members: &mut serde_json::Map<String, Json>) {
         Some("int64") => (i64::MIN, i64::MAX),
         _ => return,
     };
-    if !matches!(members.get("type").and_then(Json::as_str), Some("integer" | "number")) {
+    let is_number = |name: &Json| matches!(name.as_str(), Some("integer" | "number"));
+    let numbers = match members.get("type") {
+        Some(Json::Array(types)) => types.iter().any(is_number),
+        Some(one) => is_number(one),
+        None => false,
+    };
+    if !numbers {
         return;
     }
     members.entry("minimum").or_insert(json!(least));

@@ -316,6 +316,7 @@ impl Building<'_> {
             number: has("number") || has("integer"),
             boolean: has("boolean"),
             null: has("null"),
+            anything: self.documents.at(spot).is_some_and(says_nothing),
         }
     }
 
@@ -365,13 +366,31 @@ impl Building<'_> {
                 object.members.push((name.as_str().into(), self.shape(&at, depth + 1)));
             }
         }
-        if let Ok(Some(others)) = self.documents.member(spot, "additionalProperties") {
-            object.others = self.types(&others, depth + 1);
+        match self.documents.member(spot, "additionalProperties") {
+            Ok(Some(others)) => object.others = self.types(&others, depth + 1),
+            // What patterns of names say is not looked at here.
+            _ => {
+                object.others.anything =
+                    self.documents.at(&spot.child("patternProperties")).is_none()
+            }
         }
         for part in self.parts(spot) {
             object.members.extend(self.object(&part, depth + 1).members);
         }
         object
+    }
+}
+
+/// A schema that takes every value, or none.
+fn says_nothing(schema: &Json) -> bool {
+    let words =
+        ["title", "description", "default", "example", "examples", "deprecated", "nullable"];
+    match schema {
+        Json::Bool(_) => true,
+        Json::Object(members) => {
+            members.keys().all(|name| words.contains(&name.as_str()) || name.starts_with("x-"))
+        }
+        Json::Null | Json::Number(_) | Json::String(_) | Json::Array(_) => false,
     }
 }
 

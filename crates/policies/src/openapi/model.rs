@@ -99,6 +99,8 @@ pub struct Types {
     pub number: bool,
     pub boolean: bool,
     pub null: bool,
+    /// Nothing is said of it, so that several texts may be a list.
+    pub anything: bool,
 }
 
 #[derive(Debug)]

@@ -10,8 +10,9 @@ use super::model::{Object, Operation, Parameter, Place, Shape, Style, Types};
 use super::path::Values;
 use super::text::{decoded, meant, pairs};
 
-/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for.
-pub(super) struct Twice;
+/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for. A member of
+/// an object is named.
+pub(super) struct Twice(Option<Box<str>>);
 
 type Found = Result<Option<Json>, Twice>;
 
@@ -59,8 +60,10 @@ pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mu
     };
     let found = match found {
         Ok(found) => found.map(Document::of),
-        Err(Twice) => {
-            faults.push(format!("{place} `{}`: it is there more than once", parameter.name));
+        Err(Twice(member)) => {
+            let at = member.map(|name| format!(" at /{}", name.escape_debug()));
+            let at = at.unwrap_or_default();
+            faults.push(format!("{place} `{}`{at}: it is there more than once", parameter.name));
             return;
         }
     };
@@ -191,7 +194,7 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
 fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Twice> {
     let first = values.next();
     match values.next() {
-        Some(_) => Err(Twice),
+        Some(_) => Err(Twice(None)),
         None => Ok(first),
     }
 }
@@ -200,12 +203,17 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
     pairs(query).filter(move |(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// `filter[a]=1&filter[b]=2`.
+/// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well.
 fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
     let mut map = Map::new();
     for (name, value) in pairs(query) {
         let inner = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('['));
         let Some(inner) = inner.and_then(|rest| rest.strip_suffix(']')) else { continue };
+        let list = inner.strip_suffix("][").filter(|list| {
+            let known = object.members.iter().find(|(known, _)| **known == **list);
+            matches!(known, Some((_, Shape::List(_))))
+        });
+        let inner = list.unwrap_or(inner);
         insert(&mut map, object, inner, &decoded(value, true))?;
     }
     Ok((!map.is_empty()).then_some(Json::Object(map)))
@@ -233,10 +241,22 @@ fn insert(
 ) -> Result<(), Twice> {
     match (map.get_mut(name), member(object, name, text)) {
         (Some(Json::Array(items)), Json::Array(more)) => items.extend(more),
-        (Some(_), _) => return Err(Twice),
+        (Some(Json::Array(items)), value) if may_be_anything(object, name) => items.push(value),
+        (Some(known), value) if may_be_anything(object, name) => {
+            *known = Json::Array(vec![known.take(), value]);
+        }
+        (Some(_), _) => return Err(Twice(Some(name.into()))),
         (None, value) => drop(map.insert(name.to_owned(), value)),
     }
     Ok(())
+}
+
+fn may_be_anything(object: &Object, name: &str) -> bool {
+    match object.members.iter().find(|(known, _)| **known == *name) {
+        Some((_, Shape::Plain(types))) => types.anything,
+        Some((_, Shape::List(_) | Shape::Object(_))) => false,
+        None => object.others.anything,
+    }
 }
 
 /// The object that a form is, or what is wrong with it.
@@ -244,7 +264,7 @@ pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Json, String> {
     let mut map = Map::new();
     for (name, value) in pairs(bytes) {
         insert(&mut map, object, &name, &decoded(value, true))
-            .map_err(|Twice| format!("/{}: it is there more than once", name.escape_debug()))?;
+            .map_err(|_| format!("/{}: it is there more than once", name.escape_debug()))?;
     }
     Ok(Json::Object(map))
 }

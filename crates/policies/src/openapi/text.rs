@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_text_means_only_what_it_may() {
-        let all = Types { number: true, boolean: true, null: true };
+        let all = Types { number: true, boolean: true, null: true, anything: false };
         for (text, meaning) in [
             ("1", json!(1)),
             ("-1.5e3", json!(-1500.0)),
