@@ -155,8 +155,11 @@ fn year(scan: &mut Scan<'_>) -> Option<i64> {
         4 => true,
         len => digits.first() != Some(&b'0') && len <= YEAR_DIGITS_MAX,
     };
-    let number = digits.iter().fold(0i64, |sum, b| sum.saturating_mul(10) + i64::from(b - b'0'));
-    if !sound || number == 0 {
+    if !sound {
+        return None;
+    }
+    let number = digits.iter().fold(0i64, |sum, b| sum * 10 + i64::from(b - b'0'));
+    if number == 0 {
         return None;
     }
     // There is no year 0: the year before 1 is -1, which astronomers call 0.
