@@ -48,6 +48,18 @@ fn complaints_never_say_a_secret() {
             format!("{LISTEN}upstreams: {{ u: {{ targets: [\"ht!tp://u:hush@h\"] }} }}\n"),
             "neither http nor https",
         ),
+        (
+            format!(
+                "{LISTEN}routes: {{ a: {{ match: {{ path: \"/${{KEPT}}/x/**\" }}, strip_prefix: /y, upstream: u }} }}\nupstreams: {{ u: {{ targets: [\"http://127.0.0.1:1\"] }} }}\n"
+            ),
+            "help: write `/(not shown)/x` or a part of it",
+        ),
+        (
+            format!(
+                "{LISTEN}routes: {{ a: {{ match: {{ path: /x, methods: [\"${{KEPT}}\"] }}, respond: {{}} }} }}\n"
+            ),
+            "help: write `${KEPT}`",
+        ),
     ] {
         let said = run("check", &text);
         assert_eq!(said.code, Some(1), "{said:?}");

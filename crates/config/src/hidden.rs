@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::report::At;
+use crate::report::{At, CUT};
 use crate::values::NOT_SHOWN;
 
 /// How a key or a certificate begins.
@@ -42,9 +42,10 @@ impl Hidden {
 
     /// The words of a complaint without what may not be said.
     pub(crate) fn without(&self, at: At, what: &str) -> String {
-        self.anywhere(each_quoted(what, |piece| {
+        let what = self.broken(at, what.to_owned());
+        self.anywhere(each_quoted(&what, |piece| {
             let lower = piece.to_ascii_lowercase();
-            let bare = lower.trim_end_matches("...");
+            let bare = lower.trim_end_matches(CUT);
             let put_in = self.0.iter().filter(|one| one.at == at).find(|one| one.is_in(bare));
             match put_in {
                 Some(one) => one.written.clone(),
@@ -54,15 +55,21 @@ impl Hidden {
         }))
     }
 
+    /// What has backticks in it, which would end its quotes.
+    fn broken(&self, at: At, mut said: String) -> String {
+        let here = self.0.iter().filter(|one| one.at == at).flat_map(|one| &one.texts);
+        let all = here.chain(self.0.iter().flat_map(|one| &one.values));
+        for text in all.filter(|text| text.contains('`') && text.chars().count() >= CHARS_MIN) {
+            hide(&mut said, text);
+        }
+        said
+    }
+
     /// Long values, wherever they are.
     fn anywhere(&self, mut said: String) -> String {
         let values = self.0.iter().flat_map(|one| &one.values);
         for value in values.filter(|value| value.chars().count() >= ANYWHERE_CHARS_MIN) {
-            let mut from = 0;
-            while let Some(begin) = find(&said, from, value) {
-                said.replace_range(begin..begin + value.len(), NOT_SHOWN);
-                from = begin + NOT_SHOWN.len();
-            }
+            hide(&mut said, value);
         }
         said
     }
@@ -81,7 +88,13 @@ impl PutIn {
 
 /// The words of a complaint without a secret that was written out.
 pub(crate) fn without_secret(what: &str, secret: &str) -> String {
-    each_quoted(what, |piece| match secret.contains(piece.trim_end_matches("...")) {
+    let mut what = what.to_owned();
+    // It is as it stands in the file, maybe in quotes.
+    let plain = secret.trim_matches(['"', '\'']);
+    for form in forms(plain).iter().filter(|form| form.contains('`')) {
+        hide(&mut what, form);
+    }
+    each_quoted(&what, |piece| match secret.contains(piece.trim_end_matches(CUT)) {
         true => NOT_SHOWN.to_owned(),
         false => piece.to_owned(),
     })
@@ -94,6 +107,35 @@ fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
         _ => piece.to_owned(),
     });
     pieces.collect::<Vec<_>>().join("`")
+}
+
+/// Takes a text in lower case out of another, also where quotes show its beginning only.
+fn hide(said: &mut String, lower: &str) {
+    let begins = match lower.char_indices().nth(ANYWHERE_CHARS_MIN) {
+        Some((end, _)) => lower.get(..end).unwrap_or(lower),
+        None => lower,
+    };
+    let mut from = 0;
+    while let Some(begin) = find(said, from, begins) {
+        let rest = said.get(begin..).unwrap_or_default();
+        let len = in_common(rest, lower);
+        let cut = rest.get(len..).is_some_and(|rest| rest.starts_with(CUT));
+        from = match len == lower.len() || cut {
+            true => {
+                said.replace_range(begin..begin + len, NOT_SHOWN);
+                begin + NOT_SHOWN.len()
+            }
+            // Only begins like it.
+            false => begin + begins.len(),
+        };
+    }
+}
+
+/// How much of a text in lower case another begins with, in bytes.
+fn in_common(said: &str, lower: &str) -> usize {
+    let pairs = said.chars().zip(lower.chars());
+    let same = pairs.take_while(|(said, lower)| said.to_ascii_lowercase() == *lower);
+    same.map(|(said, _)| said.len_utf8()).sum()
 }
 
 /// Where a text in lower case is in another, from there on.
@@ -178,6 +220,40 @@ mod tests {
             let shown = ["Hush-Hush", "3x", "BEGIN", "\nHush", "literal", "hunter2"];
             assert!(!shown.iter().any(|secret| said.contains(secret)), "{said}");
         }
+    }
+
+    /// A backtick ends the quotes around it, and long values are cut.
+    #[test]
+    fn values_with_backticks_are_not_said() {
+        let long = format!("a`{}", "hush".repeat(30));
+        for (value, what) in [
+            ("ab`hush", "found `(not shown)`"),
+            ("abcdef`hush-hush", "found `(not shown)`"),
+            (&*long, "found `(not shown)...`"),
+        ] {
+            for text in ["workers: \"${TOKEN}\"\n", "workers: \"2${TOKEN}\"\n"] {
+                let variables = HashMap::from([("TOKEN".to_owned(), value.to_owned())]);
+                let said = parse_with(text, Path::new("gate.yaml"), &variables).report.to_string();
+                assert!(said.contains(what) && !said.contains("hush"), "{said}");
+            }
+        }
+        let text =
+            "routes: { a: { match: { path: /a }, policies: [{ api_key: \"abcd`hunter2\" }] } }\n";
+        let said = parse_with(text, Path::new("gate.yaml"), &HashMap::new()).report.to_string();
+        assert!(said.contains("(not shown)") && !said.contains("hunter2"), "{said}");
+    }
+
+    #[test]
+    fn help_says_as_little() {
+        let variables = HashMap::from([("TOKEN".to_owned(), "Hush-Hush".to_owned())]);
+        let mut report = parse_with("", Path::new("gate.yaml"), &variables).report;
+        let at = At::file(0);
+        report.hide(at, "/${TOKEN}", "/Hush-Hush", &["Hush-Hush".to_owned()]);
+        report.error(at, "wrong", "write `/hush-hush` or hush-hush/x");
+        let mut other = parse_with("", Path::new("gate.yaml"), &variables).report;
+        other.error(at, "wrong", "write `/Hush-Hush/y`");
+        report.append(other);
+        assert!(!report.to_string().to_ascii_lowercase().contains("hush"), "{report}");
     }
 
     #[test]

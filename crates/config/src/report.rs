@@ -85,6 +85,9 @@ const SUGGESTIONS_MAX: usize = 1_000;
 /// The longest piece of a file that a complaint quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 60;
 
+/// Behind a piece that was longer.
+pub(crate) const CUT: &str = "...";
+
 impl At {
     /// The place of what nobody wrote: defaults.
     pub const NOWHERE: At = At { file: u32::MAX, line: 0, column: 0 };
@@ -183,7 +186,7 @@ impl Report {
             return;
         }
         let what = self.hidden.without(at, &what);
-        let help = Some(help).filter(|help| !help.is_empty());
+        let help = Some(self.hidden.without(at, &help)).filter(|help| !help.is_empty());
         self.complaints.push(Complaint { at, severity, what, help });
     }
 
@@ -217,7 +220,8 @@ impl Report {
         self.left_out += other.left_out;
         for complaint in other.complaints {
             let what = self.hidden.without(complaint.at, &complaint.what);
-            self.complaints.push(Complaint { what, ..complaint });
+            let help = complaint.help.map(|help| self.hidden.without(complaint.at, &help));
+            self.complaints.push(Complaint { what, help, ..complaint });
         }
     }
 
@@ -291,7 +295,7 @@ pub(crate) fn quote(text: &str) -> String {
     let mut quoted: String =
         text.chars().take(QUOTE_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(QUOTE_CHARS_MAX).is_some() {
-        quoted.push_str("...");
+        quoted.push_str(CUT);
     }
     format!("`{quoted}`")
 }
