@@ -192,7 +192,14 @@ impl Settings {
     ) -> Result<(), Fault> {
         // A fault of ours is no message of the upstream's.
         let above = self.errors_pass && head.status != 200;
-        if ex.fault.is_some() || above || soap::has_no_body(ex, head, body) {
+        if ex.fault.is_some() || above {
+            return Ok(());
+        }
+        if soap::has_no_body(ex, head, body) {
+            // It tells of a body that would have been transformed.
+            if ex.notes().asked_head || head.status == 304 {
+                soap::coding::rewritten(&mut head.headers);
+            }
             return Ok(());
         }
         let (step, status) = (self.step(On::Response), head.status);
