@@ -289,6 +289,9 @@ mod tests {
             ("request.headers['x-none'] == ''", Err(())),
             ("claims.level", Err(())),
             ("1 / 0 == 1", Err(())),
+            ("request.method == 'GET' ? true : 'b'", Ok(true)),
+            ("[claims.level == 3][0]", Ok(true)),
+            ("claims.roles.exists_one(r, r == 'ops')", Ok(true)),
         ] {
             let expression =
                 Expression::compile_rule(rule).unwrap_or_else(|e| panic!("{rule}: {e}"));
@@ -316,6 +319,16 @@ mod tests {
             ("request.path", "gives a text"),
             ("request.headers", "gives a map"),
             ("size(request.path)", "gives a number"),
+            ("request.path + 'a'", "gives a text"),
+            ("claims.a + claims.b", "gives a sum"),
+            ("1 + 1", "gives a constant"),
+            ("-claims.level", "gives a number"),
+            ("claims.level % 2", "gives a number"),
+            ("request.headers['x-a']", "gives a text"),
+            ("request.query.a", "gives a text"),
+            ("request.method == 'GET' ? 'a' : 'b'", "gives a text"),
+            ("claims.a ? 1 : claims.b ? 'b' : 2.0", "gives a constant"),
+            ("claims.roles.filter(r, r == 'ops')", "gives a list"),
         ] {
             let said = Expression::compile_rule(rule).unwrap_err();
             assert!(said.contains(part), "{rule:.40}: {said}");

@@ -104,16 +104,41 @@ pub(super) fn no_verdict(whole: &IdedExpr) -> Option<&'static str> {
             "request" | "claims" | "client" => Some("a map"),
             _ => None,
         },
-        Expr::Select(select) if !select.test => match (&select.operand.expr, &*select.field) {
-            (Expr::Ident(name), "query" | "headers") if name == "request" => Some("a map"),
-            (Expr::Ident(name), _) if name == "request" || name == "client" => Some("a text"),
-            _ => None,
-        },
-        Expr::Call(call) => match call.func_name.as_str() {
-            "size" | "int" | "uint" | "double" => Some("a number"),
-            "string" => Some("a text"),
-            _ => None,
-        },
+        Expr::Select(select) if !select.test => member_gives(&select.operand, &select.field),
+        Expr::Call(call) => call_gives(call),
+        // What `map` and `filter` are made of.
+        Expr::Comprehension(all) if matches!(all.accu_init.expr, Expr::List(_)) => Some("a list"),
         Expr::Select(_) | Expr::Comprehension(_) | Expr::Unspecified => None,
+    }
+}
+
+fn member_gives(of: &IdedExpr, member: &str) -> Option<&'static str> {
+    match (&of.expr, member) {
+        (Expr::Ident(name), "query" | "headers") if name == "request" => Some("a map"),
+        (Expr::Ident(name), _) if name == "request" || name == "client" => Some("a text"),
+        // Of a query or of header lines.
+        (Expr::Select(_), _) if no_verdict(of) == Some("a map") => Some("a text"),
+        _ => None,
+    }
+}
+
+fn call_gives(call: &CallExpr) -> Option<&'static str> {
+    match (call.func_name.as_str(), &*call.args) {
+        ("size" | "int" | "uint" | "double", _) => Some("a number"),
+        ("string", _) => Some("a text"),
+        (operators::ADD, [first, _]) => no_verdict(first).or(Some("a sum")),
+        (
+            operators::SUBSTRACT
+            | operators::MULTIPLY
+            | operators::DIVIDE
+            | operators::MODULO
+            | operators::NEGATE,
+            _,
+        ) => Some("a number"),
+        (operators::CONDITIONAL, [_, one, other]) => {
+            no_verdict(one).filter(|_| no_verdict(other).is_some())
+        }
+        (operators::INDEX, [of, member]) => member_gives(of, text(member).unwrap_or_default()),
+        _ => None,
     }
 }
