@@ -147,6 +147,14 @@ impl Automaton {
         }
     }
 
+    /// Whether it is an all-group that may end here.
+    pub(crate) fn is_complete_all(&self, words: &[u64]) -> bool {
+        match self {
+            Automaton::All(all) => all.accepts(words),
+            Automaton::Nothing | Automaton::States(_) => false,
+        }
+    }
+
     /// What may come next, for a message, in the order of the content model.
     #[cold]
     pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Next> {

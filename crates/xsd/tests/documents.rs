@@ -67,7 +67,7 @@ const CASES: &[(&str, &str, &[&str])] = &[
         &["1:1 r cvc-complex-type.3.2.1", "1:10 a cvc-type.3.1.1"],
     ),
     (PEOPLE, "<r v='2'><a>1</a></r>", &["1:1 v cvc-attribute.4"]),
-    (PEOPLE, "<r to='y'><a>1</a></r>", &["1:1 y cvc-id.1"]),
+    (PEOPLE, "<r to='y'><a>1</a></r>", &["1:1 to cvc-id.1"]),
     (
         PEOPLE,
         "<r xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:type='wider'><a>1</a><z/></r>",

@@ -143,6 +143,7 @@ fn worded(invalid: &Invalid) -> (u16, String) {
         "cvc-elt.5.2.2.2.2" => {
             (1858, format!("The actual value '{value}' {NOT_FIXED} '{wanted}'."))
         }
+        "cvc-id.2" => (1824, format!("'{value}' is not a valid value of the atomic type 'xs:ID'.")),
         "cvc-elt.4.2" => (
             1851,
             format!(
@@ -182,12 +183,8 @@ fn named(invalid: &Invalid) -> &str {
 
 /// Rules whose sentence is ours.
 fn other_code(code: &str) -> u16 {
-    const CODES: &[(&str, u16)] = &[
-        ("cvc-complex-type.5.1", 1869),
-        ("cvc-complex-type.5.2", 1870),
-        ("cvc-type.1", 1875),
-        ("cvc-id.2", 1824),
-    ];
+    const CODES: &[(&str, u16)] =
+        &[("cvc-complex-type.5.1", 1869), ("cvc-complex-type.5.2", 1870), ("cvc-type.1", 1875)];
     let known = CODES.iter().find(|(known, _)| *known == code);
     // 1877: identity constraints, which is what is left.
     known.map_or(1877, |(_, number)| *number)

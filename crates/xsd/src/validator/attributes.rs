@@ -323,6 +323,7 @@ impl Run {
         let mut found = Vec::new();
         let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
         text.simple.identifiers(value, &names, &mut |kind, id| found.push((kind, id.to_owned())));
-        found.into_iter().try_for_each(|(kind, id)| self.identifier(tag, name, kind, &id))
+        let element = Some(tag.name());
+        found.into_iter().try_for_each(|(kind, id)| self.identifier(tag, name, element, kind, &id))
     }
 }

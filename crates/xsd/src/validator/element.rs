@@ -456,7 +456,7 @@ impl Run {
             text.simple
                 .identifiers(lexical, &names, &mut |kind, id| met.push((kind, id.to_owned())));
             for (kind, id) in met {
-                self.identifier(spot, name, kind, &id)?;
+                self.identifier(spot, name, None, kind, &id)?;
             }
         }
         Ok(Some(value))

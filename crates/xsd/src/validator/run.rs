@@ -60,9 +60,20 @@ pub(super) struct Run {
     pub(super) about: About,
     /// IDs with the number of the element that has them.
     ids: HashMap<Box<str>, u64>,
-    references: Vec<(Box<str>, xml::Position)>,
+    references: Vec<Reference>,
     pub(super) elements: u64,
     over: bool,
+}
+
+/// An IDREF whose ID has not come yet.
+#[derive(Debug)]
+struct Reference {
+    text: Box<str>,
+    at: xml::Position,
+    /// The element or attribute that it is in, as it is written and as messages have it.
+    node: String,
+    name: String,
+    element: Option<String>,
 }
 
 /// What a run is between two nodes of a document that asked for little so far.
@@ -230,11 +241,12 @@ impl Run {
         Ok(())
     }
 
-    /// Takes an ID or IDREF of the element that is innermost (cvc-id).
+    /// Takes an ID or IDREF of the element that is innermost (cvc-id), which an attribute says with its own.
     pub(super) fn identifier(
         &mut self,
         spot: &dyn Spot,
         name: QName<'_>,
+        element: Option<QName<'_>>,
         kind: Identifier,
         text: &str,
     ) -> Result<(), Stop> {
@@ -253,13 +265,21 @@ impl Run {
                         return Ok(());
                     }
                     let message = format!("another element has the ID {text:?}");
+                    self.about.element = element.map(expanded);
+                    self.about.value = Some(text.to_owned());
                     return self.complain(spot, name, "cvc-id.2", message);
                 }
                 self.ids.insert(text.into(), owner);
             }
             Identifier::IdRef => {
                 if !self.ids.contains_key(text) {
-                    self.references.push((text.into(), spot.position()));
+                    self.references.push(Reference {
+                        text: text.into(),
+                        at: spot.position(),
+                        node: written(name),
+                        name: expanded(name),
+                        element: element.map(expanded),
+                    });
                 }
             }
         }
@@ -268,10 +288,11 @@ impl Run {
 
     /// Every IDREF has found its ID by the end.
     pub(super) fn finish(&mut self) -> Result<(), Stop> {
-        for (text, at) in std::mem::take(&mut self.references) {
+        for Reference { text, at, node, name, element } in std::mem::take(&mut self.references) {
             if !self.ids.contains_key(&text) {
                 let message = format!("no element has the ID {text:?}");
-                self.complain_at(at, String::from(text), "cvc-id.1", message)?;
+                self.about = About { name, element, ..About::default() };
+                self.complain_at(at, node, "cvc-id.1", message)?;
             }
         }
         Ok(())
