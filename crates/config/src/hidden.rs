@@ -49,7 +49,7 @@ impl Hidden {
             let put_in = self.0.iter().filter(|one| one.at == at).find(|one| one.is_in(bare));
             match put_in {
                 Some(one) => one.written.clone(),
-                None if piece.contains(PEM) => NOT_SHOWN.to_owned(),
+                None if holds_pem(piece) => NOT_SHOWN.to_owned(),
                 None => without_user(piece),
             }
         }))
@@ -107,6 +107,12 @@ fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
         _ => piece.to_owned(),
     });
     pieces.collect::<Vec<_>>().join("`")
+}
+
+/// Whether a key or a certificate begins in a text. Its first line alone is what help names.
+fn holds_pem(text: &str) -> bool {
+    let Some((_, label)) = text.split_once(PEM) else { return false };
+    label.split_once("-----").is_none_or(|(_, rest)| !rest.is_empty())
 }
 
 /// Takes a text in lower case out of another, also where quotes show its beginning only.
@@ -250,10 +256,12 @@ mod tests {
         let at = At::file(0);
         report.hide(at, "/${TOKEN}", "/Hush-Hush", &["Hush-Hush".to_owned()]);
         report.error(at, "wrong", "write `/hush-hush` or hush-hush/x");
+        report.error(at, "wrong", "write `-----BEGIN KEY-----`, not `-----BEGIN KEY-----\\nhush`");
         let mut other = parse_with("", Path::new("gate.yaml"), &variables).report;
         other.error(at, "wrong", "write `/Hush-Hush/y`");
         report.append(other);
         assert!(!report.to_string().to_ascii_lowercase().contains("hush"), "{report}");
+        assert!(report.to_string().contains("write `-----BEGIN KEY-----`, not `(not shown)`"));
     }
 
     #[test]
