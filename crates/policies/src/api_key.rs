@@ -62,7 +62,9 @@ impl Keys {
         let in_header = self.header.iter().flat_map(|name| head.headers.get_all(name));
         let query_text = head.query().unwrap_or_default();
         let in_query = self.query.iter().flat_map(|name| query::values(query_text, name));
-        let in_query = in_query.filter_map(|range| query_text.get(range)).map(query::decoded);
+        let in_query = in_query
+            .filter_map(|range| query_text.get(range))
+            .map(|key| query::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
         match found.next() {

@@ -178,26 +178,7 @@ fn query(query: &[u8]) -> Value {
 }
 
 fn decoded(text: &[u8]) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        let hex =
-            after.split_first_chunk::<2>().filter(|_| *byte == b'%').and_then(|(two, after)| {
-                let digits = std::str::from_utf8(two)
-                    .ok()
-                    .filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()))?;
-                Some((u8::from_str_radix(digits, 16).ok()?, after))
-            });
-        match hex {
-            Some((byte, after)) => {
-                out.push(byte);
-                rest = after;
-            }
-            None => out.push(if *byte == b'+' { b' ' } else { *byte }),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    String::from_utf8_lossy(&crate::query::decoded(text, true)).into_owned()
 }
 
 fn string(text: &str) -> Value {

@@ -20,18 +20,21 @@ pub(crate) fn values<'q>(
     })
 }
 
-/// A value without its percent escapes. `+` stays, as it does in keys and tokens that a client sends as they are.
-pub(crate) fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
-    if !value.contains(&b'%') {
-        return Cow::Borrowed(value);
+/// A text without its percent escapes; what is none stays. `+` is a blank in forms and in queries that are read as such, and
+/// itself in paths, and in keys and tokens that a client sends as they are.
+pub(crate) fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
+    let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
+    if text.iter().all(plain) {
+        return Cow::Borrowed(text);
     }
-    let mut out = Vec::with_capacity(value.len());
-    let mut rest = value;
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
         let escape = after.split_first_chunk().filter(|_| *first == b'%');
         let read = escape
             .and_then(|([high, low], after)| Some((digit(*high)? << 4 | digit(*low)?, after)));
-        let (byte, after) = read.unwrap_or((*first, after));
+        let itself = if plus_is_blank && *first == b'+' { b' ' } else { *first };
+        let (byte, after) = read.unwrap_or((itself, after));
         out.push(byte);
         rest = after;
     }
@@ -89,7 +92,7 @@ mod tests {
             ("%25%34%31", "%41"),
             ("", ""),
         ] {
-            assert_eq!(*decoded(value.as_bytes()), *plain.as_bytes(), "{value}");
+            assert_eq!(*decoded(value.as_bytes(), false), *plain.as_bytes(), "{value}");
         }
     }
 

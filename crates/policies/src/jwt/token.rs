@@ -69,7 +69,7 @@ impl Place {
         };
         match self {
             Place::Header(range) => Cow::Borrowed(at(head.headers.get(&settings.header), range)),
-            Place::Query(range) => query::decoded(at(head.query(), range)),
+            Place::Query(range) => query::decoded(at(head.query(), range), false),
         }
     }
 

@@ -5,35 +5,14 @@ use std::borrow::Cow;
 use serde_json::{Number, Value as Json};
 
 use super::model::Types;
+use crate::query;
 
 /// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character.
 pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
-    let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
-    if bytes.iter().all(plain) {
-        return String::from_utf8_lossy(bytes);
+    match query::decoded(bytes, plus_is_blank) {
+        Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
+        Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
     }
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((&byte, after)) = rest.split_first() {
-        let escape = after.split_at_checked(2).filter(|_| byte == b'%');
-        let escaped = escape.and_then(|(digits, after)| Some((hex(digits)?, after)));
-        rest = match escaped {
-            Some((byte, after)) => {
-                out.push(byte);
-                after
-            }
-            None => {
-                out.push(if plus_is_blank && byte == b'+' { b' ' } else { byte });
-                after
-            }
-        };
-    }
-    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
-}
-
-fn hex(digits: &[u8]) -> Option<u8> {
-    let text = std::str::from_utf8(digits).ok()?;
-    text.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u8::from_str_radix(text, 16).ok())?
 }
 
 /// The pairs of a query or a form, names decoded, values as they came.
