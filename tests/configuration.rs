@@ -268,6 +268,21 @@ routes:
   hello: { match: { path: /hello, query: { lang: en } }, respond: { body: hi } }
 "#;
 
+/// Each request, as arguments, is explained with all of these parts.
+fn explained(file: &Path, cases: &[(&[&str], &[&str])]) {
+    for (request, expected) in cases {
+        let said = tidegate(&[&["explain", file.to_str().unwrap()], *request].concat());
+        assert_eq!(said.code, Some(0), "{request:?}: {said:?}");
+        for part in *expected {
+            assert!(
+                said.stdout.contains(part),
+                "{request:?} should say {part:?}:\n{}",
+                said.stdout
+            );
+        }
+    }
+}
+
 #[test]
 fn explain_tells_the_route_and_why_not_the_others() {
     let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{ROUTES}"))]);
@@ -309,17 +324,7 @@ fn explain_tells_the_route_and_why_not_the_others() {
         (&["GET", "/orders/../hello?lang=en"], &["matched as /hello", "\nroute `hello`\n"]),
         (&["GET", "/../hello"], &["refused with 400"]),
     ];
-    for (request, expected) in cases {
-        let said = tidegate(&[&["explain", path.to_str().unwrap()], *request].concat());
-        assert_eq!(said.code, Some(0), "{request:?}: {said:?}");
-        for part in *expected {
-            assert!(
-                said.stdout.contains(part),
-                "{request:?} should say {part:?}:\n{}",
-                said.stdout
-            );
-        }
-    }
+    explained(&path, cases);
 }
 
 const GUARDED: &str = r#"
@@ -415,17 +420,7 @@ fn explain_tells_each_policys_verdict() {
             ],
         ),
     ];
-    for (request, expected) in cases {
-        let said = tidegate(&[&["explain", path.to_str().unwrap()], *request].concat());
-        assert_eq!(said.code, Some(0), "{request:?}: {said:?}");
-        for part in *expected {
-            assert!(
-                said.stdout.contains(part),
-                "{request:?} should say {part:?}:\n{}",
-                said.stdout
-            );
-        }
-    }
+    explained(&path, cases);
 }
 
 /// The folder of the project.

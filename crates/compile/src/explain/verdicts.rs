@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use message::RequestHead;
 use plan::{Policy, Route};
-use policy::{Caller, Exchange, Flow, Onward, Parameters, Scheme, Step};
+use policy::{Caller, Exchange, Onward, Parameters, Scheme, Step};
 
 /// Who asks for what.
 pub(super) struct Asking {
@@ -39,43 +39,42 @@ pub(super) fn walk(
     let mut ex = Exchange::new(Rc::new(caller), Default::default());
     ex.parameters = parameters;
     let mut way = Way::Clear;
-    let verdicts = route.policies.iter().map(|policy| {
+    let mut verdicts = Vec::with_capacity(route.policies.len());
+    for policy in &route.policies {
         let verdict = match way {
-            Way::Clear => ask(policy, &mut ex, &mut head, &mut way),
+            Way::Clear => {
+                let verdict;
+                (verdict, way) = ask(policy, &mut ex, &mut head);
+                verdict
+            }
             Way::Open(above) => format!("hangs on `{above}`"),
             Way::Ended => "not reached".to_owned(),
         };
-        (policy.name, verdict)
-    });
-    (verdicts.collect(), way)
+        verdicts.push((policy.name, verdict));
+    }
+    (verdicts, way)
 }
 
-fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead, way: &mut Way) -> String {
-    let (flow, wants) = match &policy.request {
-        None if policy.response.is_some() => return "sees the reply alone".to_owned(),
-        None => return "nothing to do".to_owned(),
-        Some(Step::Head(step)) => (Some(step.on_head(ex, head)), ""),
-        Some(Step::Call(step)) => {
-            (step.at_once(ex, head), "waits for an answer from elsewhere, which is not asked here")
-        }
-        Some(Step::Frames(_)) => return "lets the body pass through it".to_owned(),
-        Some(Step::Whole(_)) => (None, "decides by the body, which is not here"),
+/// What a policy says, and how far the request comes by it.
+fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, Way) {
+    let clear = |said: &str| (said.to_owned(), Way::Clear);
+    let open = |why: &str| (why.to_owned(), Way::Open(policy.name));
+    let flow = match &policy.request {
+        None if policy.response.is_some() => return clear("sees the reply alone"),
+        None => return clear("nothing to do"),
+        Some(Step::Head(step)) => step.on_head(ex, head),
+        Some(Step::Call(step)) => match step.at_once(ex, head) {
+            Some(flow) => flow,
+            None => return open("waits for an answer from elsewhere, which is not asked here"),
+        },
+        Some(Step::Frames(_)) => return clear("lets the body pass through it"),
+        Some(Step::Whole(_)) => return open("decides by the body, which is not here"),
     };
     match flow {
-        None => {
-            *way = Way::Open(policy.name);
-            wants.to_owned()
+        Ok(Onward::Next) => clear("passes"),
+        Ok(Onward::Turn(reply)) => (format!("answers with {}", reply.head.status), Way::Ended),
+        Err(fault) => {
+            (format!("refuses with {}: {}", fault.kind.status(), fault.cause), Way::Ended)
         }
-        Some(flow) => told(flow, way),
     }
-}
-
-fn told(flow: Flow, way: &mut Way) -> String {
-    let said = match flow {
-        Ok(Onward::Next) => return "passes".to_owned(),
-        Ok(Onward::Turn(reply)) => format!("answers with {}", reply.head.status),
-        Err(fault) => format!("refuses with {}: {}", fault.kind.status(), fault.cause),
-    };
-    *way = Way::Ended;
-    said
 }

@@ -227,9 +227,7 @@ impl Found<'_> {
         let fetched = || self.fetched.get(location).map(Vec::as_slice).unwrap_or_default();
         self.documents.all.get(location).map_or_else(fetched, Vec::as_slice)
     }
-}
 
-impl Found<'_> {
     /// The documents of a description, itself the first.
     pub(super) fn all_of(&self, description: &wsdl::Description) -> Vec<Document> {
         let bytes = description.documents.iter().filter_map(|location| self.load(location).ok());
