@@ -69,9 +69,7 @@ fn general(made: &MadeRoute) -> (Json, bool, &[String]) {
     if let Some(Json::String(path)) = route.get_mut("rewrite") {
         *path = unnamed(path);
     }
-    let policies = route.get_mut("policies").map(Json::take);
-    let policies = policies.as_ref().and_then(Json::as_array).into_iter().flatten();
-    let others: Vec<&Json> = policies.filter(|policy| policy.get("openapi").is_none()).collect();
+    let others: Vec<&Json> = policies(&made.route).filter(|policy| !is_look(policy)).collect();
     let others = json!(others);
     if let Some(route) = route.as_object_mut() {
         route.insert("policies".to_owned(), others);
@@ -86,8 +84,7 @@ fn joined(known: MadeRoute, other: MadeRoute) -> MadeRoute {
         methods(&other.route).into_iter().filter(|method| !all.contains(method)).collect();
     all.extend(more);
     // One whose path lets nothing pass that the document does not have asks for no look into it, and takes the other's too.
-    let asks =
-        |made: &MadeRoute| policies(&made.route).any(|policy| policy.get("openapi").is_some());
+    let asks = |made: &MadeRoute| policies(&made.route).any(is_look);
     let mut one = if asks(&known) && !asks(&other) { other } else { known };
     if let Some(written) = one.route.pointer_mut("/match/methods") {
         *written = json!(all);
@@ -103,4 +100,9 @@ fn joined(known: MadeRoute, other: MadeRoute) -> MadeRoute {
 
 fn policies(route: &Json) -> impl Iterator<Item = &Json> {
     route.get("policies").and_then(Json::as_array).into_iter().flatten()
+}
+
+/// A policy that looks into the document.
+fn is_look(policy: &Json) -> bool {
+    policy.get("openapi").is_some()
 }
