@@ -40,6 +40,7 @@ mod interceptor;
 mod ip_filter;
 mod jwt;
 mod jwt_keys;
+mod message_rules;
 mod mutual_tls;
 mod oidc;
 mod openapi;

@@ -1,9 +1,10 @@
 //! Bodies: where one ends, and its payload without the framing.
 
 use crate::chunk::{ChunkLine, EXTENSION_BYTES_MAX};
+use crate::forwarding::is_forwarding;
 use crate::lines::parse_lines;
-use crate::token::is_token_byte;
-use crate::{Error, Framing, Limits};
+use crate::token::{is_alias, is_token_byte};
+use crate::{Error, Framing, Limits, Line};
 
 /// All trailer lines of a body. Checksums, signatures and status fields need a few hundred.
 pub const TRAILER_BYTES_MAX: usize = 8 << 10;
@@ -232,7 +233,6 @@ impl Decoder {
         Ok(())
     }
 
-    /// Checks the trailer lines and drops those that may not be trailers.
     fn keep_trailers(&mut self) -> Result<(), Error> {
         if self.trailers.is_empty() {
             return Ok(());
@@ -247,11 +247,20 @@ impl Decoder {
         parse_lines(&all, &limits, &mut lines).map_err(|error| {
             if error == Error::TooManyHeaders { Error::TrailerTooLarge } else { Error::Trailer }
         })?;
-        for line in lines.iter().filter(|line| may_trail(line.name.of(&all))) {
-            self.trailers.extend_from_slice(line.line.of(&all));
-        }
+        self.trailers = check_trailers(&all, &lines)?;
         Ok(())
     }
+}
+
+/// The trailer lines that may be trailers, whatever wire they came by: `lines` are spans of `bytes`, whose names and values were
+/// checked. An error where there are more lines or bytes than a body may end in.
+pub fn check_trailers(bytes: &[u8], lines: &[Line]) -> Result<Vec<u8>, Error> {
+    let len: usize = lines.iter().map(|line| line.line.len()).sum();
+    if len > TRAILER_BYTES_MAX || lines.len() > TRAILERS_MAX {
+        return Err(Error::TrailerTooLarge);
+    }
+    let kept = lines.iter().filter(|line| may_trail(line.name.of(bytes)));
+    Ok(kept.flat_map(|line| line.line.of(bytes)).copied().collect())
 }
 
 /// Whether a field may stand behind a body. Not those that frame, route, authenticate, modify the
@@ -264,14 +273,7 @@ fn may_trail(name: &[u8]) -> bool {
         max-forwards origin pragma proxy-authenticate proxy-authentication-info \
         proxy-authorization proxy-connection range referer retry-after set-cookie te trailer \
         transfer-encoding upgrade vary via warning www-authenticate";
-    let same = |&byte: &u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    let named = |field: &str| name.iter().map(same).eq(field.bytes());
-    !NEVER.split(' ').any(named) && !is_forwarding(name)
-}
-
-/// What proxies say about the client is believed by what stands behind them.
-fn is_forwarding(name: &[u8]) -> bool {
-    name.get(..11).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded"))
+    !NEVER.split(' ').any(|never| is_alias(name, never.as_bytes())) && !is_forwarding(name)
 }
 
 fn length_left(left: u64) -> Stage {

@@ -1,8 +1,9 @@
 //! The few headers that frame a message or steer a connection, read in one pass over the lines.
 
+use crate::length::parse_content_length;
 use crate::target::is_host;
-use crate::token::{is_token, list_has, members};
-use crate::{BODY_BYTES_MAX, Error, Framing, Line, Span, Version};
+use crate::token::{is_alias, is_token, list_has, members};
+use crate::{Error, Framing, Line, Span, Version};
 
 /// What the lines of one head say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +48,8 @@ impl Fields {
                 true => self.note_coding(value),
                 false => Err(Error::TransferEncoding),
             },
-            14 if is(name, b"content_length") => Err(Error::FramingAlias),
-            17 if is(name, b"transfer_encoding") => Err(Error::FramingAlias),
+            14 if is_alias(name, b"content-length") => Err(Error::FramingAlias),
+            17 if is_alias(name, b"transfer-encoding") => Err(Error::FramingAlias),
             _ => self.note_connection(name, value),
         }
     }
@@ -123,7 +124,7 @@ impl Fields {
     }
 
     fn note_length(&mut self, value: &[u8]) -> Result<(), Error> {
-        let length = length(value).ok_or(Error::ContentLength)?;
+        let length = parse_content_length(value).ok_or(Error::ContentLength)?;
         match self.length.replace(length) {
             Some(_) => Err(Error::ContentLengthRepeated),
             None => Ok(()),
@@ -137,16 +138,6 @@ impl Fields {
             None => Ok(()),
         }
     }
-}
-
-/// Digits and nothing else, up to [`BODY_BYTES_MAX`].
-fn length(value: &[u8]) -> Option<u64> {
-    // 19 digits cannot overflow 64 bits.
-    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let length = value.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-    (length <= BODY_BYTES_MAX).then_some(length)
 }
 
 /// `chunked` alone, or behind registered codings. Anything else cannot be framed.

@@ -1,5 +1,17 @@
 //! How a length is announced.
 
+use crate::BODY_BYTES_MAX;
+
+/// The number that a Content-Length says: digits and nothing else, up to [`BODY_BYTES_MAX`].
+pub fn parse_content_length(value: &[u8]) -> Option<u64> {
+    // 19 digits cannot overflow 64 bits.
+    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = value.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    (length <= BODY_BYTES_MAX).then_some(length)
+}
+
 /// Appends `Content-Length` with its line end.
 pub fn content_length(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"Content-Length: ");

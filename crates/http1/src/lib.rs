@@ -36,26 +36,32 @@ mod chunk;
 mod decoder;
 mod error;
 mod fields;
+mod forwarding;
 mod length;
 mod lines;
 mod method;
+mod partial;
 mod reason;
 mod request;
 mod response;
+mod rules;
 mod target;
 mod token;
 
 pub use chunk::{CHUNK_LINE_BYTES_MAX, EXTENSION_BYTES_MAX, LAST_CHUNK, chunk_header, last_chunk};
-pub use decoder::{Decoder, TRAILER_BYTES_MAX};
+pub use decoder::{Decoder, TRAILER_BYTES_MAX, check_trailers};
 pub use error::Error;
-pub use length::content_length;
+pub use forwarding::is_forwarding;
+pub use length::{content_length, parse_content_length};
 pub use lines::parse_lines;
 pub use method::{is_refused_method, is_registered_method};
+pub use partial::Partial;
 pub use reason::standard_reason;
 pub use request::{METHOD_BYTES_MAX, RequestHead, parse_request};
 pub use response::{Asked, ResponseHead, parse_response};
+pub use rules::{Checked, Parts, check_request};
 pub use target::{Form, is_host, is_target};
-pub use token::{is_header_value, is_token, list_has};
+pub use token::{is_alias, is_header_value, is_token, list_has};
 
 /// The largest body length taken: what a signed 64-bit count can hold, so that no reader behind
 /// us can see a negative number.

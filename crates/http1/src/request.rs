@@ -2,9 +2,9 @@
 
 use httparse::Status;
 
-use crate::fields::Fields;
 use crate::lines::{Slot, collect, header_error, line_end, offset, with_slots};
-use crate::target::{self, Form, Target};
+use crate::rules::{Checked, Parts, check_request, within_limits};
+use crate::target::Form;
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
@@ -80,23 +80,28 @@ fn parse_into<'b>(
     let end = collect(bytes, found.headers, start, lines)?;
     debug_assert_eq!(end, skipped + len);
     let target_start = offset(bytes, target);
-    let parts = target::read(method, target)?;
-    let fields = read_fields(bytes, lines)?;
-    let framing = fields.framing(version)?.unwrap_or(Framing::None);
-    Ok(Some(RequestHead {
-        head_len: end,
+    let parts = Parts {
+        bytes,
         method: Span::new(skipped, skipped + method.len()),
         target: Span::new(target_start, target_start + target.len()),
-        form: parts.form,
-        path: within(parts.path, target_start),
+        authority: None,
+        version,
+        lines,
+    };
+    let Checked { form, path, framing, keep_alive, upgrade, expect_continue, host } =
+        check_request(&parts, limits)?;
+    Ok(Some(RequestHead {
+        head_len: end,
+        method: parts.method,
+        target: parts.target,
+        form,
+        path,
         version,
         framing,
-        keep_alive: fields.keeps_alive(version),
-        upgrade: fields.upgrades(version),
-        expect_continue: fields.expect_continue
-            && version == Version::Http11
-            && framing != Framing::None,
-        host: host(bytes, target_start, &parts, &fields, version)?,
+        keep_alive,
+        upgrade,
+        expect_continue: expect_continue && framing != Framing::None,
+        host,
     }))
 }
 
@@ -130,13 +135,18 @@ fn incomplete(
     }
     let (target, version) = word(rest.get(1..).unwrap_or_default());
     within_limits(method.len(), target.len(), limits)?;
+    let error = match error {
+        Some(httparse::Error::Version) => version_error(version.get(1..).unwrap_or_default()),
+        other => other.map(|other| match other {
+            httparse::Error::Token if rest.is_empty() => Error::Method,
+            httparse::Error::Token => Error::Target,
+            other => header_error(other),
+        }),
+    };
     match error {
+        Some(error) => Err(error),
         None if window.len() >= limits.head_bytes_max => Err(Error::HeadTooLarge),
         None => Ok(None),
-        Some(httparse::Error::Version) => Err(version_error(version.get(1..).unwrap_or_default())),
-        Some(httparse::Error::Token) if rest.is_empty() => Err(Error::Method),
-        Some(httparse::Error::Token) => Err(Error::Target),
-        Some(other) => Err(header_error(other)),
     }
 }
 
@@ -146,54 +156,20 @@ fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at_checked(end).unwrap_or_default()
 }
 
-fn within_limits(method_len: usize, target_len: usize, limits: &Limits) -> Result<(), Error> {
-    match () {
-        () if method_len > METHOD_BYTES_MAX => Err(Error::Method),
-        () if target_len > limits.target_bytes_max => Err(Error::TargetTooLong),
-        () => Ok(()),
+/// What stands where a version should. One that exists, or may one day, is told from what is no version once the byte behind
+/// it is there: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are none. None: that byte has not come.
+fn version_error(bytes: &[u8]) -> Option<Error> {
+    const FORM: &[u8] = b"HTTP/0.0";
+    let fits = |(byte, form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        _ => byte == form,
+    };
+    match bytes.iter().zip(FORM).all(fits) {
+        false => Some(Error::RequestLine),
+        true => match bytes.get(FORM.len()) {
+            None => None,
+            Some(b'\r' | b'\n') => Some(Error::Version),
+            Some(_) => Some(Error::RequestLine),
+        },
     }
-}
-
-/// Tells a version that exists or may one day from what is no version. Looks no further than
-/// httparse did, so that a prefix gives the same answer.
-fn version_error(bytes: &[u8]) -> Error {
-    match bytes {
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', ..] => Error::Version,
-        [b'H', b'T', b'T', b'P', b'/', b'0' | b'2'..=b'9', ..] => Error::Version,
-        _ => Error::RequestLine,
-    }
-}
-
-fn read_fields(bytes: &[u8], lines: &[Line]) -> Result<Fields, Error> {
-    let mut fields = Fields::default();
-    for line in lines {
-        fields.note_request(bytes, line)?;
-    }
-    Ok(fields)
-}
-
-/// Whom the request is for. RFC 9112 section 3.2.2 has the target win over Host; the two must
-/// then agree, or what stands behind us may take the other one.
-fn host(
-    bytes: &[u8],
-    target_start: usize,
-    parts: &Target,
-    fields: &Fields,
-    version: Version,
-) -> Result<Option<Span>, Error> {
-    let authority = parts.authority.map(|span| within(span, target_start));
-    match (fields.host, authority) {
-        (None, _) if version == Version::Http11 => Err(Error::HostMissing),
-        (Some(host), Some(authority))
-            if !target::same_host(host.of(bytes), authority.of(bytes), parts.port) =>
-        {
-            Err(Error::HostMismatch)
-        }
-        (host, authority) => Ok(host.or(authority)),
-    }
-}
-
-/// A span of the target as a span of the head.
-fn within(span: Span, start: usize) -> Span {
-    Span::new(start + span.start as usize, start + span.end as usize)
 }

@@ -5,6 +5,15 @@ pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }
 
+/// Whether two header names are one to somebody: case aside, and `_` taken as `-`, since CGI and what descends from it
+/// (WSGI, PHP, Rack) turn both into the same variable. Who removes or replaces a line has to mean all of its spellings.
+pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
+    fn folded(byte: u8) -> u8 {
+        if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
+    }
+    name.len() == of.len() && name.iter().zip(of).all(|(a, b)| folded(*a) == folded(*b))
+}
+
 /// Whether these bytes may stand as a header value: no control characters but HTAB. Bytes above
 /// ASCII pass, RFC 9110 section 5.5 keeps them as opaque (`obs-text`).
 pub fn is_header_value(bytes: &[u8]) -> bool {
@@ -43,6 +52,16 @@ mod tests {
         }
         for bad in ["", " ", "a b", "a:", "a\t", "Bad[", "é", "a\r", "a\0", "(a)"] {
             assert!(!is_token(bad.as_bytes()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn aliases() {
+        for (name, of) in [("X_User", "x-user"), ("x-user", "X-USER"), ("x_a-b", "x-a_b")] {
+            assert!(is_alias(name.as_bytes(), of.as_bytes()), "{name} {of}");
+        }
+        for (name, of) in [("xuser", "x-user"), ("x.user", "x-user"), ("x-use", "x-user")] {
+            assert!(!is_alias(name.as_bytes(), of.as_bytes()), "{name} {of}");
         }
     }
 

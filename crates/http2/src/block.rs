@@ -18,14 +18,15 @@ pub struct Head {
     pub method: Span,
     /// `:path`; empty for CONNECT.
     pub target: Span,
+    /// `:authority`, and the port that `:scheme` implies. Where no Host line came, it is the Host line too.
+    pub authority: Option<(Span, &'static str)>,
     pub content_length: Option<u64>,
     /// The lines are more than may be; those beyond are missing, and so may be all others.
     pub is_too_large: bool,
-    /// `:authority`, or without one `Host`, is no host.
-    pub is_host_wrong: bool,
 }
 
-/// Takes lines from the decoder, checks them and puts them down.
+/// Takes lines from the decoder, checks what RFC 9113 says of a line's form and puts them down. What they say together is for
+/// [`http1::check_request`], whose rules hold for HTTP/1 as well.
 pub(crate) struct Reading<'a> {
     block: &'a mut Block,
     /// Trailers have no pseudo-headers.
@@ -34,6 +35,8 @@ pub(crate) struct Reading<'a> {
     seen: Seen,
     head: Head,
     cookie: Vec<u8>,
+    /// `:scheme` is `http`.
+    is_plain: bool,
     /// Why this is no message at all.
     wrong: Option<&'static str>,
 }
@@ -45,6 +48,7 @@ struct Seen {
     path: bool,
     authority: bool,
     line: bool,
+    host: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -55,12 +59,20 @@ impl<'a> Reading<'a> {
         let head = Head {
             method: nothing,
             target: nothing,
+            authority: None,
             content_length: None,
             is_too_large: false,
-            is_host_wrong: false,
         };
-        let (seen, cookie) = (Seen::default(), Vec::new());
-        Reading { block, is_request, bytes_left: bytes_max, seen, head, cookie, wrong: None }
+        Reading {
+            block,
+            is_request,
+            bytes_left: bytes_max,
+            seen: Seen::default(),
+            head,
+            cookie: Vec::new(),
+            is_plain: false,
+            wrong: None,
+        }
     }
 
     pub(crate) fn line(&mut self, name: &[u8], value: &[u8]) {
@@ -92,18 +104,19 @@ impl<'a> Reading<'a> {
         if std::mem::replace(seen, true) {
             return Err("a pseudo-header that stands twice");
         }
+        if !http1::is_header_value(value) {
+            return Err("a pseudo-header with control characters");
+        }
         match name {
             b"method" if !http1::is_token(value) => return Err("a method that is none"),
             b"method" => self.head.method = self.loose(value),
             b"path" if value.is_empty() => return Err("an empty path"),
             b"path" => self.head.target = self.loose(value),
             b"authority" => {
-                self.head.is_host_wrong = !http1::is_host(value);
-                if !self.head.is_host_wrong {
-                    self.put(b"Host", value);
-                }
+                let value = self.put(b"Host", value);
+                self.head.authority = Some((value, "443"));
             }
-            _ => {}
+            _ => self.is_plain = value.eq_ignore_ascii_case(b"http"),
         }
         Ok(())
     }
@@ -121,8 +134,7 @@ impl<'a> Reading<'a> {
             | b"upgrade" => return Err("a header of an HTTP/1 connection"),
             b"te" if value != b"trailers" => return Err("a header of an HTTP/1 connection"),
             b"content-length" => self.length(value)?,
-            b"host" if self.seen.authority => return Ok(()),
-            b"host" if self.is_request => self.head.is_host_wrong |= !http1::is_host(value),
+            b"host" => self.seen.host = true,
             b"cookie" => {
                 self.crumb(value);
                 return Ok(());
@@ -135,9 +147,7 @@ impl<'a> Reading<'a> {
 
     fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const WRONG: &str = "a content-length that is no number, or stands twice";
-        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let text = std::str::from_utf8(value).ok().filter(|_| digits && self.is_request);
-        let length = text.and_then(|text| text.parse().ok()).ok_or(WRONG)?;
+        let length = http1::parse_content_length(value).filter(|_| self.is_request).ok_or(WRONG)?;
         match self.head.content_length.replace(length) {
             None => Ok(()),
             Some(_) => Err(WRONG),
@@ -164,6 +174,13 @@ impl<'a> Reading<'a> {
             let cookie = std::mem::take(&mut self.cookie);
             self.put(b"Cookie", &cookie);
         }
+        if let Some((_, port)) = self.head.authority.as_mut().filter(|_| self.is_plain) {
+            *port = "80";
+        }
+        if self.head.authority.is_some() && self.seen.host {
+            // The client's own line stands for both, where they agree; pseudo-headers come first.
+            self.block.lines.remove(0);
+        }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
         let Seen { method, scheme, path, authority, .. } = self.seen;
         let whole = match is_connect {
@@ -173,7 +190,8 @@ impl<'a> Reading<'a> {
         if self.is_request && !whole { Err("pseudo-headers are missing") } else { Ok(self.head) }
     }
 
-    fn put(&mut self, name: &[u8], value: &[u8]) {
+    /// Puts a line down; the span of its value.
+    fn put(&mut self, name: &[u8], value: &[u8]) -> Span {
         let bytes = &mut self.block.bytes;
         let start = at(bytes);
         bytes.extend_from_slice(name);
@@ -184,6 +202,7 @@ impl<'a> Reading<'a> {
         let value = Span { start: value_start, end: at(bytes) };
         bytes.extend_from_slice(b"\r\n");
         self.block.lines.push(Line { line: Span { start, end: at(bytes) }, name, value });
+        value
     }
 
     /// Bytes that are part of no line.
@@ -226,23 +245,20 @@ mod tests {
         let more = [
             (":authority", "a.test:81"),
             ("cookie", "a=b"),
-            ("host", "other"),
+            ("host", "A.test:81"),
             ("content-length", "12"),
             ("cookie", "c=d"),
             ("te", "trailers"),
         ];
         let (text, head) = get(&more).unwrap();
-        let lines = "Host: a.test:81\r\ncontent-length: 12\r\nte: trailers\r\nCookie: a=b; c=d\r\n";
+        let lines = "host: A.test:81\r\ncontent-length: 12\r\nte: trailers\r\nCookie: a=b; c=d\r\n";
         assert_eq!(text, format!("GET /a?b\r\n{lines}"));
-        assert_eq!(
-            (head.content_length, head.is_too_large, head.is_host_wrong),
-            (Some(12), false, false)
-        );
+        assert_eq!((head.content_length, head.is_too_large), (Some(12), false));
     }
 
     #[test]
     fn what_is_malformed_is_refused() {
-        let cases: [&[(&str, &str)]; 20] = [
+        let cases: [&[(&str, &str)]; 22] = [
             &[(":method", "PUT")],
             &[(":status", "200")],
             &[(":protocol", "websocket")],
@@ -263,6 +279,8 @@ mod tests {
             &[("content-length", "+1")],
             &[("content-length", "1"), ("content-length", "1")],
             &[("content-length", "99999999999999999999")],
+            &[("content-length", "9223372036854775808")],
+            &[(":authority", "a\r\nx: y")],
         ];
         for case in cases {
             assert!(get(case).is_err(), "{case:?}");
@@ -280,11 +298,28 @@ mod tests {
     }
 
     #[test]
+    fn the_authority_is_the_host_unless_a_line_says_so() {
+        let authority = |more: &[(&str, &str)]| {
+            let mut block = Block::default();
+            let mut reading = Reading::new(&mut block, true, 1000);
+            let lines = GET.iter().chain(more);
+            lines.for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
+            let authority = reading.finish().unwrap().authority;
+            authority.map(|(span, port)| {
+                (String::from_utf8(span.of(&block.bytes).to_vec()).unwrap(), port)
+            })
+        };
+        assert_eq!(authority(&[("host", "a")]), None);
+        assert_eq!(authority(&[(":authority", "a")]), Some(("a".to_owned(), "443")));
+        let (text, _) = get(&[(":authority", "a"), ("b", "c")]).unwrap();
+        assert_eq!(text, "GET /a?b\r\nHost: a\r\nb: c\r\n");
+        let both = [(":authority", "a"), ("host", "b"), ("host", "c")];
+        assert_eq!(authority(&both), Some(("a".to_owned(), "443")));
+        assert_eq!(get(&both).unwrap().0, "GET /a?b\r\nhost: b\r\nhost: c\r\n");
+    }
+
+    #[test]
     fn what_can_be_answered_is_told() {
-        let (_, head) = get(&[(":authority", "a b")]).unwrap();
-        assert!(head.is_host_wrong);
-        let (_, head) = get(&[("host", "a/b")]).unwrap();
-        assert!(head.is_host_wrong);
         let (_, head) = get(&[("a", &"b".repeat(1000))]).unwrap();
         assert!(head.is_too_large);
         // Nothing behind it is looked at any more.

@@ -41,11 +41,18 @@ impl Wire {
         let spare = out.spare_capacity_mut();
         let spare_len = spare.len().min(room);
         let Some(spare) = spare.get_mut(..spare_len) else { return Poll::Ready(Ok(0)) };
+        let lent = spare.as_ptr().cast::<u8>();
         let mut buffer = ReadBuf::uninit(spare);
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
-        let read = buffer.filled().len();
-        // SAFETY: `buffer` says that the first `read` bytes of the spare capacity are initialised, and `read` is at
-        // most its length, so the new length is within the capacity.
+        let (read, filled) = (buffer.filled().len(), buffer.filled().as_ptr());
+        // A reader is lent the whole `ReadBuf`, and may put another in its place.
+        if filled != lent {
+            return Poll::Ready(Err(io::Error::other(
+                "a reader has filled another buffer than it was lent",
+            )));
+        }
+        // SAFETY: `buffer` is over the spare capacity, as was just seen; it says that its first `read` bytes are initialised, and
+        // `read` is at most its length, so the new length is within the capacity.
         #[allow(unsafe_code)]
         unsafe {
             out.set_len(start + read);
@@ -222,6 +229,50 @@ impl AsyncWrite for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reader that gives back a buffer of its own.
+    struct Swaps;
+
+    impl AsyncRead for Swaps {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let mut other = ReadBuf::new(Box::leak(Box::new([7; 8])));
+            other.advance(8);
+            *buffer = other;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Swaps {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Issue 18: what it filled was taken for what it was lent, and memory that nobody had written was read.
+    #[test]
+    fn a_reader_that_swaps_its_buffer_is_found_out() {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut out = b"kept".to_vec();
+        let read = Wire::Wrapped(Box::new(Swaps)).poll_read_into(&mut cx, &mut out, 100);
+        assert!(matches!(read, Poll::Ready(Err(_))));
+        assert_eq!(out, b"kept");
+    }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]

@@ -20,6 +20,8 @@ pub(crate) struct Client {
     pub(crate) wire: Wire,
     /// Bytes read and not used: the beginning of a head, or what came behind a request.
     pub(crate) buffer: Vec<u8>,
+    /// How far the beginning of a head in the buffer was looked at.
+    pub(crate) partial: http1::Partial,
     pub(crate) alarm: Alarm,
     /// The current request's body.
     pub(crate) decoder: Decoder,
@@ -43,6 +45,7 @@ impl Client {
         Client {
             wire,
             buffer: Vec::new(),
+            partial: http1::Partial::default(),
             alarm: Alarm::default(),
             decoder: Decoder::new(http1::Framing::None),
             owed: &[],

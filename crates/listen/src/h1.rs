@@ -17,6 +17,7 @@ use policy::Exchange;
 
 use crate::accept::Connection;
 use crate::client::{Client, ClientBody, Shared};
+use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
 use crate::{goodbye, h2, tunnel};
@@ -122,21 +123,41 @@ impl H1 {
     fn poll_next(&self, cx: &mut Context<'_>, waiting: &mut Waiting) -> Poll<Next> {
         let mut client = self.client.borrow_mut();
         let mut input = scratch::lend();
-        input.append(&mut client.buffer);
+        if !client.partial.is_begun() {
+            input.append(&mut client.buffer);
+        }
         loop {
-            if !input.is_empty()
-                && let Some(next) = self.parse(&mut client, &mut input)
-            {
-                return Poll::Ready(next);
+            if !input.is_empty() {
+                if let Some(next) = self.parse(&mut client, &mut input) {
+                    client.partial.clear();
+                    return Poll::Ready(next);
+                }
+                client.partial.parsed(input.len());
+                client.buffer.extend_from_slice(&input);
+                input.clear();
             }
             match client.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Next::Close),
-                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Ok(_)) => self.join(&mut client, &mut input),
                 Poll::Pending => {
-                    client.buffer = if input.is_empty() { Vec::new() } else { input.to_vec() };
+                    if client.buffer.is_empty() {
+                        client.buffer = Vec::new();
+                    }
                     return self.poll_head_alarm(cx, &mut client, waiting);
                 }
             }
+        }
+    }
+
+    /// Puts what was read behind the beginning of a head, where there is one, and takes both as input once that may be a whole.
+    fn join(&self, client: &mut Client, input: &mut Scratch) {
+        if !client.partial.is_begun() {
+            return;
+        }
+        client.buffer.append(input);
+        let head_bytes_max = self.listener.limits.head_bytes_max;
+        if client.partial.is_worth_parsing(&client.buffer, head_bytes_max) {
+            input.append(&mut client.buffer);
         }
     }
 
@@ -176,11 +197,7 @@ impl H1 {
             client.buffer = input.to_vec();
             return Some(Next::Http2);
         }
-        let limits = http1::Limits {
-            head_bytes_max: self.listener.limits.head_bytes_max,
-            target_bytes_max: self.listener.limits.target_bytes_max,
-            headers_max: self.listener.limits.headers_max,
-        };
+        let limits = limits(&self.listener);
         let parsed = message::with_lines(|lines| {
             let parsed = http1::parse_request(input, &limits, lines)?;
             Ok(parsed.map(|parsed| {
@@ -250,8 +267,8 @@ impl H1 {
             keep_alive: arrival.keep_alive,
         };
         let served = match refused_method(request.head.method()) {
-            Some(fault) => Some(pipeline::refuse(&mut account, fault)),
-            None => {
+            Err(fault) => Some(pipeline::refuse(&mut account, fault)),
+            Ok(()) => {
                 let serving =
                     pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
                 self.unless_broken(serving).await
@@ -393,7 +410,7 @@ impl H1 {
 /// Whether the first line says that it means HTTP, however badly.
 fn names_http(input: &[u8]) -> bool {
     let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
-    line.windows(5).any(|part| part == b"HTTP/")
+    line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
 }
 
 /// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2).
@@ -408,22 +425,4 @@ fn request_head(parsed: &http1::RequestHead, headers: Headers) -> RequestHead {
         head.set_path(b"/");
     }
     head
-}
-
-fn refused_method(method: &[u8]) -> Option<Fault> {
-    let refused = http1::is_refused_method(method);
-    refused.then(|| Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)))
-}
-
-fn refusal(error: &http1::Error) -> Fault {
-    let kind = match error.status() {
-        414 => Kind::TargetTooLong,
-        417 => Kind::ExpectationFailed,
-        431 => Kind::HeadTooLarge,
-        501 => Kind::NotImplemented,
-        505 => Kind::VersionUnsupported,
-        _ => Kind::Malformed,
-    };
-    let detail = error.to_string();
-    Fault::with_detail(kind, detail.as_str(), &detail)
 }

@@ -12,6 +12,7 @@ mod gateway;
 mod goodbye;
 mod h1;
 mod h2;
+mod head;
 mod proxy_protocol;
 mod reply;
 mod sockets;

@@ -74,8 +74,13 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
         reply.body = Body::Empty;
         return if made.is_some() { Framing::Length(made) } else { Framing::None };
     }
+    let said = reply.head.headers.get("content-length").and_then(http1::parse_content_length);
+    if said.is_some() && said == remaining {
+        return Framing::Length(None);
+    }
+    // One line frames a body, never two, and never one that is wrong (RFC 9112, 6.3).
+    reply.head.headers.remove("content-length");
     match remaining {
-        Some(_) if announced => Framing::Length(None),
         Some(n) => Framing::Length(Some(n)),
         None if asked.protocol == Protocol::Http10 => Framing::Close,
         None => Framing::Chunked,

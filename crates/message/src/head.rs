@@ -100,13 +100,14 @@ impl RequestHead {
         matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
     }
 
-    /// Writes request line and header lines, without the blank line.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
+    /// Writes request line and header lines, without the blank line. The body that follows is `body_len` bytes long, or comes in
+    /// chunks; see [`Headers::write_framed`].
+    pub fn write_to(&self, body_len: Option<u64>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method());
         out.push(b' ');
         out.extend_from_slice(self.target());
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        self.headers.write_to(out);
+        self.headers.write_framed(body_len, out);
     }
 }
 

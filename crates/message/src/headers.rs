@@ -93,15 +93,20 @@ impl Headers {
         self.lines.is_empty()
     }
 
-    /// Removes every line of that name. What is to be removed is mostly not there, or there once.
+    /// Removes every line of that name, spellings with `_` for `-` included: behind CGI these are one name, and what was removed
+    /// under one must not come back under the other. What is to be removed is mostly not there, or there once.
     pub fn remove(&mut self, name: &str) {
+        let is_alias = |lines: &Headers, line: &Line| {
+            line.name.len() == name.len()
+                && http1::is_alias(line.name.of(&lines.bytes), name.as_bytes())
+        };
         let mut lines = self.that_may_be(name).iter();
-        let Some(first) = lines.position(|line| self.is_named(line, name)) else {
+        let Some(first) = lines.position(|line| is_alias(self, line)) else {
             return;
         };
         self.lines.remove(first);
-        if self.contains(name) {
-            self.retain(|n, _| !n.eq_ignore_ascii_case(name.as_bytes()));
+        if self.lines.iter().skip(first).any(|line| is_alias(self, line)) {
+            self.retain(|n, _| !http1::is_alias(n, name.as_bytes()));
         }
     }
 
@@ -201,8 +206,39 @@ impl Headers {
 
     /// Writes the lines, each with its line end, without the blank line. Neighbouring lines go in one copy.
     pub fn write_to(&self, out: &mut Vec<u8>) {
+        self.write_lines(self.lines.iter(), out);
+    }
+
+    /// Writes the lines and the one that frames a body of `len` bytes, or of chunks where that is not known. There is never more
+    /// than one of these (RFC 9112, 6.3): a length that stands here is kept where it is right, and replaced where it is not.
+    /// Where there is no body and no length stands here, none is said.
+    pub fn write_framed(&self, len: Option<u64>, out: &mut Vec<u8>) {
+        const NAME: &str = "content-length";
+        let mut said = self.get_all(NAME);
+        match (len, said.next(), said.next()) {
+            (Some(0), None, _) => self.write_to(out),
+            (Some(n), Some(said), None) if http1::parse_content_length(said) == Some(n) => {
+                self.write_to(out);
+            }
+            (len, said, _) => {
+                match said {
+                    None => self.write_to(out),
+                    Some(_) => {
+                        let others = self.lines.iter().filter(|line| !self.is_named(line, NAME));
+                        self.write_lines(others, out);
+                    }
+                }
+                match len {
+                    Some(n) => http1::content_length(n, out),
+                    None => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+                }
+            }
+        }
+    }
+
+    fn write_lines<'a>(&self, lines: impl Iterator<Item = &'a Line>, out: &mut Vec<u8>) {
         let mut run = Span::default();
-        for line in &self.lines {
+        for line in lines {
             if line.line.start == run.end {
                 run.end = line.line.end;
                 continue;
@@ -318,6 +354,44 @@ mod tests {
         assert_eq!(written(&headers), "B: 2\r\nC: 5\r\nD: 6\r\n");
         assert_eq!(headers.get("c"), Some(&b"5"[..]));
         assert!(!headers.contains("A"));
+    }
+
+    #[test]
+    fn a_removed_name_does_not_come_back_with_underscores() {
+        let mut headers = parsed("X_User: 1\r\nX-User: 2\r\nA: 3\r\nx_uSER: 4\r\nX.User: 5\r\n");
+        headers.set("x-user", b"me").unwrap();
+        assert_eq!(written(&headers), "A: 3\r\nX.User: 5\r\nx-user: me\r\n");
+        let mut headers = parsed("X_User: 1\r\n");
+        assert_eq!(headers.get("x-user"), None);
+        headers.remove("X-User");
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_body_is_framed_by_one_line() {
+        let length = "A: 1\r\nContent-Length: 5\r\nB: 2\r\n";
+        let other = |more: &str| format!("A: 1\r\nB: 2\r\n{more}");
+        let cases = [
+            (length, Some(5), length.to_owned()),
+            (length, Some(6), other("Content-Length: 6\r\n")),
+            (length, Some(0), other("Content-Length: 0\r\n")),
+            (length, None, other("Transfer-Encoding: chunked\r\n")),
+            ("A: 1\r\n", None, "A: 1\r\nTransfer-Encoding: chunked\r\n".to_owned()),
+            ("A: 1\r\n", Some(7), "A: 1\r\nContent-Length: 7\r\n".to_owned()),
+            ("A: 1\r\n", Some(0), "A: 1\r\n".to_owned()),
+            ("content-length: 0\r\n", Some(0), "content-length: 0\r\n".to_owned()),
+            (
+                "content-length: 5\r\ncontent-length: 5\r\n",
+                Some(5),
+                "Content-Length: 5\r\n".to_owned(),
+            ),
+            ("content-length: x\r\n", Some(5), "Content-Length: 5\r\n".to_owned()),
+        ];
+        for (text, len, expected) in cases {
+            let mut out = Vec::new();
+            parsed(text).write_framed(len, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{text:?} {len:?}");
+        }
     }
 
     #[test]

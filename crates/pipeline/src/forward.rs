@@ -173,7 +173,7 @@ fn named_by(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 fn drop_lines(headers: &mut Headers, named: &[Vec<u8>]) {
     if !named.is_empty() {
-        headers.retain(|name, _| !named.iter().any(|n| n.eq_ignore_ascii_case(name)));
+        headers.retain(|name, _| !named.iter().any(|n| http1::is_alias(n, name)));
     }
 }
 
@@ -190,7 +190,7 @@ fn names_line(option: &[u8]) -> bool {
         b"x-request-id",
         b"authorization",
     ];
-    !NOT.iter().any(|n| n.eq_ignore_ascii_case(option))
+    !NOT.iter().any(|n| http1::is_alias(n, option))
 }
 
 enum Belongs {
@@ -199,9 +199,10 @@ enum Belongs {
     Forwarding,
 }
 
-/// Told apart by length first: of the lines of an ordinary head only one or two need a comparison.
+/// Told apart by length first: of the lines of an ordinary head only one or two need a comparison. Spellings with underscores
+/// belong where the name does.
 fn belongs(name: &[u8]) -> Belongs {
-    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let is = |other: &str| http1::is_alias(name, other.as_bytes());
     let connection = match name.len() {
         2 => is("te"),
         6 => is("expect"),
@@ -213,17 +214,10 @@ fn belongs(name: &[u8]) -> Belongs {
         17 => is("transfer-encoding"),
         _ => false,
     };
-    let forwarding = match name.len() {
-        9 => is("forwarded") || is("x-real-ip"),
-        15 => is("x-forwarded-for"),
-        16 => is("x-forwarded-host") || is("x-forwarded-port"),
-        17 => is("x-forwarded-proto"),
-        _ => false,
-    };
-    match (connection, forwarding) {
-        (true, _) => Belongs::Connection,
-        (_, true) => Belongs::Forwarding,
-        _ => Belongs::Message,
+    match connection {
+        true => Belongs::Connection,
+        false if http1::is_forwarding(name) => Belongs::Forwarding,
+        false => Belongs::Message,
     }
 }
 
@@ -291,15 +285,21 @@ mod tests {
             ("X-Forwarded-For", "203.0.113.9"),
             ("X-Forwarded-Proto", "http"),
             ("Forwarded", "for=x"),
+            ("X_Forwarded_For", "203.0.113.9"),
+            ("X-Original-URL", "/admin"),
+            ("X_Request_Id", "other"),
         ];
         let stranger = passed(&claims, false);
         assert_eq!(values(&stranger, "x-forwarded-for"), ["192.0.2.1"]);
         assert_eq!(values(&stranger, "x-forwarded-proto"), ["https"]);
-        assert!(values(&stranger, "forwarded").is_empty());
+        for gone in ["forwarded", "x_forwarded_for", "x-original-url", "x_request_id"] {
+            assert!(values(&stranger, gone).is_empty(), "{gone}");
+        }
         let proxy = passed(&claims, true);
         assert_eq!(values(&proxy, "x-forwarded-for"), ["203.0.113.9", "192.0.2.1"]);
         assert_eq!(values(&proxy, "x-forwarded-proto"), ["http"]);
         assert_eq!(values(&proxy, "forwarded"), ["for=x"]);
+        assert_eq!(values(&proxy, "x-original-url"), ["/admin"]);
     }
 
     #[test]

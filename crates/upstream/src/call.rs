@@ -81,12 +81,13 @@ impl<'a> Call<'a> {
         wait: Wait<'a>,
         url: &'a str,
     ) -> Call<'a> {
-        let chunked = body.remaining().is_none();
+        // Asked once: a body that is still coming may know more the next time.
+        let body_len = body.remaining();
         let asked = Asked { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
-        let written = written(head, host, &body, chunked);
+        let written = written(head, host, body_len);
         Call {
             connection,
-            upload: Outgoing::new(written, body, chunked),
+            upload: Outgoing::new(written, body, body_len.is_none()),
             upload_broken: None,
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
@@ -277,21 +278,14 @@ fn is_interim(parsed: &ResponseHead) -> bool {
     parsed.status < 200 && !parsed.upgrade
 }
 
-/// The head as it goes out: the lines as they are, the host, and how the body is framed.
-fn written(head: &RequestHead, host: Option<&str>, body: &Body, chunked: bool) -> Scratch {
+/// The head as it goes out: the lines as they are but for the body's framing, and the host.
+fn written(head: &RequestHead, host: Option<&str>, body_len: Option<u64>) -> Scratch {
     let mut out = scratch::lend();
-    head.write_to(&mut out);
+    head.write_to(body_len, &mut out);
     if let Some(host) = host {
         out.extend_from_slice(b"Host: ");
         out.extend_from_slice(host.as_bytes());
         out.extend_from_slice(b"\r\n");
-    }
-    match body.remaining() {
-        _ if chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Some(n) if n > 0 && !head.headers.contains("content-length") => {
-            http1::content_length(n, &mut out);
-        }
-        _ => {}
     }
     out.extend_from_slice(b"\r\n");
     out

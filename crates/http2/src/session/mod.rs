@@ -217,6 +217,11 @@ impl Session {
     pub fn sent(&mut self, len: usize) {
         self.sent += len;
         if self.sent < self.out.len() {
+            // A peer that takes little at a time, and is given more each time, may never have taken all.
+            if self.sent >= UNSENT_BYTES_MAX / 2 {
+                self.out.drain(..self.sent);
+                self.sent = 0;
+            }
             return;
         }
         self.sent = 0;
@@ -224,9 +229,14 @@ impl Session {
         self.streams.wake_writers();
     }
 
+    /// How much more may wait to be written.
+    fn space(&self) -> usize {
+        UNSENT_BYTES_MAX.saturating_sub(self.unsent().len())
+    }
+
     /// Enough waits to be written.
     pub fn is_full(&self) -> bool {
-        self.unsent().len() >= UNSENT_BYTES_MAX
+        self.space() == 0
     }
 
     /// Time has passed: frames without a use are counted anew.

@@ -259,16 +259,19 @@ impl Session {
             };
         };
         let whole = stream.announced.is_none_or(|left| left == 0);
-        let wrong = match head {
-            _ if !stream.is_receiving => Some(Code::STREAM_CLOSED),
-            Ok(head) if is_end && whole && !head.is_too_large => None,
-            Ok(_) | Err(_) => Some(Code::PROTOCOL_ERROR),
+        let trailers = match head {
+            _ if !stream.is_receiving => Err(Code::STREAM_CLOSED),
+            Ok(head) if is_end && whole && !head.is_too_large => {
+                http1::check_trailers(&block.bytes, &block.lines)
+                    .map_err(|_too_large| Code::PROTOCOL_ERROR)
+            }
+            Ok(_) | Err(_) => Err(Code::PROTOCOL_ERROR),
         };
-        match wrong {
-            Some(code) => self.refuse_stream(number, code),
-            None => {
+        match trailers {
+            Err(code) => self.refuse_stream(number, code),
+            Ok(trailers) => {
                 stream.is_receiving = false;
-                stream.trailers.extend_from_slice(&block.bytes);
+                stream.trailers = trailers;
                 stream.wake_reader();
             }
         }
@@ -323,39 +326,29 @@ impl Session {
         if is_ack {
             return Ok(());
         }
+        let mut window = None;
         for [name_high, name_low, value @ ..] in settings {
-            self.setting(u16::from_be_bytes([*name_high, *name_low]), u32::from_be_bytes(*value))?;
+            let name = u16::from_be_bytes([*name_high, *name_low]);
+            check_setting(name, u32::from_be_bytes(*value), &mut window)?;
+        }
+        if let Some(window) = window {
+            self.set_first_window(window)?;
         }
         frame::begin(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
         Ok(())
     }
 
-    fn setting(&mut self, name: u16, value: u32) -> Result<(), Error> {
-        const ENABLE_PUSH: u16 = 0x2;
-        const INITIAL_WINDOW_SIZE: u16 = 0x4;
-        const MAX_FRAME_SIZE: u16 = 0x5;
-        match name {
-            ENABLE_PUSH if value > 1 => Err(Error::protocol("ENABLE_PUSH is neither 0 nor 1")),
-            MAX_FRAME_SIZE if !(16_384..=0xff_ffff).contains(&value) => {
-                Err(Error::protocol("MAX_FRAME_SIZE is out of its range"))
+    /// The window of a new stream, by which those that are open change too (6.9.2).
+    fn set_first_window(&mut self, window: i64) -> Result<(), Error> {
+        let more = window - std::mem::replace(&mut self.room_first, window);
+        for stream in self.streams.iter_mut() {
+            stream.room += more;
+            if stream.room > WINDOW_MAX {
+                return Err(TOO_MUCH);
             }
-            INITIAL_WINDOW_SIZE => {
-                let room = i64::from(value);
-                if room > WINDOW_MAX {
-                    return Err(TOO_MUCH);
-                }
-                let more = room - std::mem::replace(&mut self.room_first, room);
-                for stream in self.streams.iter_mut() {
-                    stream.room += more;
-                    if stream.room > WINDOW_MAX {
-                        return Err(TOO_MUCH);
-                    }
-                    stream.wake_writer();
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            stream.wake_writer();
         }
+        Ok(())
     }
 
     fn pinged(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
@@ -436,6 +429,26 @@ impl Session {
         if let Some(len) = stream.receive.give(len) {
             frame::word(&mut self.out, kind::WINDOW_UPDATE, number, len);
         }
+    }
+}
+
+/// Checks one setting. `window` is the last INITIAL_WINDOW_SIZE of the frame: a frame has room for 2,730 of them, and each that
+/// is applied goes over all streams.
+fn check_setting(name: u16, value: u32, window: &mut Option<i64>) -> Result<(), Error> {
+    const ENABLE_PUSH: u16 = 0x2;
+    const INITIAL_WINDOW_SIZE: u16 = 0x4;
+    const MAX_FRAME_SIZE: u16 = 0x5;
+    match name {
+        ENABLE_PUSH if value > 1 => Err(Error::protocol("ENABLE_PUSH is neither 0 nor 1")),
+        MAX_FRAME_SIZE if !(16_384..=0xff_ffff).contains(&value) => {
+            Err(Error::protocol("MAX_FRAME_SIZE is out of its range"))
+        }
+        INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => Err(TOO_MUCH),
+        INITIAL_WINDOW_SIZE => {
+            *window = Some(i64::from(value));
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

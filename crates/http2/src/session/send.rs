@@ -58,11 +58,10 @@ impl Session {
 
     /// Ready with how many bytes may be sent now, or with nothing when the stream has ended.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, number: u32) -> Poll<Option<usize>> {
-        let full = self.is_full();
-        let room = self.room;
+        let (room, space) = (self.room, self.space());
         let Some(stream) = self.find(number) else { return Poll::Ready(None) };
-        match usize::try_from(stream.room.min(room)) {
-            Ok(room) if room > 0 && !full => Poll::Ready(Some(room)),
+        match usize::try_from(stream.room.min(room)).map(|room| room.min(space)) {
+            Ok(room) if room > 0 => Poll::Ready(Some(room)),
             _ => {
                 stream.wants_room = true;
                 stream.wait(cx.waker());
@@ -92,12 +91,12 @@ impl Session {
         self.end_lines(begun, number, is_end);
     }
 
-    /// Writes as much of the bytes as there is room for, and says how many these were. The stream ends where all of them went
-    /// and they are the last.
+    /// Writes as much of the bytes as there is room for, in the client's windows and in what may wait to be written, and says how
+    /// many these were. The stream ends where all of them went and they are the last.
     pub fn send_data(&mut self, number: u32, mut bytes: &[u8], is_last: bool) -> usize {
-        let (whole, room) = (bytes.len(), self.room);
+        let (whole, room, space) = (bytes.len(), self.room, self.space());
         let Some(stream) = self.streams.get_mut(number) else { return 0 };
-        let room = usize::try_from(stream.room.min(room)).unwrap_or_default();
+        let room = usize::try_from(stream.room.min(room)).unwrap_or_default().min(space);
         bytes = bytes.get(..room).unwrap_or(bytes);
         let is_end = is_last && bytes.len() == whole;
         let sent = i64::try_from(bytes.len()).unwrap_or_default();

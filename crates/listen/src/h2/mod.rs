@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
+use http1::{Form, Parts, Version};
 use http2::{Block, Config, Event, Head, Session};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{Alarm, Wire, clock};
@@ -24,6 +25,7 @@ use plan::Listener;
 
 use crate::accept::Connection;
 use crate::goodbye;
+use crate::head::{limits, refusal, refused_method};
 use crate::taking::Taking;
 use stream::{Shared, Stream};
 
@@ -185,34 +187,24 @@ impl H2 {
         drop(kit::spawn(Box::pin(exchange)));
     }
 
-    /// The head as the rest of the gateway knows it, if it may be served.
+    /// The head as the rest of the gateway knows it, if it keeps the rules that HTTP/1 has.
     fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, Fault> {
-        let limits = &self.listener.limits;
-        let lines = block.lines.len();
-        let headers = Headers::of(block.bytes, block.lines);
-        let request = RequestHead::parsed(headers, Protocol::Http2, head.method, head.target);
-        let (method, target) = (request.method(), request.target());
-        if head.is_too_large || lines > limits.headers_max {
+        let Head { method, target, authority, is_too_large, .. } = *head;
+        if is_too_large {
+            let lines = block.lines.len();
             return Err(Fault::new(Kind::HeadTooLarge, format!("{lines} header lines or more")));
         }
-        if http1::is_refused_method(method) {
-            return Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)));
+        refused_method(method.of(&block.bytes))?;
+        let (bytes, lines) = (&*block.bytes, &*block.lines);
+        let version = Version::Http11;
+        let parts = Parts { bytes, method, target, authority, version, lines };
+        let checked = http1::check_request(&parts, &limits(&self.listener));
+        let checked = checked.map_err(|error| refusal(&error))?;
+        if !matches!(checked.form, Form::Origin | Form::Asterisk) {
+            return Err(refusal(&http1::Error::Target));
         }
-        if target.len() > limits.target_bytes_max {
-            let what = format!("a target of {} bytes", target.len());
-            return Err(Fault::new(Kind::TargetTooLong, what));
-        }
-        if head.is_host_wrong || method.len() > http1::METHOD_BYTES_MAX {
-            return Err(Fault::new(Kind::Malformed, "a method or a host that HTTP/1 cannot carry"));
-        }
-        if !http1::is_target(method, target) {
-            return Err(Fault::new(Kind::Malformed, "the target is neither a path nor `*`"));
-        }
-        let is_unknown = |what: &[u8]| !what.eq_ignore_ascii_case(b"100-continue");
-        if request.headers.get_all("expect").any(is_unknown) {
-            return Err(Fault::new(Kind::ExpectationFailed, "an expectation other than a 100"));
-        }
-        Ok(request)
+        let headers = Headers::of(block.bytes, block.lines);
+        Ok(RequestHead::parsed(headers, Protocol::Http2, method, target))
     }
 
     /// True when everything has been written.

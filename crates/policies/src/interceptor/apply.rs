@@ -50,7 +50,7 @@ pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<
     let mut changed = Trailers::new();
     for line in trailers.split_inclusive(|b| *b == b'\n') {
         let name = line.split(|b| *b == b':').next().unwrap_or_default().trim_ascii();
-        if !gone.iter().any(|gone| gone.as_bytes().eq_ignore_ascii_case(name)) {
+        if !gone.iter().any(|gone| http1::is_alias(gone.as_bytes(), name)) {
             changed.extend_from_slice(line);
         }
     }
@@ -77,8 +77,9 @@ fn may_change(name: &str) -> bool {
     let begins = |prefix: &&str| {
         name.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix))
     };
-    let protected = PROTECTED.iter().any(|known| known.eq_ignore_ascii_case(name))
-        || PREFIXES.iter().any(begins);
+    let protected =
+        PROTECTED.iter().any(|known| http1::is_alias(known.as_bytes(), name.as_bytes()))
+            || PREFIXES.iter().any(begins);
     if protected {
         tracing::debug!(name, "an interceptor may not change this line");
     }

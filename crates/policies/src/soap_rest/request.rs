@@ -167,7 +167,7 @@ fn label(headers: &mut Headers, version: Soap, action: &str) {
     headers.retain(|name, _| {
         ![&b"content-type"[..], b"accept", b"soapaction"]
             .iter()
-            .any(|own| name.eq_ignore_ascii_case(own))
+            .any(|own| http1::is_alias(name, own))
     });
     match version {
         Soap::V11 => {

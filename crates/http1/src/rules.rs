@@ -1,0 +1,104 @@
+//! The rules of a request's head that hold on every wire. HTTP/1 and HTTP/2 bring the same method, target and lines here, so
+//! that no version has a looser reading than the other.
+
+use crate::fields::Fields;
+use crate::request::METHOD_BYTES_MAX;
+use crate::target::{self, Form, Target};
+use crate::{Error, Framing, Limits, Line, Span, Version};
+
+/// A request's head in pieces, all of them spans of `bytes`. The bytes of names and values were checked as they were read: a
+/// name is a token, a value has no control characters.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// What the spans point into.
+    pub bytes: &'a [u8],
+    /// As sent.
+    pub method: Span,
+    /// As sent: `:path` over HTTP/2.
+    pub target: Span,
+    /// `:authority` over HTTP/2 with the port that its scheme implies. HTTP/1 has it in the target.
+    pub authority: Option<(Span, &'static str)>,
+    /// HTTP/2 has the rules of 1.1.
+    pub version: Version,
+    /// The header lines, in order.
+    pub lines: &'a [Line],
+}
+
+/// What the rules make of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Which form the target has.
+    pub form: Form,
+    /// Path and query of the target: all of the origin form; empty in `*`, of CONNECT, and where
+    /// an absolute target ends with its authority (which means `/`).
+    pub path: Span,
+    /// How long the body is, as HTTP/1 frames it. Never [`Framing::UntilClose`].
+    pub framing: Framing,
+    /// Whether the client will take another exchange on this connection.
+    pub keep_alive: bool,
+    /// Whether it asks to upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    pub upgrade: bool,
+    /// Whether it waits for a 100 before it sends a body.
+    pub expect_continue: bool,
+    /// `host[:port]`: the Host header, or without one the authority of the target, which HTTP/1.0
+    /// allows.
+    pub host: Option<Span>,
+}
+
+/// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all read
+/// alike, no expectation but a 100, all within the limits but for the head's own size.
+pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<Checked, Error> {
+    let Parts { bytes, method, target, version, lines, .. } = *parts;
+    within_limits(method.len(), target.len(), limits)?;
+    if lines.len() > limits.headers_max {
+        return Err(Error::TooManyHeaders);
+    }
+    let read = target::read(method.of(bytes), target.of(bytes))?;
+    let mut fields = Fields::default();
+    for line in lines {
+        fields.note_request(bytes, line)?;
+    }
+    Ok(Checked {
+        form: read.form,
+        path: within(read.path, target),
+        framing: fields.framing(version)?.unwrap_or(Framing::None),
+        keep_alive: fields.keeps_alive(version),
+        upgrade: fields.upgrades(version),
+        expect_continue: fields.expect_continue && version == Version::Http11,
+        host: host(parts, &read, &fields)?,
+    })
+}
+
+pub(crate) fn within_limits(
+    method_len: usize,
+    target_len: usize,
+    limits: &Limits,
+) -> Result<(), Error> {
+    match () {
+        () if method_len > METHOD_BYTES_MAX => Err(Error::Method),
+        () if target_len > limits.target_bytes_max => Err(Error::TargetTooLong),
+        () => Ok(()),
+    }
+}
+
+/// Whom the request is for. RFC 9112 section 3.2.2 has the target win over Host, and RFC 9113
+/// section 8.3.1 `:authority`; the two must then agree, or what stands behind us may take the
+/// other one.
+fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Span>, Error> {
+    let named = target.authority.map(|span| (within(span, parts.target), target.port));
+    match (fields.host, named.or(parts.authority)) {
+        (None, _) if parts.version == Version::Http11 => Err(Error::HostMissing),
+        (Some(host), Some((authority, port)))
+            if !target::same_host(host.of(parts.bytes), authority.of(parts.bytes), port) =>
+        {
+            Err(Error::HostMismatch)
+        }
+        (host, authority) => Ok(host.or(authority.map(|(span, _)| span))),
+    }
+}
+
+/// A span of the target as a span of the head.
+fn within(span: Span, target: Span) -> Span {
+    let start = target.start as usize;
+    Span::new(start + span.start as usize, start + span.end as usize)
+}
