@@ -28,6 +28,9 @@ if [ "${1:-}" = tests ]; then
   command -v xmllint >/dev/null 2>&1 || missing+=(libxml2-utils)
   command -v xsltproc >/dev/null 2>&1 || missing+=(xsltproc)
   command -v redis-server >/dev/null 2>&1 || missing+=(redis-server)
+  # A test of slow clients makes a network of its own.
+  command -v ip >/dev/null 2>&1 || missing+=(iproute2)
+  command -v unshare >/dev/null 2>&1 || missing+=(util-linux)
   # Clients of SOAP services: what they are made with.
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
   command -v npm >/dev/null 2>&1 || missing+=(nodejs npm)
