@@ -32,6 +32,7 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
         }
         let policy = route.policies.get(depth);
         let Some(step) = policy.and_then(|policy| policy.request.as_ref()) else { continue };
+        ex.has_body = !request.body.is_empty();
         match run(step, ex, &mut request.head, &mut request.body).await {
             Ok(Onward::Next) => {}
             Ok(Onward::Turn(reply)) => return Descent::Turned { depth, reply },

@@ -41,6 +41,8 @@ pub struct Exchange {
     /// Who sent the request: the peer, or the address that a trusted proxy named.
     pub client: IpAddr,
     pub started: Instant,
+    /// The request has a body, or one may still come: for steps that see the head alone, whatever the wire's framing says.
+    pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
     /// Who was found to be asking, by the first policy that asked for credentials and believed them.
@@ -98,6 +100,7 @@ impl Exchange {
             client: caller.peer.ip(),
             caller,
             started: clock::now(),
+            has_body: false,
             parameters: Parameters::new(),
             identity: None,
             limit_lines: None,
