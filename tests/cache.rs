@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::harness::{Gate, Gateway, Message, Origin, Plain, Wire, until};
+use hyper::Request;
+
+use crate::harness::{Gate, Gateway, H2, Message, Origin, Plain, Wire, full, until};
 use crate::reload::put;
 
 fn start(origin: &Origin, cache: &str) -> Gateway {
@@ -77,6 +79,161 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
             "{lines} {request} {keys} {second:?}"
         );
         assert_eq!(second.get("age").is_some() && hit, kept, "{second:?}");
+    }
+}
+
+/// Issue 18, 6: what goes past the cache is not answered from it, and what comes of it is given to nobody else.
+#[test]
+fn requests_that_say_more_than_the_key_holds_go_past_the_cache() {
+    const BODY: &str = "Content-Length: 4\r\n\r\nevil";
+    const CHUNKS: &str = "Transfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n";
+    for (method, lines, keys, detail) in [
+        ("GET", BODY, "", Some("body")),
+        ("GET", CHUNKS, "", Some("body")),
+        ("HEAD", BODY, "", Some("body")),
+        ("GET", "Content-Length: 0\r\n", "", None),
+        ("GET", "X-HTTP-Method-Override: DELETE\r\n", "", Some("method-override")),
+        ("GET", "X_HTTP_Method_Override: DELETE\r\n", "", Some("method-override")),
+        ("GET", "X-HTTP-Method: PUT\r\n", "", Some("method-override")),
+        ("HEAD", "X-Method-Override: PUT\r\n", "", Some("method-override")),
+        ("GET", "Cookie: session=a\r\n", "", Some("cookie")),
+        ("GET", "Cookie: session=a\r\n", "cookies: bypass", Some("cookie")),
+        ("GET", "Cookie: session=a\r\n", "cookies: ignore", None),
+        ("GET", "Cookie: session=a\r\nCookie: b=c\r\n", "cookies: ignore", None),
+    ] {
+        let origin = counting("Cache-Control: max-age=600\r\n");
+        let gateway = start(&origin, keys);
+        let request = format!("{method} /a HTTP/1.1\r\nHost: a.test\r\n{lines}");
+        let end = if lines.ends_with("evil") { "" } else { "\r\n" };
+        // Before anything is kept, and after.
+        for asked_before in [0, 2] {
+            let sent = gateway.wire().ask(format!("{request}{end}"));
+            let expected = detail.map(|why| format!("tidegate; fwd=bypass; detail={why}"));
+            if let Some(expected) = expected {
+                assert_eq!(sent.get("cache-status"), Some(&*expected), "{request}");
+                assert_eq!(origin.requests().len(), asked_before + 1, "{request}");
+            }
+            let plain = ask(&gateway, "GET /a", "");
+            let text = if detail.is_some() { "1" } else { "0" };
+            assert_eq!(plain.text(), text, "{request} {keys} {plain:?}");
+        }
+        assert_eq!(origin.requests().len(), if detail.is_some() { 3 } else { 1 }, "{request}");
+    }
+}
+
+/// HTTP/2 tells of a body by a flag alone.
+#[test]
+fn a_body_over_http2_goes_past_the_cache() {
+    let origin = counting("Cache-Control: max-age=600\r\n");
+    let gateway = start(&origin, "");
+    let client = H2::connect(gateway.address("public"));
+    let get = |body: &'static str| {
+        let request = Request::get("http://a.test/a").body(full(body)).unwrap();
+        let reply = client.ask(request);
+        let status = reply.headers.get("cache-status").unwrap().to_str().unwrap().to_owned();
+        (String::from_utf8(reply.body.to_vec()).unwrap(), status)
+    };
+    let past = || "tidegate; fwd=bypass; detail=body".to_owned();
+    assert_eq!(get("evil"), ("0".to_owned(), past()));
+    assert_eq!(get("").0, "1");
+    assert_eq!(get("evil"), ("2".to_owned(), past()));
+    assert_eq!(get("").0, "1");
+}
+
+/// Issue 18, 6: `ttl` is for what succeeds, unless `statuses` says otherwise.
+#[test]
+fn a_reply_that_says_nothing_is_kept_where_its_status_is_listed() {
+    const LISTED: &str = "ttl: 1h, statuses: [200, 404]";
+    for (status, lines, keys, kept) in [
+        ("200 OK", "", "ttl: 1h", true),
+        ("203 Non-Authoritative Information", "", "ttl: 1h", true),
+        ("301 Moved Permanently", "Location: /b\r\n", "ttl: 1h", true),
+        ("308 Permanent Redirect", "Location: /b\r\n", "ttl: 1h", true),
+        ("302 Found", "Location: /b\r\n", "ttl: 1h", false),
+        ("307 Temporary Redirect", "Location: /b\r\n", "ttl: 1h", false),
+        ("404 Not Found", "", "ttl: 1h", false),
+        ("405 Method Not Allowed", "", "ttl: 1h", false),
+        ("410 Gone", "", "ttl: 1h", false),
+        ("414 URI Too Long", "", "ttl: 1h", false),
+        ("501 Not Implemented", "", "ttl: 1h", false),
+        ("405 Method Not Allowed", "ETag: \"a\"\r\n", "ttl: 1h", false),
+        ("404 Not Found", "", LISTED, true),
+        ("203 Non-Authoritative Information", "", LISTED, false),
+        ("405 Method Not Allowed", "Cache-Control: max-age=600\r\n", LISTED, true),
+    ] {
+        let origin = answering(status, lines);
+        let gateway = start(&origin, keys);
+        let bodies = [0, 1].map(|_| ask(&gateway, "GET /", "").text());
+        assert_eq!(bodies[1] == bodies[0], kept, "{status} {lines} {keys}");
+    }
+}
+
+/// Issue 18, 6: an upstream makes links and redirects of what trusted proxies say the client asked for.
+#[test]
+fn what_trusted_proxies_say_of_the_url_is_part_of_it() {
+    for (line, trusted, is_part) in [
+        ("X-Forwarded-Host: b.test", true, true),
+        ("X-Forwarded-Proto: https", true, true),
+        ("X-Forwarded-Port: 81", true, true),
+        ("X-Forwarded-Prefix: /p", true, true),
+        ("X-Original-URL: /p", true, true),
+        ("Forwarded: for=192.0.2.1;host=b.test", true, true),
+        // Of each client, and no part of a URL.
+        ("X-Forwarded-For: 192.0.2.1", true, false),
+        ("Forwarded: for=192.0.2.1", true, false),
+        // The upstream does not get to see them.
+        ("X-Forwarded-Host: b.test", false, false),
+        ("X-Forwarded-Proto: https", false, false),
+    ] {
+        let origin = counting("Cache-Control: max-age=600\r\n");
+        let listener = if trusted { "trusted_proxies: [127.0.0.1]" } else { "" };
+        let route = "policies: [{ cache: {} }]";
+        let gateway = Plain { listener, route, ..Plain::default() }.start(&origin);
+        let lines = |client: &str| match line.split_once("192.0.2.1") {
+            Some((front, rest)) => format!("{front}192.0.2.{client}{rest}\r\n"),
+            None => format!("{line}\r\n"),
+        };
+        let base = match line {
+            "Forwarded: for=192.0.2.1" => "Forwarded: for=192.0.2.9\r\n",
+            _ => "",
+        };
+        assert_eq!(ask(&gateway, "GET /a", base).text(), "0", "{line}");
+        let said = if is_part { "1" } else { "0" };
+        for client in ["1", "2"] {
+            assert_eq!(ask(&gateway, "GET /a", &lines(client)).text(), said, "{line} {trusted}");
+        }
+        assert_eq!(ask(&gateway, "GET /a", base).text(), "0", "{line}");
+    }
+}
+
+#[test]
+fn writing_forgets_what_is_kept_under_the_same_name_of_the_url() {
+    let origin = counting("Cache-Control: max-age=600\r\nContent-Location: /other\r\n");
+    let listener = "trusted_proxies: [127.0.0.1]";
+    let route = "policies: [{ cache: {} }]";
+    let gateway = Plain { listener, route, ..Plain::default() }.start(&origin);
+    let text = |request: &str| ask(&gateway, request, "X-Forwarded-Host: b.test\r\n").text();
+    assert_eq!([text("GET /a"), text("GET /other"), text("GET /a")], ["0", "1", "0"]);
+    text("DELETE /a");
+    assert_eq!([text("GET /a"), text("GET /other")], ["3", "4"]);
+}
+
+/// The upstream sees the host as it was written, and may answer another spelling with something else.
+#[test]
+fn a_host_of_another_spelling_is_another_url() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let host = request.get("host").unwrap().to_owned();
+            let length = host.len();
+            peer.try_send(format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}\r\n\r\n{host}"
+            ));
+        }
+    });
+    let gateway = start(&origin, "");
+    for host in ["a.test", "A.test", "a.test.", "a.test:80"] {
+        let reply = gateway.wire().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(reply.text(), host);
     }
 }
 

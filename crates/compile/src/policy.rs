@@ -68,7 +68,7 @@ pub(crate) fn build(
         }
         config::Policy::Concurrency(keys) => made::concurrency::build(keys, place, report),
         config::Policy::Cors(keys) => made::cors::build(keys, place, report),
-        config::Policy::Cache(keys) => made::cache::build(keys, place),
+        config::Policy::Cache(keys) => made::cache::build(keys, place, report),
         config::Policy::Compress(keys) => made::compress::build(keys, report),
         config::Policy::IpRules(keys) => {
             made::ip_filter::build(keys, policy.at, policy.intact, report)

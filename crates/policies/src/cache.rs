@@ -1,12 +1,14 @@
 //! `cache`: replies that are given again without asking the upstream (RFC 9111, as a shared cache).
 //!
 //! Owns what may be kept, for how long, and what is told of it (`Age`, and `Cache-Status` of RFC 9211). Replies are kept as they
-//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by. Of requests for the same that come at
+//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by, and so do requests that say more than
+//! the key can hold: bodies, cookies, other methods. Of requests for the same that come at
 //! once one asks, and the others wait whether its reply is kept.
 
 mod directives;
 mod entry;
 mod flight;
+mod request;
 mod store;
 
 use std::sync::Arc;
@@ -19,11 +21,13 @@ use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Conditions, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step, Way};
 
+pub use entry::KEPT;
 pub use store::Store;
 
 use directives::Directives;
 use entry::{Entry, Times};
 use flight::{Boarded, Follower, Leader};
+use request::{Bypass, keyed_lines};
 
 /// What the operator said beside the sizes, which are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +36,10 @@ pub struct Settings {
     pub entry_bytes_max: usize,
     /// How long a reply is fresh that says nothing about it.
     pub ttl: Option<Duration>,
+    /// The statuses that this holds for.
+    pub ttl_statuses: Box<[u16]>,
+    /// Requests with a `Cookie` are treated like all others.
+    pub ignores_cookies: bool,
     /// How long a stale reply may stand in for a failing upstream.
     pub stale_if_error: Duration,
     /// How long a request waits for the reply to another one; zero: it does not.
@@ -65,7 +73,9 @@ enum Pending {
     /// The reply may be kept.
     Get(Box<Asked>),
     /// The reply may make what is kept untrue.
-    Unsafe { key: Box<[u8]>, host: Box<[u8]> },
+    Unsafe { key: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
+    /// The reply has nothing to do with what is kept.
+    Bypass(Bypass),
 }
 
 struct Asked {
@@ -107,21 +117,28 @@ impl OnCall<RequestHead> for Ask {
 
 impl Cache {
     fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> Seen {
-        let key = self.key(ex, head);
         let is_get = match head.method() {
             b"GET" => true,
             b"HEAD" => false,
             b"OPTIONS" | b"TRACE" => return Seen::Decided(Ok(Onward::Next)),
             _ => {
-                let host = head.host().into();
-                ex.notes().cached = Some(Box::new(Pending::Unsafe { key, host }));
+                let lines = keyed_lines(&head.headers, ex.peer_trusted);
+                let (key, host) = (self.key(ex, head, &lines), head.host().into());
+                let pending = Pending::Unsafe { key, host, lines: lines.into() };
+                ex.notes().cached = Some(Box::new(pending));
                 return Seen::Decided(Ok(Onward::Next));
             }
         };
+        let bypass = Bypass::of(&head.headers, ex.has_body, self.settings.ignores_cookies);
+        if let Some(bypass) = bypass {
+            ex.notes().cached = Some(Box::new(Pending::Bypass(bypass)));
+            return Seen::Decided(Ok(Onward::Next));
+        }
         let asked = Directives::of_request(&head.headers);
         if asked.no_store || head.headers.contains("range") {
             return Seen::Decided(Ok(Onward::Next));
         }
+        let key = self.key(ex, head, &keyed_lines(&head.headers, ex.peer_trusted));
         let known = self.store.find(&key, &head.headers);
         let now = clock::now();
         if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {
@@ -147,12 +164,11 @@ impl Cache {
         Seen::Decided(Ok(Onward::Next))
     }
 
-    /// Scheme, host and target, which is what a URL is, and behind them what makes it another at the upstream: how the path
-    /// was written, and where policies above this one send the request.
-    fn key(&self, ex: &Exchange, head: &RequestHead) -> Box<[u8]> {
-        let host = head.host().to_ascii_lowercase();
+    /// Scheme, host and target as they are sent on, which is what a URL is, and behind them what makes it another at the upstream:
+    /// how the path was written, where policies above this one send the request, and the lines that tell of another URL.
+    fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
         let scheme = ex.caller.scheme.name().as_bytes();
-        let mut key = [scheme, b" ", &host, b" ", head.target()].concat();
+        let mut key = [scheme, b" ", head.host(), b" ", head.target()].concat();
         if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
             key.extend_from_slice(b" sent ");
             key.extend_from_slice(path);
@@ -166,6 +182,7 @@ impl Cache {
             key.extend_from_slice(b" as ");
             key.extend_from_slice(&target);
         }
+        key.extend_from_slice(lines);
         key.into()
     }
 
@@ -235,10 +252,16 @@ impl OnFrames<ReplyHead> for Keep {
             return Ok(None);
         };
         match *pending {
-            Pending::Unsafe { key, host } => {
+            Pending::Unsafe { key, host, lines } => {
                 if (200..400).contains(&head.status) {
-                    self.0.invalidate(&key, &host, head);
+                    self.0.invalidate(&key, &host, &lines, head);
                 }
+                Ok(None)
+            }
+            Pending::Bypass(bypass) => {
+                let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.detail()];
+                // The parts are the program's own.
+                let _written = head.headers.add_joined("Cache-Status", &said);
                 Ok(None)
             }
             Pending::Get(asked) => Ok(self.0.replied(ex, head, *asked)),
@@ -248,7 +271,7 @@ impl OnFrames<ReplyHead> for Keep {
 
 impl Cache {
     /// RFC 9111, 4.4: what was asked for, and what the reply says was changed on the same host.
-    fn invalidate(&self, key: &[u8], host: &[u8], head: &ReplyHead) {
+    fn invalidate(&self, key: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
         self.store.remove(key);
         let front_len = key.len() - key.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
         let front = key.get(..front_len).unwrap_or_default();
@@ -264,7 +287,7 @@ impl Cache {
                 None => None,
             };
             if let Some(path) = path {
-                self.store.remove(&[front, path].concat());
+                self.store.remove(&[front, path, lines].concat());
             }
         }
     }
@@ -297,7 +320,7 @@ impl Cache {
             }
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
-        let times = Times::of(&head.headers, self.settings.ttl, asked.at, now);
+        let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
         let may_be =
             ex.fault.is_none() && entry::may_be_kept(head, asked.is_authorized(ex), &times);
         let entry = may_be.then(|| Entry::new(head, &asked.headers, times)).flatten();
@@ -326,6 +349,11 @@ impl Cache {
         }))
     }
 
+    /// How long a reply of this status is fresh that says nothing about it.
+    fn ttl(&self, status: u16) -> Option<Duration> {
+        self.settings.ttl.filter(|_| self.settings.ttl_statuses.contains(&status))
+    }
+
     /// The upstream says that what is kept holds, and perhaps that it may be kept no longer.
     fn held(
         &self,
@@ -340,7 +368,8 @@ impl Cache {
             self.store.remove(&asked.key);
             return stale.replace(head, asked, how, now);
         }
-        let fresh = Arc::new(stale.freshened(&head.headers, self.settings.ttl, asked.at, now));
+        let ttl = self.ttl(stale.status());
+        let fresh = Arc::new(stale.freshened(&head.headers, ttl, asked.at, now));
         match fresh.may_stay(asked.is_authorized(ex)) {
             true => self.store.insert(&asked.key, fresh.clone()),
             false => self.store.remove(&asked.key),

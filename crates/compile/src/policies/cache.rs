@@ -2,23 +2,46 @@
 
 use std::sync::Arc;
 
-use config::{Cache, Decode as _, Route};
+use config::{At, Cache, CacheCookies, Decode as _, Report, Route};
 use policies::cache::{self, Settings, Store};
 
 use crate::listeners::{bytes, count};
 use crate::policy::Place;
 
-pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>) -> plan::Policy {
+pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
     let entry_bytes_max = bytes(keys.entry_bytes_max);
     let key = format!("cache {} {} {}", place.route, keys.encode(), destination(place.of));
     let store = place.making.kept_or(&key, || {
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
-    let Cache { ttl, stale_if_error, wait, .. } = keys.clone();
-    // Only policies above this one have sent a request elsewhere when it comes here.
-    let diversions = place.diversions.as_slice().into();
-    cache::policy(Settings { entry_bytes_max, ttl, stale_if_error, wait, diversions }, store)
+    let settings = Settings {
+        entry_bytes_max,
+        ttl: keys.ttl,
+        ttl_statuses: ttl_statuses(keys, report),
+        ignores_cookies: keys.cookies == CacheCookies::Ignore,
+        stale_if_error: keys.stale_if_error,
+        wait: keys.wait,
+        // Only policies above this one have sent a request elsewhere when it comes here.
+        diversions: place.diversions.as_slice().into(),
+    };
+    cache::policy(settings, store)
+}
+
+fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
+    let written = &keys.statuses;
+    if written.at != At::NOWHERE && written.intact && keys.ttl.is_none() {
+        let what = "`statuses` says which statuses `ttl` holds for, and there is no `ttl`";
+        report.error(written.at, what, "write `ttl: 10s` beside it, or leave it out");
+    }
+    let statuses: Box<[u16]> =
+        written.value.iter().filter_map(|status| u16::try_from(status.get()).ok()).collect();
+    if let Some(status) = statuses.iter().find(|status| !cache::KEPT.contains(status)) {
+        let known: Vec<String> = cache::KEPT.iter().map(u16::to_string).collect();
+        let what = format!("a reply with the status {status} is never kept");
+        report.error(written.at, what, format!("write some of {}", known.join(", ")));
+    }
+    statuses
 }
 
 /// Where the route ends and as what a request gets there: what another place replied is not kept on.

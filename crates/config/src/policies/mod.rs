@@ -25,7 +25,7 @@ use serde_json::{Value as Json, json};
 pub use api_key::ApiKey;
 pub use authorize::Authorize;
 pub use basic::Basic;
-pub use cache::Cache;
+pub use cache::{Cache, CacheCookies};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use cors::Cors;

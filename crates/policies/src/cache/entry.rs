@@ -78,7 +78,7 @@ fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
 }
 
 /// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
-const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
+pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
 /// RFC 9111, 3 and 3.5. A reply with a cookie is somebody's own, whatever it says.
 pub(super) fn may_be_kept(head: &ReplyHead, is_authorized: bool, times: &Times) -> bool {
@@ -125,6 +125,10 @@ impl Entry {
 
     pub(super) fn with_body(&self, body: Bytes) -> Entry {
         Entry { body, ..self.clone() }
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.head.status
     }
 
     /// It can be asked about.

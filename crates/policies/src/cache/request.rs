@@ -1,0 +1,168 @@
+//! What a request says beside its URL that may change the reply: such a request goes past the cache, or what it says is in the
+//! key. Anything else the upstream has to name in `Vary`.
+//!
+//! Names are compared with `_` as `-`: backends that read header lines as variables cannot tell them apart.
+
+use message::Headers;
+
+/// Why a request is neither answered from the cache nor its reply kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bypass {
+    /// Its body is not in the key (RFC 9110, 9.3.1: a body of a GET has no meaning; some upstreams read it all the same).
+    Body,
+    /// The upstream may take it for another method.
+    MethodOverride,
+    /// The reply may be for whoever has the cookie.
+    Cookie,
+}
+
+impl Bypass {
+    /// For `detail` in `Cache-Status` (RFC 9211, 2.8).
+    pub(super) fn detail(self) -> &'static [u8] {
+        match self {
+            Bypass::Body => b"body",
+            Bypass::MethodOverride => b"method-override",
+            Bypass::Cookie => b"cookie",
+        }
+    }
+
+    pub(super) fn of(headers: &Headers, has_body: bool, ignores_cookies: bool) -> Option<Bypass> {
+        if has_body {
+            return Some(Bypass::Body);
+        }
+        let mut found = None;
+        for (name, _) in headers.iter() {
+            if overrides_method(name) {
+                return Some(Bypass::MethodOverride);
+            }
+            if !ignores_cookies && name.eq_ignore_ascii_case(b"cookie") {
+                found = Some(Bypass::Cookie);
+            }
+        }
+        found
+    }
+}
+
+/// Lines by which frameworks let a client name another method than that of the request.
+fn overrides_method(name: &[u8]) -> bool {
+    let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
+    match name.len() {
+        13 => is(b"x-http-method"),
+        17 => is(b"x-method-override"),
+        22 => is(b"x-http-method-override"),
+        _ => false,
+    }
+}
+
+/// Lines that say under which URL the client asked: upstreams make links and redirects of them. Written one after the other, each
+/// behind a line feed, which no value holds. `trusted` is whether the peer is a trusted proxy.
+pub(super) fn keyed_lines(headers: &Headers, trusted: bool) -> Vec<u8> {
+    let mut keyed = Vec::new();
+    for (name, value) in headers.iter().filter(|(name, _)| tells_url(name, trusted)) {
+        keyed.push(b'\n');
+        keyed.extend(name.iter().map(u8::to_ascii_lowercase));
+        keyed.push(b':');
+        if name.eq_ignore_ascii_case(b"forwarded") {
+            without_addresses(value, &mut keyed);
+        } else {
+            keyed.extend_from_slice(value);
+        }
+    }
+    keyed
+}
+
+fn tells_url(name: &[u8], trusted: bool) -> bool {
+    /// An untrusted peer's are dropped before the upstream sees them.
+    const DROPPED: [&[u8]; 4] =
+        [b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-port"];
+    const NAMES: [&[u8]; 6] = [
+        b"forwarded",
+        b"front-end-https",
+        b"x-host",
+        b"x-http-host-override",
+        b"x-scheme",
+        b"x-url-scheme",
+    ];
+    const FAMILIES: [&[u8]; 3] = [b"x-forwarded-", b"x-original-", b"x-rewrite-"];
+    if !matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F')) {
+        return false;
+    }
+    let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
+    // Another for each client, and it tells no URL.
+    let is_address = is(b"x-forwarded-for");
+    let is_dropped = || !trusted && DROPPED.iter().any(|other| name.eq_ignore_ascii_case(other));
+    let tells =
+        NAMES.iter().any(|other| is(other)) || FAMILIES.iter().any(|family| begins(name, family));
+    tells && !is_address && !is_dropped()
+}
+
+/// `Forwarded` (RFC 7239) without what is another for each client. One that is quoted is taken as it stands: within quotes the
+/// separators are none.
+fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
+    if value.contains(&b'"') {
+        return out.extend_from_slice(value);
+    }
+    let is_address = |pair: &&[u8]| begins(pair, b"for=") || begins(pair, b"by=");
+    let pairs = value.split(|b| matches!(b, b',' | b';')).map(<[u8]>::trim_ascii);
+    for pair in pairs.filter(|pair| !is_address(pair)) {
+        out.push(b';');
+        out.extend_from_slice(pair);
+    }
+}
+
+/// Whether a name begins with what stands in `front` in lower case, `_` being `-`.
+fn begins(name: &[u8], front: &[u8]) -> bool {
+    let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
+    name.len() >= front.len() && name.iter().zip(front).all(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        for (name, value) in lines {
+            headers.add(name, value.as_bytes()).unwrap();
+        }
+        headers
+    }
+
+    #[test]
+    fn lines_that_send_a_request_past_the_cache() {
+        for (name, expected) in [
+            ("X-HTTP-Method-Override", Some(Bypass::MethodOverride)),
+            ("x_http_method_override", Some(Bypass::MethodOverride)),
+            ("X-HTTP-Method", Some(Bypass::MethodOverride)),
+            ("X-Method-Override", Some(Bypass::MethodOverride)),
+            ("Cookie", Some(Bypass::Cookie)),
+            ("X-HTTP-Methods", None),
+            ("Accept", None),
+        ] {
+            assert_eq!(Bypass::of(&headers(&[(name, "a")]), false, false), expected, "{name}");
+        }
+        assert_eq!(Bypass::of(&headers(&[("Cookie", "a")]), false, true), None);
+        assert_eq!(Bypass::of(&headers(&[]), true, true), Some(Bypass::Body));
+    }
+
+    #[test]
+    fn lines_that_are_in_the_key() {
+        for (name, value, trusted, untrusted) in [
+            ("X-Forwarded-Host", "a", "\nx-forwarded-host:a", ""),
+            ("X_Forwarded_Host", "a", "\nx_forwarded_host:a", "\nx_forwarded_host:a"),
+            ("X-Forwarded-Prefix", "/a", "\nx-forwarded-prefix:/a", "\nx-forwarded-prefix:/a"),
+            ("X-Original-URL", "/a", "\nx-original-url:/a", "\nx-original-url:/a"),
+            ("X-Forwarded-For", "1.2.3.4", "", ""),
+            ("Forwarded", "for=a;host=b, For=c;proto=d", "\nforwarded:;host=b;proto=d", ""),
+            ("Forwarded", "host=\"a;for=b\"", "\nforwarded:host=\"a;for=b\"", ""),
+            ("X-Request-Id", "a", "", ""),
+            ("Accept", "a", "", ""),
+        ] {
+            let lines = headers(&[(name, value)]);
+            for (is_trusted, expected) in [(true, trusted), (false, untrusted)] {
+                let keyed = String::from_utf8(keyed_lines(&lines, is_trusted)).unwrap();
+                assert_eq!(keyed, expected, "{name} {is_trusted}");
+            }
+        }
+    }
+}
