@@ -120,6 +120,8 @@ kinds! {
     NoRoute => 404, Client, Info, "no_route", "No route matches this request.";
     /// The path leaves the route's prefix by dot segments.
     PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
+    /// The path is spelt in a way that servers read differently, and its listener refuses that.
+    PathAmbiguous => 400, Client, Info, "path_ambiguous", "The path is not allowed.";
     /// A credential is missing, malformed, expired, or not believed.
     Unauthenticated => 401, Client, Info, "unauthenticated", "Valid credentials are required.";
     /// There is no credential at all.

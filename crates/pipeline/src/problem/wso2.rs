@@ -95,6 +95,7 @@ const ROWS: &[Row] = &[
     row(Kind::ReplyTooLarge, 503, 102_511),
     row(Kind::ReplyStreams, 503, 102_511),
     row(Kind::PathEscapes, 400, 102_512),
+    row(Kind::PathAmbiguous, 400, 102_512),
     row(Kind::UpgradeRequired, 400, 102_512),
 ];
 
