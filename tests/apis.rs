@@ -467,7 +467,7 @@ fn nothing_leads_out_of_the_sandboxs_path() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key.pem");
     let jwks = tidegate(&["token", "--jwks", "--key", key.to_str().unwrap()]).stdout;
-    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [jwks.json] } }\napis: { pets: { openapi: api.yaml } }\n";
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\", paths: { escaped_slash: keep } } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [jwks.json] } }\napis: { pets: { openapi: api.yaml } }\n";
     let document = format!(
         "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: {{ urls: [\"{0}/p\"] }}\nx-wso2-sandbox-endpoints: {{ urls: [\"{0}/s\"] }}\nsecurity: [{{ default: [] }}]\n\
          components: {{ securitySchemes: {{ default: {{ type: oauth2 }} }} }}\npaths: {{ \"/a/{{id}}\": {{ get: {{ responses: {{}} }} }} }}\n",
@@ -497,8 +497,7 @@ fn a_base_may_be_written_with_escapes() {
     let length = answer.len();
     let service =
         Origin::answering(format!("HTTP/1.1 200 X\r\nContent-Length: {length}\r\n\r\n{answer}"));
-    let yaml =
-        "listen: { public: { address: \"127.0.0.1:0\" } }\napis: { pets: { openapi: api.yaml } }\n";
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\", paths: { escaped_slash: keep } } }\napis: { pets: { openapi: api.yaml } }\n";
     let document = format!(
         "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /api%c3%a9\n\
          x-wso2-production-endpoints: {{ urls: [\"{}/p\"] }}\nx-wso2-endpoints: [other: {{ urls: [\"{}/o\"] }}]\n\

@@ -67,13 +67,15 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
 fn a_rule_sees_the_path_that_was_matched() {
     let origin = Origin::saying("ok");
     let route = "policies: [{ authorize: { rule: \"!request.path.startsWith('/admin')\" } }]";
-    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let listener = "paths: { escaped_slash: keep }";
+    let gateway = Plain { listener, route, ..Plain::default() }.start(&origin);
     let ask = |target: &str| {
         let reply = gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let sent = origin.requests().last().map(|request| request.target().to_owned());
         (reply.status(), sent.unwrap_or_default())
     };
-    for target in ["/admin", "/x/../admin", "/./admin", "/x/%2e%2e/admin", "/%61dmin?q"] {
+    for target in ["/admin", "/x/../admin", "/./admin", "/x/%2e%2e/admin", "/%61dmin?q", "//admin"]
+    {
         assert_eq!(ask(target).0, 403, "{target}");
     }
     assert_eq!(origin.requests().len(), 0);

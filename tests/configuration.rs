@@ -322,9 +322,37 @@ fn explain_tells_the_route_and_why_not_the_others() {
         ),
         (&["GET", "/hello?lang=en"], &["\nroute `hello`\n", "a fixed reply, status 200, 2 bytes"]),
         (&["GET", "/orders/../hello?lang=en"], &["matched as /hello", "\nroute `hello`\n"]),
+        (&["GET", "//hello//?lang=en"], &["matched as /hello/\n", "no route matches: 404"]),
+        (&["GET", "//hello?lang=en"], &["matched as /hello\n", "\nroute `hello`\n"]),
+        (
+            &["GET", "/hello%2f"],
+            &[
+                "refused with 400: the path has an escaped slash or backslash, see the listener's `paths.escaped_slash`",
+            ],
+        ),
+        (&["GET", "/hello;a"], &["refused with 400: the path has a `;`"]),
         (&["GET", "/../hello"], &["refused with 400"]),
     ];
     explained(&path, cases);
+}
+
+/// Listeners may read paths by rules of their own (issue 18, 7).
+#[test]
+fn explain_asks_the_listener_that_the_url_leads_to() {
+    let yaml = r#"
+listen:
+  strict: { address: "127.0.0.1:8080" }
+  keeping: { address: "127.0.0.1:8081", paths: { escaped_slash: keep } }
+routes: { all: { match: { path: "/**" }, respond: { body: all } } }
+"#;
+    let files = Files::new(&[("gate.yaml", yaml)]);
+    let refused = "refused with 400: the path has an escaped slash or backslash";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["GET", "http://a.test:8081/a%2Fb"], &["the listener `keeping`\n", "route `all`"]),
+        (&["GET", "http://a.test:8080/a%2Fb"], &["the listener `strict`\n", refused]),
+        (&["GET", "/a%2Fb"], &["the listener `strict`\n", refused]),
+    ];
+    explained(&files.path("gate.yaml"), cases);
 }
 
 const GUARDED: &str = r#"

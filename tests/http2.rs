@@ -40,13 +40,13 @@ fn it_is_spoken_with_tls_and_with_prior_knowledge() {
         [(H2::connect_tls(address, "a.test", OURS.trust()), "https"), (open(&plain), "http")]
     {
         for _ in 0..2 {
-            let reply = client.get(&format!("{scheme}://a.test:81/x%2Fy?z"));
+            let reply = client.get(&format!("{scheme}://a.test:81/x%20y?z"));
             assert_eq!((reply.status, &reply.body[..]), (200, &b"hello"[..]));
             assert!(
                 reply.headers.contains_key("date") && reply.headers.contains_key("x-request-id")
             );
             let request = origin.requests().pop().unwrap();
-            assert_eq!(request.start, "GET /x%2Fy?z HTTP/1.1");
+            assert_eq!(request.start, "GET /x%20y?z HTTP/1.1");
             assert_eq!(request.get("host"), Some("a.test:81"));
             assert_eq!(request.get("x-forwarded-proto"), Some(scheme));
             assert_eq!(request.get("x-forwarded-for"), Some("127.0.0.1"));

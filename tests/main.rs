@@ -44,6 +44,7 @@ mod message_rules;
 mod mutual_tls;
 mod oidc;
 mod openapi;
+mod paths;
 mod program;
 mod proxied;
 mod rate_limit;

@@ -2,6 +2,10 @@
 
 use crate::harness::{Gateway, Origin, Plain};
 
+/// A listener that lets pass what servers read differently.
+pub(crate) const KEEP_PATHS: &str =
+    "paths: { escaped_slash: keep, empty_segments: keep, parameters: keep }";
+
 fn request(method: &str, target: &str, lines: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n")
 }
@@ -95,27 +99,31 @@ routes:
 #[test]
 fn targets_are_forwarded_byte_for_byte() {
     let origin = Origin::echo();
-    let gateway = Gateway::before(&origin);
+    let [gateway, keeping] =
+        ["", KEEP_PATHS].map(|listener| Plain { listener, ..Plain::default() }.start(&origin));
     let targets = [
         "/",
         "/?",
         "/a?b=/../c",
-        "/a%2Fb%2fc?x=%20&y",
+        "/a%20b%3bc?x=%2F&y",
         "/%61%62",
-        "/a//b//",
-        "//a/b",
-        "/a;b=c;d/e",
         "/...",
         "/a/..b/.c",
         "/a+b|c{d}",
-        "/a?b?c=%00&d=\"<>",
+        "/a?b?c=%00&d=\"<>;//",
     ];
+    let kept = ["/a%2Fb%2fc?x=%20&y", "/a//b//", "//a/b", "/a;b=c;d/e"];
     let mut wire = gateway.wire();
     for target in targets {
         assert_eq!(wire.get(target).status(), 200, "{target}");
     }
+    let mut wire = keeping.wire();
+    for target in targets.iter().chain(&kept) {
+        assert_eq!(wire.get(target).status(), 200, "{target}");
+    }
     let seen = origin.requests();
-    assert_eq!(seen.iter().map(|request| request.target()).collect::<Vec<_>>(), targets);
+    let seen: Vec<_> = seen.iter().map(|request| request.target()).collect();
+    assert_eq!(seen, [&targets[..], &targets[..], &kept[..]].concat());
 }
 
 #[test]
@@ -177,7 +185,7 @@ routes:
         ("/orders/a/../b?c=../d", "/orders/b?c=../d"),
         ("/orders/./b/.", "/orders/b/"),
         ("/stripped/a/%2e%2e/b", "/b"),
-        ("/stripped//a", "//a"),
+        ("/stripped//a", "/a"),
     ] {
         assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
         assert_eq!(origin.requests().last().unwrap().target(), expected, "{target}");
@@ -189,7 +197,7 @@ fn paths_are_cut_and_rewritten() {
     let origin = Origin::echo();
     let gateway = Gateway::start(format!(
         r#"
-listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+listen: {{ public: {{ address: "127.0.0.1:0", paths: {{ escaped_slash: keep, empty_segments: keep }} }} }}
 upstreams: {{ origin: {{ targets: ["{}"] }} }}
 routes:
   orders: {{ match: {{ path: "/orders/**" }}, strip_prefix: /orders, upstream: origin }}
@@ -205,6 +213,7 @@ routes:
         ("/orders/", "/"),
         ("/orders/5/x?a=/orders", "/5/x?a=/orders"),
         ("/orders/a%2Fb", "/a%2Fb"),
+        ("/orders//a", "//a"),
         ("/orders/orders/5", "/orders/5"),
         ("/%6frders/5", "/5"),
         ("/v1/7/parts/8?x", "/parts/8/of/7?x"),

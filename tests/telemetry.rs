@@ -597,6 +597,7 @@ fn every_exchange_is_one_line() {
         ("HEAD /o/ HTTP/1.1\r\nHost: a\r\n\r\n", 200, "-"),
         ("GET /none HTTP/1.1\r\nHost: a\r\n\r\n", 404, "no_route"),
         ("GET /../o HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path_escapes"),
+        ("GET /o%2Fa HTTP/1.1\r\nHost: a\r\n\r\n", 400, "path_ambiguous"),
         ("GET /o HTTP/1.1\r\n\r\n", 400, "malformed"),
         ("GET /o HTTP/1.1\r\nHost : a\r\n\r\n", 400, "malformed"),
         ("\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "malformed"),

@@ -14,9 +14,11 @@ use std::net::IpAddr;
 
 use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
+use plan::path::Refused;
 use plan::upstreams::HostSent;
 use plan::{
-    Destination, Found, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route, Want,
+    Destination, Found, Listener, Matcher, PathRules, PathSent, Pattern, Piece, Plan, Policy,
+    Refusal, Route, Want,
 };
 use policy::Scheme;
 
@@ -62,9 +64,12 @@ pub fn explain_request(
         text.push_str("refused with 405: the method is not a gateway's to serve\n");
         return Ok(text);
     }
-    let Ok(resolved) = plan::path::resolve(head.path()) else {
-        text.push_str("refused with 400: the path leads above its root\n");
-        return Ok(text);
+    let resolved = match plan::path::resolve(head.path(), path_rules(plan, url, &mut text)) {
+        Ok(resolved) => resolved,
+        Err(why) => {
+            refused(&mut text, why);
+            return Ok(text);
+        }
     };
     if resolved.moved {
         line(&mut text, format_args!("matched as {}", String::from_utf8_lossy(&resolved.path)));
@@ -91,6 +96,34 @@ pub fn explain_request(
     }
     others(&mut text, plan, &head, &resolved.path);
     Ok(text)
+}
+
+/// The rules of the listener that the URL leads to: by its port, else by its scheme. Where not all have the same, its name is told.
+fn path_rules(plan: &Plan, url: &str, text: &mut String) -> PathRules {
+    let authority = url.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next());
+    let port = authority.flatten().and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
+    let has_port = |listener: &Listener| Some(listener.address.port()) == port;
+    let has_scheme = |listener: &Listener| listener.tls.is_some() == url.starts_with("https://");
+    let listeners = || plan.listeners.iter().map(|listener| &**listener);
+    let by_port = listeners().find(|listener| has_port(listener));
+    let by_scheme = || listeners().find(|listener| has_scheme(listener));
+    let Some(listener) = by_port.or_else(by_scheme).or_else(|| listeners().next()) else {
+        return PathRules::default();
+    };
+    if listeners().any(|other| other.paths != listener.paths) {
+        line(text, format_args!("asked of the listener `{}`", listener.name));
+    }
+    listener.paths
+}
+
+fn refused(text: &mut String, why: Refused) {
+    match why.key() {
+        None => text.push_str("refused with 400: the path leads above its root\n"),
+        Some(key) => {
+            let why = why.why().trim_end_matches('.').replacen("The", "the", 1);
+            line(text, format_args!("refused with 400: {why}, see the listener's `paths.{key}`"));
+        }
+    }
 }
 
 fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {

@@ -5,9 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{
-    At, ClientAuthMode, Config, ListenerLimits, ListenerTls, Report, Size, Spanned, TlsVersion,
+    At, ClientAuthMode, Config, ListenerLimits, ListenerPaths, ListenerTls, Report, Size, Spanned,
+    TlsVersion,
 };
-use plan::{Limits, Listener, Plan, Timeouts};
+use plan::{
+    EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Plan, Timeouts,
+};
 
 use crate::{files, kept, names};
 
@@ -40,6 +43,7 @@ pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Ve
                 http2: listener.http2,
                 proxy_protocol: listener.proxy_protocol,
                 trusted_proxies: listener.trusted_proxies.iter().map(|network| network.0).collect(),
+                paths: path_rules(&listener.paths),
                 limits,
                 timeout: Timeouts {
                     head: timeout.head.0,
@@ -83,6 +87,26 @@ fn complain_of_clashes(config: &Config, report: &mut Report) {
             continue;
         }
         taken.insert(value.0, (name, *at));
+    }
+}
+
+pub(crate) fn path_rules(paths: &ListenerPaths) -> PathRules {
+    PathRules {
+        escaped_slash: match paths.escaped_slash {
+            config::EscapedSlash::Refuse => EscapedSlash::Refuse,
+            config::EscapedSlash::Keep => EscapedSlash::Keep,
+            config::EscapedSlash::Decode => EscapedSlash::Decode,
+        },
+        empty_segments: match paths.empty_segments {
+            config::EmptySegments::Merge => EmptySegments::Merge,
+            config::EmptySegments::Refuse => EmptySegments::Refuse,
+            config::EmptySegments::Keep => EmptySegments::Keep,
+        },
+        parameters: match paths.parameters {
+            config::PathParameters::Refuse => PathParameters::Refuse,
+            config::PathParameters::Strip => PathParameters::Strip,
+            config::PathParameters::Keep => PathParameters::Keep,
+        },
     }
 }
 

@@ -1,7 +1,9 @@
 //! The paths of a route: what is matched, what is cut, what is sent instead.
 
-use config::{Report, Route, Spanned};
+use config::{Config, Report, Route, Spanned};
 use plan::{PathSent, Pattern, Piece, Segment};
+
+use crate::listeners::path_rules;
 
 /// The pattern of `match.path`.
 pub(crate) fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pattern> {
@@ -14,6 +16,29 @@ pub(crate) fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pat
         );
     };
     Pattern::parse(&path.value).map_err(complain).ok()
+}
+
+/// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
+pub(crate) fn warn_of_unreachable(
+    path: &Spanned<String>,
+    pattern: &Pattern,
+    config: &Config,
+    report: &mut Report,
+) {
+    let plain = Pattern { open: false, ..pattern.clone() }.to_string();
+    let comes = |rules| {
+        let resolved = plan::path::resolve(plain.as_bytes(), rules);
+        resolved.is_ok_and(|resolved| *resolved.path == *plain.as_bytes())
+    };
+    let mut listeners = config.listen.iter().map(|(_, listener)| path_rules(&listener.paths));
+    if !config.listen.is_empty() && !listeners.any(comes) {
+        let what = format!(
+            "no request comes to the path `{}`: every listener refuses or changes it",
+            path.value.escape_debug()
+        );
+        let help = "write it another way, or say `keep` in the `paths` of a listener";
+        report.warn(path.at, what, help);
+    }
 }
 
 /// The path the upstream sees, by `strip_prefix` or `rewrite`.

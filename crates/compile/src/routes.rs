@@ -193,6 +193,9 @@ fn draft<'c>(
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
     let pattern = paths::pattern(&matches.value.path, report);
+    if let Some(pattern) = &pattern {
+        paths::warn_of_unreachable(&matches.value.path, pattern, config, report);
+    }
     let matchers = match &pattern {
         Some(pattern) => matchers(&matches.value, pattern, report),
         None => {

@@ -32,7 +32,7 @@ fn check(text: &str, expected: Expect) {
 fn mistakes_of_every_kind_are_all_said() {
     expect![[r#"
         gate.yaml:3:13: unknown key `adress`; did you mean `address`?
-          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `limits` and `timeout`
+          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `paths`, `limits` and `timeout`
         gate.yaml:4:60: cannot read `none.pem`: there is no such file
           help: name a PEM file that the gateway may read; a relative path starts at this file's folder
         gate.yaml:4:75: cannot read `none.key`: there is no such file
@@ -386,4 +386,48 @@ upstreams:
 "#,
         folder.path(),
     ));
+}
+
+#[test]
+fn a_path_that_no_listener_lets_pass_is_warned_of() {
+    let routes = r#"
+routes:
+  slash: { match: { path: "/a%2fb/**" }, respond: {} }
+  empty: { match: { path: "/a//b" }, respond: {} }
+  parameter: { match: { path: "/{id}/b;c" }, respond: {} }
+  fine: { match: { path: "/a/{id}/%7e/" }, respond: {} }
+"#;
+    check(
+        routes,
+        expect![[r#"
+        gate.yaml:4:27: warning: no request comes to the path `/a%2fb/**`: every listener refuses or changes it
+          help: write it another way, or say `keep` in the `paths` of a listener
+        gate.yaml:5:27: warning: no request comes to the path `/a//b`: every listener refuses or changes it
+          help: write it another way, or say `keep` in the `paths` of a listener
+        gate.yaml:6:31: warning: no request comes to the path `/{id}/b;c`: every listener refuses or changes it
+          help: write it another way, or say `keep` in the `paths` of a listener
+    "#]],
+    );
+    let keeping = "listen: { a: { address: \"127.0.0.1:0\" }, b: { address: \"127.0.0.1:0\", paths: { escaped_slash: keep, empty_segments: keep, parameters: keep } } }";
+    assert_eq!(said(&format!("{keeping}{routes}"), Path::new("")), "");
+}
+
+#[test]
+fn statuses_that_a_cache_cannot_keep() {
+    check(
+        r#"
+routes:
+  a: { match: { path: /a }, respond: {}, policies: [{ cache: { ttl: 1s, statuses: [200, 206, 500] } }] }
+  b: { match: { path: /b }, respond: {}, policies: [{ cache: { statuses: [404] } }] }
+  c: { match: { path: /c }, respond: {}, policies: [{ cache: { ttl: 1s, statuses: [200, 404], cookies: keep } }] }
+"#,
+        expect![[r#"
+            gate.yaml:4:83: a reply with the status 206 is never kept
+              help: write some of 200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501
+            gate.yaml:5:74: `statuses` says which statuses `ttl` holds for, and there is no `ttl`
+              help: write `ttl: 10s` beside it, or leave it out
+            gate.yaml:6:104: `keep` is not known here
+              help: write `bypass` or `ignore`
+        "#]],
+    );
 }

@@ -66,6 +66,10 @@ fn the_whole_in_words() {
             http2: true
             proxy_protocol: false
             trusted_proxies: []
+            paths:
+              escaped_slash: refuse
+              empty_segments: merge
+              parameters: refuse
             limits:
               head_bytes_max: 64KiB
               target_bytes_max: 16KiB
@@ -82,6 +86,10 @@ fn the_whole_in_words() {
             http2: true
             proxy_protocol: false
             trusted_proxies: ["10.0.0.0/8"]
+            paths:
+              escaped_slash: refuse
+              empty_segments: merge
+              parameters: refuse
             limits:
               head_bytes_max: 64KiB
               target_bytes_max: 16KiB

@@ -55,10 +55,10 @@ pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Certificate, ClientAuth, ClientAuthMode, Config, Dns,
-    Errors, Health, Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits,
-    ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, Pool, Respond, Retry, Route,
-    RouteHost, RouteLimits, Saxon, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout,
-    UpstreamTls, Validate,
+    EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore,
+    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
+    Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits, Saxon,
+    Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, Map, Network,

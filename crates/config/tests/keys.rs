@@ -54,6 +54,11 @@ telemetry: { access_log: {} }
                   "http2": true,
                   "proxy_protocol": false,
                   "trusted_proxies": [],
+                  "paths": {
+                    "escaped_slash": "refuse",
+                    "empty_segments": "merge",
+                    "parameters": "refuse"
+                  },
                   "limits": {
                     "head_bytes_max": "64KiB",
                     "target_bytes_max": "16KiB",
@@ -225,6 +230,11 @@ fn every_key() {
                   "http2": true,
                   "proxy_protocol": false,
                   "trusted_proxies": [],
+                  "paths": {
+                    "escaped_slash": "refuse",
+                    "empty_segments": "merge",
+                    "parameters": "refuse"
+                  },
                   "limits": {
                     "head_bytes_max": "64KiB",
                     "target_bytes_max": "16KiB",
@@ -261,6 +271,11 @@ fn every_key() {
                     "10.0.0.0/8",
                     "fd00::1/128"
                   ],
+                  "paths": {
+                    "escaped_slash": "refuse",
+                    "empty_segments": "merge",
+                    "parameters": "refuse"
+                  },
                   "limits": {
                     "head_bytes_max": "32KiB",
                     "target_bytes_max": "8KiB",

@@ -6,7 +6,8 @@ use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
 use plan::{
-    AccessLogSettings, Destination, Listener, Matcher, PathSent, Piece, Plan, Policy, Route, Want,
+    AccessLogSettings, Destination, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters,
+    PathSent, Piece, Plan, Policy, Route, Want,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -85,8 +86,8 @@ fn complaint(report: &Report, complaint: &Complaint) -> Value {
 }
 
 fn listener(listener: &Listener) -> Value {
-    let Listener { name, address, tls, http2, proxy_protocol, trusted_proxies, limits, timeout } =
-        listener;
+    let Listener { name, address, tls, http2, proxy_protocol, trusted_proxies, .. } = listener;
+    let Listener { paths, limits, timeout, .. } = listener;
     json!({
         "name": name,
         "address": address.to_string(),
@@ -94,6 +95,23 @@ fn listener(listener: &Listener) -> Value {
         "http2": http2,
         "proxy_protocol": proxy_protocol,
         "trusted_proxies": trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "paths": {
+            "escaped_slash": match paths.escaped_slash {
+                EscapedSlash::Refuse => "refuse",
+                EscapedSlash::Keep => "keep",
+                EscapedSlash::Decode => "decode",
+            },
+            "empty_segments": match paths.empty_segments {
+                EmptySegments::Merge => "merge",
+                EmptySegments::Refuse => "refuse",
+                EmptySegments::Keep => "keep",
+            },
+            "parameters": match paths.parameters {
+                PathParameters::Refuse => "refuse",
+                PathParameters::Strip => "strip",
+                PathParameters::Keep => "keep",
+            },
+        },
         "limits": {
             "head_bytes_max": limits.head_bytes_max,
             "target_bytes_max": limits.target_bytes_max,

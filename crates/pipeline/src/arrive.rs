@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
-use plan::path::{self, Resolved};
+use plan::path::{self, Refused, Resolved};
 use plan::{Listener, PathSent, Piece, Plan};
 use policy::{Exchange, Parameters, RequestId};
 
@@ -33,7 +33,8 @@ pub(crate) fn arrive(
     if ex.peer_trusted {
         ex.client = client(listener, &head.headers).unwrap_or(ex.client);
     }
-    let Resolved { path, moved } = path::resolve(head.path()).map_err(|_| escapes(head))?;
+    let Resolved { path, moved } =
+        path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;
     let found = plan.table.find(head, &path).ok_or_else(|| no_route(head))?;
     if !found.names_method && !http1::is_registered_method(head.method()) {
         return Err(Fault::new(
@@ -46,7 +47,7 @@ pub(crate) fn arrive(
     if let Cow::Owned(matched) = path
         && matched != head.path()
     {
-        // One with dot segments must not go on.
+        // One with other segments than were matched must not go on.
         ex.notes().path_sent = (!moved).then(|| head.path().into());
         head.set_path(&matched);
     }
@@ -54,8 +55,8 @@ pub(crate) fn arrive(
 }
 
 /// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
-pub(crate) fn options(plan: &Plan, head: &RequestHead) -> Option<String> {
-    let path = path::resolve(head.path()).ok()?.path;
+pub(crate) fn options(plan: &Plan, listener: &Listener, head: &RequestHead) -> Option<String> {
+    let path = path::resolve(head.path(), listener.paths).ok()?.path;
     plan.table.options(head, &path)
 }
 
@@ -81,11 +82,15 @@ fn address(name: &str) -> Option<IpAddr> {
     name.parse().ok().or_else(with_port).or_else(bracketed)
 }
 
-fn escapes(head: &RequestHead) -> Fault {
-    Fault::new(
-        Kind::PathEscapes,
-        format!("path {} leaves its root or hides dots", shown(head.path())),
-    )
+fn refused(why: Refused, head: &RequestHead) -> Fault {
+    let path = shown(head.path());
+    match why.key() {
+        None => Fault::new(Kind::PathEscapes, format!("path {path} leaves its root or hides dots")),
+        Some(key) => {
+            let cause = format!("path {path} is refused by the listener's `paths.{key}`");
+            Fault::with_detail(Kind::PathAmbiguous, cause, why.why())
+        }
+    }
 }
 
 fn no_route(head: &RequestHead) -> Fault {

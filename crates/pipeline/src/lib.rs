@@ -67,7 +67,7 @@ async fn answer(
 ) -> Reply {
     let arrived = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
         Ok(arrived) => arrived,
-        Err(fault) => return unrouted(plan, account, request, fault),
+        Err(fault) => return unrouted((plan, listener), account, request, fault),
     };
     account.routed(&arrived.route);
     let (route, ex) = (&*arrived.route, &mut account.ex);
@@ -79,7 +79,9 @@ async fn answer(
         ex.notes().asked_head = true;
     }
     let (depth, mut reply) = match descend(route, ex, request).await {
-        Descent::Through => (route.policies.len(), across(plan, &arrived, ex, request).await),
+        Descent::Through => {
+            (route.policies.len(), across((plan, listener), &arrived, ex, request).await)
+        }
         Descent::Turned { depth, reply } => (depth, reply),
     };
     ascend(route, depth, ex, &mut reply).await;
@@ -87,9 +89,14 @@ async fn answer(
 }
 
 /// No route takes the request. What `OPTIONS` asks can be said all the same, where others are taken (RFC 9110, 9.3.7).
-fn unrouted(plan: &Plan, account: &mut Account, request: &Request, fault: Fault) -> Reply {
+fn unrouted(
+    (plan, listener): (&Plan, &Listener),
+    account: &mut Account,
+    request: &Request,
+    fault: Fault,
+) -> Reply {
     if fault.kind == Kind::NoRoute
-        && let Some(allow) = arrive::options(plan, &request.head)
+        && let Some(allow) = arrive::options(plan, listener, &request.head)
     {
         return allowing(&allow);
     }
@@ -102,11 +109,17 @@ fn allowing(methods: &str) -> Reply {
     reply
 }
 
-async fn across(plan: &Plan, arrived: &Arrived, ex: &mut Exchange, request: &mut Request) -> Reply {
+async fn across(
+    (plan, listener): (&Plan, &Listener),
+    arrived: &Arrived,
+    ex: &mut Exchange,
+    request: &mut Request,
+) -> Reply {
     match &arrived.route.destination {
         Destination::Respond(fixed) => fixed_reply(fixed),
         Destination::Upstream(_) if forward::ends_here(&mut request.head) => {
-            allowing(arrive::options(plan, &request.head).as_deref().unwrap_or("OPTIONS"))
+            let methods = arrive::options(plan, listener, &request.head);
+            allowing(methods.as_deref().unwrap_or("OPTIONS"))
         }
         Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
             Ok(reply) => reply,

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use kept::Kept;
-pub use listener::{Limits, Listener, Timeouts};
+pub use listener::{
+    EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
+};
 pub use outlet::Outlet;
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{

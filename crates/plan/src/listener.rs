@@ -17,8 +17,47 @@ pub struct Listener {
     pub proxy_protocol: bool,
     /// Peers whose `X-Forwarded-*` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    pub paths: PathRules,
     pub limits: Limits,
     pub timeout: Timeouts,
+}
+
+/// How spellings of a path are read that servers read differently. What is not refused is forwarded as it was matched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PathRules {
+    pub escaped_slash: EscapedSlash,
+    pub empty_segments: EmptySegments,
+    pub parameters: PathParameters,
+}
+
+/// `%2F` and `%5C`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EscapedSlash {
+    #[default]
+    Refuse,
+    /// They are a segment's own, and forwarded as they came.
+    Keep,
+    /// They are slashes.
+    Decode,
+}
+
+/// Two slashes with nothing between them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EmptySegments {
+    /// They are one slash.
+    #[default]
+    Merge,
+    Refuse,
+    Keep,
+}
+
+/// `;` and what follows it in a segment (RFC 3986, 3.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PathParameters {
+    #[default]
+    Refuse,
+    Strip,
+    Keep,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,68 +1,180 @@
 //! The path that is matched, worked out of the path that was sent.
 //!
 //! Two programs that read a path differently are how a request slips past a route. So dot segments are resolved and
-//! escaped letters read before anything is matched; what is ambiguous is refused. The path that is forwarded stays byte
-//! for byte as it came, unless it held dot segments: then it is the resolved one.
+//! escaped letters read before anything is matched; what is ambiguous is refused, or read as the listener says. The path that is
+//! forwarded stays byte for byte as it came, unless more than escaped letters was read: then it is the resolved one.
 
 use std::borrow::Cow;
+
+use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 
 /// A path as it is matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved<'a> {
     pub path: Cow<'a, [u8]>,
-    /// The path held dot segments, so the one sent must not be forwarded.
+    /// Its segments are others than those of the path that was sent, which must not be forwarded then.
     pub moved: bool,
 }
 
-/// The path climbs above its root, or hides dots in a way that some servers resolve and some do not.
+/// Why a path is not matched at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Escapes;
+pub enum Refused {
+    /// It climbs above its root, or hides dots in a way that some servers resolve and some do not.
+    Escapes,
+    /// It has a slash or a backslash that is percent-encoded.
+    EscapedSlash,
+    /// It has two slashes with nothing between them.
+    EmptySegment,
+    /// It has a `;`, behind which some servers see no more of the segment's name.
+    Parameters,
+}
 
-/// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, and reads escaped unreserved characters.
-pub fn resolve(path: &[u8]) -> Result<Resolved<'_>, Escapes> {
-    let plain =
-        !path.contains(&b'%') && !path.windows(2).any(|w| w == b"/.") && !path.contains(&b'\\');
-    if plain {
+impl Refused {
+    /// What is wrong with the path, as a client may read it.
+    pub fn why(self) -> &'static str {
+        match self {
+            Refused::Escapes => "The path leaves its root, or hides dots.",
+            Refused::EscapedSlash => "The path has an escaped slash or backslash.",
+            Refused::EmptySegment => "The path has an empty segment.",
+            Refused::Parameters => "The path has a `;`.",
+        }
+    }
+
+    /// The key of a listener's `paths` that lets such paths pass.
+    pub fn key(self) -> Option<&'static str> {
+        match self {
+            Refused::Escapes => None,
+            Refused::EscapedSlash => Some("escaped_slash"),
+            Refused::EmptySegment => Some("empty_segments"),
+            Refused::Parameters => Some("parameters"),
+        }
+    }
+}
+
+/// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, reads escaped unreserved characters, and deals with what
+/// servers read differently by the rules of the listener that the request came to.
+pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
+    if is_plain(path) {
         return Ok(Resolved { path: Cow::Borrowed(path), moved: false });
     }
-    let path = unescaped(path);
-    if path.split(|b| *b == b'/').any(is_ambiguous) {
-        return Err(Escapes);
+    let (mut path, mut moved) = (unescaped(path), false);
+    // Each may bring about what the next looks for.
+    for read in [escaped_slashes, parameters, empty_segments, dots] {
+        if let Some(other) = read(&path, rules)? {
+            (path, moved) = (Cow::Owned(other), true);
+        }
     }
-    if !path.split(|b| *b == b'/').any(is_dots) {
-        return Ok(Resolved { path, moved: false });
-    }
-    Ok(Resolved { path: Cow::Owned(without_dots(&path)?), moved: true })
+    Ok(Resolved { path, moved })
 }
 
-/// Segments that some servers take for `..` and others for a name: with path parameters (`..;x`), or with a
-/// backslash, plain or encoded, beside dots.
-fn is_ambiguous(segment: &[u8]) -> bool {
-    let before_parameters = segment.split(|b| *b == b';').next().unwrap_or_default();
-    let hides_dots = before_parameters.len() < segment.len() && is_dots(before_parameters);
-    hides_dots
-        || pieces_of_backslashes(segment).is_some_and(|mut pieces| pieces.any(|p| is_dots(&p)))
+/// Nothing in it needs a second look. Without a way out early, so that it compiles to vector instructions.
+fn is_plain(path: &[u8]) -> bool {
+    let is_odd = |(before, byte): (&u8, &u8)| {
+        let is_special = (*byte == b'%') | (*byte == b';') | (*byte == b'\\');
+        is_special | (*before == b'/') & ((*byte == b'.') | (*byte == b'/'))
+    };
+    let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
+    // In front stands the slash, or the `*` of OPTIONS.
+    matches!(path, [b'/' | b'*', ..]) & !pairs.fold(false, |odd, pair| odd | is_odd(pair))
 }
 
-fn pieces_of_backslashes(segment: &[u8]) -> Option<impl Iterator<Item = Vec<u8>>> {
-    let text = String::from_utf8_lossy(segment).replace("%5C", "\\").replace("%5c", "\\");
-    let text = text.replace("%2F", "\\").replace("%2f", "\\");
-    let pieces: Vec<Vec<u8>> = text.split('\\').map(|p| p.as_bytes().to_vec()).collect();
-    (pieces.len() > 1).then(|| pieces.into_iter())
+/// A path with other segments, where there is something to be read in the one given, whose escapes are in capitals.
+type Read = Result<Option<Vec<u8>>, Refused>;
+
+fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
+    let has_one = |bytes: &[u8]| {
+        bytes.contains(&b'\\') || bytes.windows(3).any(|escape| matches!(escape, b"%2F" | b"%5C"))
+    };
+    if !has_one(path) {
+        return Ok(None);
+    }
+    match rules.escaped_slash {
+        EscapedSlash::Refuse => Err(Refused::EscapedSlash),
+        EscapedSlash::Decode => Ok(Some(with_slashes(path))),
+        EscapedSlash::Keep => {
+            let mut suspects = path.split(|b| *b == b'/').filter(|segment| has_one(segment));
+            let hides_dots =
+                |segment: &[u8]| with_slashes(segment).split(|b| *b == b'/').any(is_dots);
+            match suspects.any(hides_dots) {
+                true => Err(Refused::Escapes),
+                false => Ok(None),
+            }
+        }
+    }
+}
+
+/// With every escaped slash and backslash read as a slash.
+fn with_slashes(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, tail)) = rest.split_first() {
+        let (byte, after) = match (first, escaped_byte(tail)) {
+            (b'%', Some((b'/' | b'\\', after))) => (b'/', after),
+            (b'\\', _) => (b'/', tail),
+            _ => (*first, tail),
+        };
+        out.push(byte);
+        rest = after;
+    }
+    out
+}
+
+fn parameters(path: &[u8], rules: PathRules) -> Read {
+    if !path.contains(&b';') {
+        return Ok(None);
+    }
+    // Some take `..;x` for a name and others for `..`, whatever the rule.
+    let hides_dots = |segment: &[u8]| segment.contains(&b';') && is_dots(name(segment));
+    let segments = path.split(|b| *b == b'/');
+    if segments.clone().any(hides_dots) {
+        return Err(Refused::Escapes);
+    }
+    match rules.parameters {
+        PathParameters::Refuse => Err(Refused::Parameters),
+        PathParameters::Keep => Ok(None),
+        PathParameters::Strip => Ok(Some(segments.map(name).collect::<Vec<_>>().join(&b'/'))),
+    }
+}
+
+/// A segment without its parameters.
+fn name(segment: &[u8]) -> &[u8] {
+    segment.split(|b| *b == b';').next().unwrap_or_default()
+}
+
+fn empty_segments(path: &[u8], rules: PathRules) -> Read {
+    if !path.windows(2).any(|pair| pair == b"//") {
+        return Ok(None);
+    }
+    match rules.empty_segments {
+        EmptySegments::Refuse => Err(Refused::EmptySegment),
+        EmptySegments::Keep => Ok(None),
+        EmptySegments::Merge => {
+            let mut merged = path.to_vec();
+            merged.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
+            Ok(Some(merged))
+        }
+    }
+}
+
+fn dots(path: &[u8], _: PathRules) -> Read {
+    match path.split(|b| *b == b'/').any(is_dots) {
+        true => without_dots(path).map(Some),
+        false => Ok(None),
+    }
 }
 
 fn is_dots(segment: &[u8]) -> bool {
     segment == b"." || segment == b".."
 }
 
-fn without_dots(path: &[u8]) -> Result<Vec<u8>, Escapes> {
+fn without_dots(path: &[u8]) -> Result<Vec<u8>, Refused> {
     let mut kept: Vec<&[u8]> = Vec::new();
     let mut segments = path.split(|b| *b == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         match segment {
             b"." => {}
-            b".." => drop(kept.pop().ok_or(Escapes)?),
+            b".." => drop(kept.pop().ok_or(Refused::Escapes)?),
             other => {
                 kept.push(other);
                 continue;
@@ -147,26 +259,75 @@ fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
 mod tests {
     use super::*;
 
+    const KEEP: PathRules = PathRules {
+        escaped_slash: EscapedSlash::Keep,
+        empty_segments: EmptySegments::Keep,
+        parameters: PathParameters::Keep,
+    };
+    const READ: PathRules = PathRules {
+        escaped_slash: EscapedSlash::Decode,
+        empty_segments: EmptySegments::Merge,
+        parameters: PathParameters::Strip,
+    };
+
+    #[track_caller]
+    fn check(sent: &str, rules: PathRules, expected: Result<(&str, bool), Refused>) {
+        let resolved = resolve(sent.as_bytes(), rules);
+        let found = resolved.map(|r| (String::from_utf8(r.path.into_owned()).unwrap(), r.moved));
+        assert_eq!(found, expected.map(|(path, moved)| (path.to_owned(), moved)), "{sent}");
+    }
+
     #[test]
     fn paths_resolve_before_they_are_matched() {
         for (sent, matched, moved) in [
+            ("/", "/", false),
+            ("/a/", "/a/", false),
             ("/a/b", "/a/b", false),
             ("/a/./b", "/a/b", true),
             ("/a/../b", "/b", true),
             ("/a/b/..", "/a/", true),
             ("/a/.", "/a/", true),
             ("/a/%2e%2E/b", "/b", true),
-            ("/%61/b%2Fc", "/a/b%2Fc", false),
-            ("/a%2fb", "/a%2Fb", false),
+            ("/%61/b%3Bc", "/a/b%3Bc", false),
+            ("/a%3bb", "/a%3Bb", false),
+            ("/a%252fb%255cc", "/a%252fb%255cc", false),
             ("/a/.b/..c/d..", "/a/.b/..c/d..", false),
-            ("/a//b", "/a//b", false),
             ("/100%", "/100%", false),
             ("*", "*", false),
         ] {
-            let resolved = resolve(sent.as_bytes()).unwrap();
-            assert_eq!(String::from_utf8_lossy(&resolved.path), matched, "{sent}");
-            assert_eq!(resolved.moved, moved, "{sent}");
+            for rules in [PathRules::default(), KEEP, READ] {
+                check(sent, rules, Ok((matched, moved)));
+            }
         }
+    }
+
+    #[test]
+    fn what_servers_read_differently_is_read_by_the_rules() {
+        let (slash, parameters) = (Err(Refused::EscapedSlash), Err(Refused::Parameters));
+        for (sent, by_default, kept, read) in [
+            ("/a%2Fb", slash, ("/a%2Fb", false), "/a/b"),
+            ("/%61%2fb", slash, ("/a%2Fb", false), "/a/b"),
+            ("/a%5cb", slash, ("/a%5Cb", false), "/a/b"),
+            ("/a%2F", slash, ("/a%2F", false), "/a/"),
+            ("/%2Fa", slash, ("/%2Fa", false), "/a"),
+            ("/a%2F%2Fb", slash, ("/a%2F%2Fb", false), "/a/b"),
+            ("/a//b", Ok(("/a/b", true)), ("/a//b", false), "/a/b"),
+            ("//a///b//", Ok(("/a/b/", true)), ("//a///b//", false), "/a/b/"),
+            ("//", Ok(("/", true)), ("//", false), "/"),
+            ("/a//../b", Ok(("/b", true)), ("/a/b", true), "/b"),
+            ("/a/.//b", Ok(("/a/b", true)), ("/a//b", true), "/a/b"),
+            ("/a;x=1/b", parameters, ("/a;x=1/b", false), "/a/b"),
+            ("/a/;x/b;", parameters, ("/a/;x/b;", false), "/a/b"),
+            ("/;", parameters, ("/;", false), "/"),
+        ] {
+            check(sent, PathRules::default(), by_default);
+            check(sent, KEEP, Ok(kept));
+            check(sent, READ, Ok((read, true)));
+        }
+        let rules = PathRules { empty_segments: EmptySegments::Refuse, ..PathRules::default() };
+        check("/a//b", rules, Err(Refused::EmptySegment));
+        check("/a/b/", rules, Ok(("/a/b/", false)));
+        check("/a%2F..%2fb", READ, Ok(("/b", true)));
     }
 
     #[test]
@@ -175,12 +336,36 @@ mod tests {
             "/..",
             "/a/../../b",
             "/a/..;x/b",
+            "/a/.;/b",
             "/a/..\\b",
             "/a/..%5cb",
+            "/a/x%5C..",
             "/a/%2e%2e%2fb",
             "/%2e%2e/%2e%2e",
         ] {
-            assert_eq!(resolve(sent.as_bytes()), Err(Escapes), "{sent}");
+            assert!(resolve(sent.as_bytes(), PathRules::default()).is_err(), "{sent}");
+            check(sent, KEEP, Err(Refused::Escapes));
+        }
+        for sent in ["/..", "/a/..;x/b", "/..%2fa", "/a/..%2f..%5c.."] {
+            check(sent, READ, Err(Refused::Escapes));
+        }
+    }
+
+    /// What was resolved is not read as another path by who looks at it again.
+    #[test]
+    fn a_resolved_path_stays() {
+        let parts: [&[u8]; 12] =
+            [b"/", b"/", b"a", b"2f", b".", b"..", b";", b"%2F", b"%5c", b"%2e", b"%25", b"\\"];
+        let rules = [PathRules::default(), KEEP, READ];
+        for number in 0..12_usize.pow(4) {
+            let mut path = b"/".to_vec();
+            let at = |power| number / 12_usize.pow(power) % 12;
+            (0..4).for_each(|power| path.extend_from_slice(parts[at(power)]));
+            for rules in rules {
+                let Ok(once) = resolve(&path, rules) else { continue };
+                let twice = resolve(&once.path, rules).unwrap();
+                assert_eq!(once.path, twice.path, "{}", String::from_utf8_lossy(&path));
+            }
         }
     }
 }

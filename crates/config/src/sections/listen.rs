@@ -21,10 +21,65 @@ keys! {
         /// The networks whose `X-Forwarded-*` headers are believed.
         // Nobody is believed unasked.
         trusted_proxies: Vec<Network> = Vec::new(),
+        /// How paths are read that other servers may read as other paths. What is not refused is sent on as it was matched.
+        paths: ListenerPaths,
         /// How much one client may send or hold.
         limits: ListenerLimits,
         /// How long one client may take.
         timeout: ListenerTimeout,
+    }
+}
+
+keys! {
+    /// How paths are read that other servers may read as other paths.
+    pub struct ListenerPaths {
+        /// What becomes of `%2F` and `%5C`: `refuse` answers 400, `decode` reads them as slashes, `keep` as part of a name. With `keep`,
+        /// `/a/b%2Fc` is found by `/a/**` and not by `/a/b/**`.
+        // nginx decodes it before it matches, Envoy and HAProxy do not, and services do either: no reading is safe for all.
+        escaped_slash: EscapedSlash = EscapedSlash::Refuse,
+        /// What becomes of empty segments, as in `/a//b`: `merge` makes one slash of several, `refuse` answers 400, `keep` leaves them.
+        // As nginx and Apache do it unasked. Clients write them by joining paths, and mean the merged path.
+        empty_segments: EmptySegments = EmptySegments::Merge,
+        /// What becomes of `;` and what follows it in a segment, as in `/a;x=1/b`: `refuse` answers 400, `strip` cuts it off, `keep` leaves it
+        /// part of the name.
+        // Servlet containers cut it off before they match, most others do not; few services want it.
+        parameters: PathParameters = PathParameters::Refuse,
+    }
+}
+
+words! {
+    /// What becomes of `%2F` and `%5C` in a path.
+    pub enum EscapedSlash {
+        /// 400.
+        Refuse = "refuse",
+        /// Part of a segment's name.
+        Keep = "keep",
+        /// A slash.
+        Decode = "decode",
+    }
+}
+
+words! {
+    /// What becomes of empty segments in a path.
+    pub enum EmptySegments {
+        /// Several slashes are one.
+        Merge = "merge",
+        /// 400.
+        Refuse = "refuse",
+        /// They are segments like all others.
+        Keep = "keep",
+    }
+}
+
+words! {
+    /// What becomes of `;` in a path.
+    pub enum PathParameters {
+        /// 400.
+        Refuse = "refuse",
+        /// Cut off, with what follows it in its segment.
+        Strip = "strip",
+        /// Part of the segment's name.
+        Keep = "keep",
     }
 }
 

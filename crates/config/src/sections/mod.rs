@@ -15,7 +15,8 @@ use std::time::Duration;
 pub use apis::{Api, Validate};
 pub use issuers::{Introspection, Issuer};
 pub use listen::{
-    Certificate, ClientAuth, ClientAuthMode, Listener, ListenerLimits, ListenerTimeout, ListenerTls,
+    Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
+    ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
 pub use plans::{LimitPlan, LimitStore};
 pub use routes::{Errors, Match, Respond, Route, RouteHost, RouteLimits};
