@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz schema deny
+.PHONY: help setup setup-tests demo run dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -61,6 +61,9 @@ h2spec: setup ## HTTP/2 conformance beside nginx
 
 fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 	@scripts/fuzz.sh $(ARGS)
+
+soak: setup ## what takes hours: each fuzz target for ten minutes; fails on a finding
+	@SECONDS_EACH=$${SECONDS_EACH:-600} scripts/fuzz.sh $(ARGS)
 
 schema: ## write docs/tidegate.schema.json anew
 	@scripts/schema.sh write

@@ -14,9 +14,12 @@ else
 fi
 names=("$@")
 [ $# -gt 0 ] || for name in fuzz/fuzz_targets/*.rs; do names+=("$(basename "$name" .rs)"); done
-for name in "${names[@]}"; do
+broken=()
+for at in "${!names[@]}"; do
+  name=${names[$at]}
   mkdir -p "fuzz/corpus/$name"
-  say "$name"
+  say "$name, $((at + 1)) of ${#names[@]}, ${SECONDS_EACH:-30} s"
   cargo fuzz run --sanitizer "$sanitizer" "$name" "fuzz/corpus/$name" "fuzz/seeds/$name" -- \
-    -max_total_time="${SECONDS_EACH:-30}" -print_final_stats=1
+    -max_total_time="${SECONDS_EACH:-30}" -print_final_stats=1 || broken+=("$name")
 done
+[ "${#broken[@]}" = 0 ] || fail "broken: ${broken[*]}; what breaks them is in fuzz/artifacts"

@@ -151,7 +151,7 @@ fn trailers_over_http_2_are_held_to_the_rules_of_http_1() {
         assert!(request.is_chunked());
         let body = peer.read_until(b"\r\n\r\n").unwrap();
         peer.note(&Message { body, ..request });
-        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     });
     let gateway = Gateway::before(&origin);
     let ask = |trailers: &[(&str, &str)]| {
