@@ -234,6 +234,11 @@ impl Session {
         UNSENT_BYTES_MAX.saturating_sub(self.unsent().len())
     }
 
+    /// Memory that is held for what is to be written.
+    pub fn held_bytes(&self) -> usize {
+        self.out.capacity()
+    }
+
     /// Enough waits to be written.
     pub fn is_full(&self) -> bool {
         self.space() == 0

@@ -45,6 +45,47 @@ fn a_client_may_change_its_mind_about_windows() {
     assert_eq!(error.code, Code::FLOW_CONTROL_ERROR);
 }
 
+/// Issue 18.12: a frame has room for 2,730 windows, and each was applied to every stream.
+#[test]
+fn of_the_windows_in_one_frame_the_last_is_applied() {
+    let mut client = Client::new();
+    client.send(&get(1)).unwrap();
+    let windows = |all: &[u32]| {
+        let one = |window: &u32| [&[0, 4][..], &window.to_be_bytes()].concat();
+        frame(SETTINGS, 0, 0, &all.iter().flat_map(one).collect::<Vec<u8>>())
+    };
+    client.send(&windows(&[1, 2, 3, 70])).unwrap();
+    assert_eq!(room(&mut client, 1), Poll::Ready(Some(70)));
+    // The first would be too much for the stream, were it applied.
+    client.send(&window_update(1, 0x7fff_ffff - 70)).unwrap();
+    client.send(&windows(&[71, 70])).unwrap();
+    assert_eq!(
+        client.send(&windows(&[0x8000_0000, 70])).unwrap_err().code,
+        Code::FLOW_CONTROL_ERROR
+    );
+}
+
+/// Issue 18.2: the client takes little at a time and gives new room each time.
+#[test]
+fn what_waits_to_be_written_is_bounded() {
+    const MOST: usize = 128 * 1024;
+    let mut client = Client::new();
+    client.send(&get(1)).unwrap();
+    client.send(&window_update(1, 0x7fff_0000)).unwrap();
+    client.send(&window_update(0, 0x7fff_0000)).unwrap();
+    let body = vec![0; 1 << 20];
+    let mut sent = 0;
+    for _ in 0..1000 {
+        sent += client.session.send_data(1, &body, false);
+        let unsent = client.session.unsent().len();
+        assert!(unsent <= MOST + MOST / 8, "{unsent} bytes wait");
+        client.session.sent(10_000);
+    }
+    assert!(sent > 9_000_000, "{sent}");
+    let held = client.session.held_bytes();
+    assert!(held <= 4 * MOST, "{held} bytes are held for it");
+}
+
 #[test]
 fn windows_do_not_overflow() {
     let mut client = Client::new();
