@@ -564,3 +564,83 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
         }
     }
 }
+
+const READ_TWICE: &str = r#"
+openapi: 3.0.3
+info: { title: roles, version: "1.0" }
+paths:
+  /roles:
+    post:
+      parameters:
+        - { name: filter, in: query, content: { application/json: { schema: { type: object } } } }
+        - { name: X-Filter, in: header, content: { application/json: { schema: { type: object } } } }
+      requestBody:
+        content:
+          application/json: { schema: { type: object, properties: { role: { enum: [user] } } } }
+          application/free+json: {}
+          application/x-www-form-urlencoded:
+            schema: { type: object, properties: { deep: { type: object } } }
+      responses:
+        "200": { description: ok, content: { application/json: { schema: { type: object } } } }
+"#;
+
+/// Issue 18.10: readers differ in which of two members of one name they take, so that a schema could see one and the
+/// service the other.
+#[test]
+fn json_in_which_a_member_comes_twice_is_refused() {
+    let origin = Origin::echo();
+    let yaml = |origin: &Origin, keys: &str| {
+        format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: roles.yaml, {keys} }} }}] }} }}
+"#,
+            origin.url()
+        )
+    };
+    let files = &[("roles.yaml", READ_TWICE)];
+    let gateway = Gateway::start_beside(yaml(&origin, "response: false, verbose: true"), files);
+    let many = (0..1000).map(|n| format!("\"k{n}\":{n},")).collect::<String>();
+    let twice = "an object has a member twice";
+    for (content_type, body, fault) in [
+        ("application/json", r#"{"role":"user"}"#, ""),
+        ("application/json", r#"{"role":"admin","role":"user"}"#, twice),
+        ("application/json", r#"{"role":"user","rol\u0065":"user"}"#, twice),
+        ("application/json", r#"{"role":"user","more":[{"a":{"b":1,"b":1}}]}"#, twice),
+        ("application/json", r#"{"role":"user","more":[{"b":1},{"b":1}]}"#, ""),
+        ("application/json", &format!("{{{many}\"k0\":0}}"), twice),
+        ("application/json", &format!("{{{many}\"k\":0}}"), ""),
+        ("application/free+json", r#"{"a":1,"a":2}"#, twice),
+        ("application/free+json", "no JSON", ""),
+        ("application/x-www-form-urlencoded", "deep={\"a\":1,\"a\":2}", "/deep: an object has"),
+        ("application/x-www-form-urlencoded", "deep={\"a\":1}", ""),
+    ] {
+        let lines = format!("Content-Type: {content_type}\r\n");
+        let reply = send(&gateway, "POST /roles", &lines, body);
+        assert_eq!(reply.status(), if fault.is_empty() { 200 } else { 400 }, "{body}: {reply:?}");
+        assert!(fault.is_empty() || errors(&reply)[0].contains(fault), "{body}: {reply:?}");
+    }
+    let good = r#"{"role":"user"}"#;
+    for (target, line, status) in [
+        ("/roles?filter={%22a%22:1}", "X-Filter: {\"a\":1}\r\n", 200),
+        ("/roles?filter={%22a%22:1,%22a%22:2}", "", 400),
+        ("/roles", "X-Filter: {\"a\":1,\"a\":2}\r\n", 400),
+    ] {
+        let lines = format!("Content-Type: application/json\r\n{line}");
+        let reply = send(&gateway, &format!("POST {target}"), &lines, good);
+        assert_eq!(reply.status(), status, "{target} {line}: {reply:?}");
+    }
+    // A service's own are its to answer for, and none of it is told.
+    for (body, status) in [(r#"{"a":1}"#, 200), (r#"{"s3cret":1,"s3cret":2}"#, 502)] {
+        let length = body.len();
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let keys = "request: false, response: true, verbose: true";
+        let gateway = Gateway::start_beside(yaml(&origin, keys), files);
+        let reply = send(&gateway, "POST /roles", "Content-Type: application/json\r\n", "{}");
+        assert_eq!(reply.status(), status, "{body}: {reply:?}");
+        assert!(status == 200 || !reply.text().contains("s3cret"), "{reply:?}");
+    }
+}

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use message::Headers;
 
-use super::document::Document;
+use super::document::{Document, Unreadable};
 use super::model::Content;
 use super::parameter;
 use crate::charset;
@@ -37,7 +37,7 @@ pub(super) fn check(
     if encoded {
         return Checked::OtherType("a compressed body".to_owned());
     }
-    let Some(schema) = &content.schema else { return Checked::Good };
+    let Some(schema) = &content.schema else { return without_schema(&media_type, bytes) };
     let document = match read(&media_type, content, headers, bytes) {
         Ok(Some(document)) => document,
         Ok(None) => return Checked::Good,
@@ -49,6 +49,25 @@ pub(super) fn check(
     }
 }
 
+/// Anything passes that says one thing to all its readers.
+fn without_schema(media_type: &str, bytes: &[u8]) -> Checked {
+    match is_json(media_type).then(|| Document::read(bytes)) {
+        Some(Err(twice @ Unreadable::Twice { .. })) => Checked::Wrong(vec![unreadable(twice)]),
+        Some(Ok(_) | Err(Unreadable::Malformed { .. })) | None => Checked::Good,
+    }
+}
+
+fn unreadable(why: Unreadable) -> String {
+    match why {
+        Unreadable::Malformed { line, column } => {
+            format!("/: the body is no JSON: line {line}, column {column}")
+        }
+        Unreadable::Twice { line, column } => {
+            format!("/: an object has a member twice: line {line}, column {column}")
+        }
+    }
+}
+
 /// What a schema is held against; none where the content type is none that can be read.
 fn read<'a>(
     media_type: &str,
@@ -57,9 +76,7 @@ fn read<'a>(
     bytes: &'a [u8],
 ) -> Result<Option<Document<'a>>, String> {
     match () {
-        () if is_json(media_type) => Document::read(bytes).map(Some).map_err(|error| {
-            format!("/: the body is no JSON: line {}, column {}", error.line(), error.column())
-        }),
+        () if is_json(media_type) => Document::read(bytes).map(Some).map_err(unreadable),
         () if media_type == "application/x-www-form-urlencoded" => {
             parameter::form(&content.form, bytes).map(|form| Some(Document::of(form)))
         }

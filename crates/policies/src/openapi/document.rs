@@ -1,7 +1,8 @@
 //! A value as schemas see it: JSON as text, with where its parts are.
 //!
-//! Owns what JSON leaves open, as `serde_json` settles it, whose values the rest of the program uses: of members with one
-//! name the last counts, and a number is one that a double holds.
+//! Owns what JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has two members of one name is refused:
+//! some readers take the first and some the last, so that a schema would vouch for one and the service read the other. A
+//! number is one that a double holds, as `serde_json` has it, whose values the rest of the program uses.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -29,6 +30,24 @@ pub struct Document<'a> {
     sorted: Vec<Sorted>,
 }
 
+/// Why a text is no document; lines and columns count from 1, columns in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is no JSON.
+    Malformed { line: usize, column: usize },
+    /// The object that begins here has a member twice.
+    Twice { line: usize, column: usize },
+}
+
+/// What the grammar lets pass.
+enum Settled {
+    Yes,
+    /// A number that no double holds.
+    Beyond,
+    /// Two names of the object with this entry are the same.
+    Twice(u32),
+}
+
 /// An object whose members' names are in order.
 #[derive(Debug)]
 struct Sorted {
@@ -38,12 +57,18 @@ struct Sorted {
 }
 
 impl<'a> Document<'a> {
-    /// Reads a text; what is wrong with it says line and column.
-    pub fn read(bytes: &'a [u8]) -> Result<Document<'a>, serde_json::Error> {
-        match std::str::from_utf8(bytes).ok().and_then(|text| Document::on_tape(text.into())) {
-            Some(document) => Ok(document),
-            // The one who says what is wrong, and reads the few texts that are right and no tape.
-            None => serde_json::from_slice(bytes).map(Document::of),
+    /// Reads a text.
+    pub fn read(bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
+        let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
+        match Document::on_tape(text.into()) {
+            Ok(document) => Ok(document),
+            Err(Settled::Twice(at)) => {
+                let before = bytes.get(..at as usize).unwrap_or_default();
+                let lines = before.iter().filter(|byte| **byte == b'\n').count();
+                let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+                Err(Unreadable::Twice { line: lines + 1, column: line.len() + 1 })
+            }
+            Err(Settled::Yes | Settled::Beyond) => Err(malformed(bytes)),
         }
     }
 
@@ -54,8 +79,8 @@ impl<'a> Document<'a> {
             return Document::string(text.into());
         }
         let made = Document::on_tape(value.to_string().into());
-        debug_assert!(made.is_some(), "what was written can be read");
-        made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
+        debug_assert!(made.is_ok(), "what was written can be read");
+        made.unwrap_or_else(|_| Document::string(Cow::Borrowed("")))
     }
 
     /// A string, as it is.
@@ -66,17 +91,21 @@ impl<'a> Document<'a> {
         Document { text, tape, sorted: Vec::new() }
     }
 
-    /// None where this text needs `serde_json`.
-    fn on_tape(text: Cow<'a, str>) -> Option<Document<'a>> {
+    /// Where two names are the same, the error says where in the text their object begins.
+    fn on_tape(text: Cow<'a, str>) -> Result<Document<'a>, Settled> {
         let tape = pack::take(&TAPES);
         let mut document = Document { text, tape, sorted: Vec::new() };
-        json::read(&document.text, &LIMITS, &mut document.tape).ok()?;
-        document.settled().then_some(document)
+        json::read(&document.text, &LIMITS, &mut document.tape).map_err(|_| Settled::Beyond)?;
+        match document.settled() {
+            Settled::Yes => Ok(document),
+            Settled::Beyond => Err(Settled::Beyond),
+            Settled::Twice(at) => Err(Settled::Twice(document.entry(at).from)),
+        }
     }
 
     /// Looks at what the grammar lets pass: names that come twice, and numbers beyond all bounds.
-    fn settled(&mut self) -> bool {
-        let mut sorted = Vec::new();
+    fn settled(&mut self) -> Settled {
+        let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(&self.tape) {
             let settled = match entry.kind {
                 Kind::Object if entry.count < 2 => true,
@@ -88,7 +117,10 @@ impl<'a> Document<'a> {
                     }
                     None => false,
                 },
-                Kind::Number => self.is_bounded(*entry),
+                Kind::Number => {
+                    is_bounded &= self.is_bounded(*entry);
+                    true
+                }
                 Kind::Null
                 | Kind::False
                 | Kind::True
@@ -97,11 +129,14 @@ impl<'a> Document<'a> {
                 | Kind::Array => true,
             };
             if !settled {
-                return false;
+                return Settled::Twice(at);
             }
         }
         self.sorted = sorted;
-        true
+        match is_bounded {
+            true => Settled::Yes,
+            false => Settled::Beyond,
+        }
     }
 
     fn is_bounded(&self, entry: Entry) -> bool {
@@ -214,6 +249,16 @@ impl<'a> Document<'a> {
 impl Drop for Document<'_> {
     fn drop(&mut self) {
         pack::give(&TAPES, std::mem::take(&mut self.tape));
+    }
+}
+
+/// Where `serde_json` stops reading.
+#[cold]
+fn malformed(bytes: &[u8]) -> Unreadable {
+    match serde_json::from_slice::<Value>(bytes) {
+        Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
+        // It has nothing against it, and nobody has looked at its names: refused all the same.
+        Ok(_) => Unreadable::Malformed { line: 1, column: 1 },
     }
 }
 

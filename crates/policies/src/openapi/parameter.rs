@@ -5,14 +5,19 @@ use std::borrow::Cow;
 use message::{Headers, RequestHead};
 use serde_json::{Map, Value as Json};
 
-use super::document::Document;
+use super::document::{Document, Unreadable};
 use super::model::{Object, Operation, Parameter, Place, Shape, Style, Types};
 use super::path::Values;
 use super::text::{decoded, meant, pairs};
 
-/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for. A member of
-/// an object is named.
-pub(super) struct Twice(Option<Box<str>>);
+/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for.
+pub(super) enum Twice {
+    Itself,
+    /// A member of an object.
+    Member(Box<str>),
+    /// A member of an object that is written in JSON.
+    Within,
+}
 
 type Found = Result<Option<Json>, Twice>;
 
@@ -60,10 +65,15 @@ pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mu
     };
     let found = match found {
         Ok(found) => found.map(Document::of),
-        Err(Twice(member)) => {
-            let at = member.map(|name| format!(" at /{}", name.escape_debug()));
-            let at = at.unwrap_or_default();
-            faults.push(format!("{place} `{}`{at}: it is there more than once", parameter.name));
+        Err(twice) => {
+            let said = match twice {
+                Twice::Itself => ": it is there more than once".to_owned(),
+                Twice::Member(name) => {
+                    format!(" at /{}: it is there more than once", name.escape_debug())
+                }
+                Twice::Within => ": an object has a member twice".to_owned(),
+            };
+            faults.push(format!("{place} `{}`{said}", parameter.name));
             return;
         }
     };
@@ -88,7 +98,7 @@ fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
         return Ok(None);
     };
     if parameter.json {
-        return Ok(Some(json(text)));
+        return json(text).map(Some);
     }
     if parameter.style == Style::Matrix {
         return matrix(parameter, text).map(Some);
@@ -155,9 +165,9 @@ fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Result<
     Ok(Json::Object(map))
 }
 
-fn member(object: &Object, name: &str, text: &str) -> Json {
+fn member(object: &Object, name: &str, text: &str) -> Result<Json, Twice> {
     let known = object.members.iter().find(|(known, _)| **known == *name);
-    match known.map(|(_, shape)| shape) {
+    Ok(match known.map(|(_, shape)| shape) {
         Some(Shape::Plain(types)) => meant(text, *types),
         Some(Shape::List(types)) => {
             match object.joined.iter().find(|(joined, _)| **joined == *name) {
@@ -165,15 +175,15 @@ fn member(object: &Object, name: &str, text: &str) -> Json {
                 None => Json::Array(vec![meant(text, *types)]),
             }
         }
-        Some(Shape::Object(_)) => json(text),
+        Some(Shape::Object(_)) => json(text)?,
         None => meant(text, object.others),
-    }
+    })
 }
 
 fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
-        return Ok(value.map(|value| json(&decoded(value, true))));
+        return value.map(|value| json(&decoded(value, true))).transpose();
     }
     match (&parameter.shape, parameter.style) {
         (Shape::Object(object), Style::DeepObject) => deep(parameter, object, query),
@@ -194,7 +204,7 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
 fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Twice> {
     let first = values.next();
     match values.next() {
-        Some(_) => Err(Twice(None)),
+        Some(_) => Err(Twice::Itself),
         None => Ok(first),
     }
 }
@@ -239,13 +249,13 @@ fn insert(
     name: &str,
     text: &str,
 ) -> Result<(), Twice> {
-    match (map.get_mut(name), member(object, name, text)) {
+    match (map.get_mut(name), member(object, name, text)?) {
         (Some(Json::Array(items)), Json::Array(more)) => items.extend(more),
         (Some(Json::Array(items)), value) if may_be_anything(object, name) => items.push(value),
         (Some(known), value) if may_be_anything(object, name) => {
             *known = Json::Array(vec![known.take(), value]);
         }
-        (Some(_), _) => return Err(Twice(Some(name.into()))),
+        (Some(_), _) => return Err(Twice::Member(name.into())),
         (None, value) => drop(map.insert(name.to_owned(), value)),
     }
     Ok(())
@@ -263,8 +273,13 @@ fn may_be_anything(object: &Object, name: &str) -> bool {
 pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Json, String> {
     let mut map = Map::new();
     for (name, value) in pairs(bytes) {
-        insert(&mut map, object, &name, &decoded(value, true))
-            .map_err(|_| format!("/{}: it is there more than once", name.escape_debug()))?;
+        insert(&mut map, object, &name, &decoded(value, true)).map_err(|twice| {
+            let said = match twice {
+                Twice::Itself | Twice::Member(_) => "it is there more than once",
+                Twice::Within => "an object has a member twice",
+            };
+            format!("/{}: {said}", name.escape_debug())
+        })?;
     }
     Ok(Json::Object(map))
 }
@@ -275,7 +290,7 @@ pub(super) fn header(parameter: &Parameter, headers: &Headers) -> Found {
     let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
     if parameter.json {
-        return Ok(Some(json(&joined)));
+        return json(&joined).map(Some);
     }
     let delimiter = delimiter(parameter.style);
     let parts: Vec<&str> = joined.split(delimiter).map(str::trim).collect();
@@ -297,7 +312,7 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
     let mut next = values.next();
     loop {
         let found = next.map(|value| decoded(value, false)).map(|text| match parameter.json {
-            true => Ok(json(&text)),
+            true => json(&text),
             false => delimited(parameter, &text, ","),
         });
         check(parameter, found.transpose(), max.saturating_sub(faults.len()), faults);
@@ -309,6 +324,9 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
 }
 
 /// A text that is JSON; another stays a text, for the schema to refuse.
-fn json(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned()))
+fn json(text: &str) -> Result<Json, Twice> {
+    if let Err(Unreadable::Twice { .. }) = Document::read(text.as_bytes()) {
+        return Err(Twice::Within);
+    }
+    Ok(serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())))
 }
