@@ -105,3 +105,61 @@ fn hashes_that_cost_too_much_or_are_none_are_complained_about() {
         assert!(said.contains(complaint) && said.contains("a.yaml:"), "{hash}: {said}");
     }
 }
+
+/// Issue 18.15: there are few places for slow hashes, and one client with wrong passwords took them all.
+#[test]
+fn one_client_with_wrong_passwords_keeps_nobody_else_out() {
+    let origin = Origin::saying("ok");
+    let hash = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+    let users: String = (0..4).map(|n| format!("erin{n}: \"{hash}\"\n")).collect();
+    // Whoever guesses this one's keeps a place for thirty times as long.
+    let users = format!("{users}slow: \"{}\"\n", hash.replace("$05$", "$10$"));
+    let route = "policies: [{ basic: { users: { file: users.yaml } } }]";
+    let listener = "trusted_proxies: [\"127.0.0.0/8\"]";
+    let yaml = Plain { route, listener, ..Plain::default() }.yaml(&origin);
+    let gateway = Gateway::start_beside(yaml, &[("users.yaml", &users)]);
+    let request = |client: &str, credentials: String| {
+        let credentials = STANDARD.encode(credentials);
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\nAuthorization: Basic {credentials}\r\n\r\n"
+        )
+    };
+    // The attacker always has thirty passwords on their way, each another one, over as many connections.
+    let mut attacker: Vec<_> = (0..30).map(|_| gateway.wire()).collect();
+    let mut guesses = 0..;
+    let mut guess = |wire: &mut crate::harness::Wire| {
+        let guess: u32 = guesses.next().unwrap();
+        wire.send(request("192.0.2.66", format!("slow:guess {guess}")));
+    };
+    attacker.iter_mut().for_each(&mut guess);
+    for n in 0..4 {
+        let login = request("192.0.2.1", format!("erin{n}:U*U"));
+        assert_eq!(gateway.wire().ask(login).status(), 200, "the login of erin{n}");
+        for wire in &mut attacker {
+            let status = wire.read_reply().status();
+            assert!(matches!(status, 401 | 429 | 503), "{status}");
+            guess(wire);
+        }
+    }
+    assert_eq!(origin.requests().len(), 4);
+}
+
+/// What one client may have waiting is bounded, and it is told to come later.
+#[test]
+fn a_client_with_too_many_passwords_under_way_is_429() {
+    let origin = Origin::saying("ok");
+    // A cost of 11: no machine checks half of them before the others have come.
+    let gateway = gateway(&origin, "$2a$11$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
+    let mut wires: Vec<_> = (0..40).map(|_| gateway.wire()).collect();
+    for (n, wire) in wires.iter_mut().enumerate() {
+        let credentials = STANDARD.encode(format!("erin:guess {n}"));
+        wire.send(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {credentials}\r\n\r\n"
+        ));
+    }
+    let replies: Vec<Message> = wires.iter_mut().map(crate::harness::Wire::read_reply).collect();
+    let too_many: Vec<_> = replies.iter().filter(|reply| reply.status() == 429).collect();
+    assert!(!too_many.is_empty(), "{replies:?}");
+    assert!(too_many.iter().all(|reply| reply.get("retry-after") == Some("1")));
+    assert!(replies.iter().all(|reply| matches!(reply.status(), 401 | 429 | 503)));
+}

@@ -3,10 +3,11 @@
 //! Passwords hashed the way they should be take milliseconds to check, so that is done beside the worker and remembered: a
 //! password that this worker has checked costs one look-up.
 
+mod checks;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,15 +19,15 @@ use policy::{Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, S
 
 use crate::api_key::Holder;
 use crate::credentials::{Hashed, sha256};
+use crate::hash::Key;
 use crate::identity::identity;
 use crate::jwt::next_number;
+use crate::key::By;
 use crate::memory::Memory;
+use checks::{Checks, Full};
 
 /// No name with its password is longer.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
-/// Passwords that are checked at once, in the whole process. More wait their turn outside: 503.
-// Each takes a core for as long as its hash was made to; the workers need theirs.
-const CHECKED_MAX: usize = 4;
 /// How long a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
 const WRONG_FOR: u64 = 10;
 /// What a worker remembers. The text is a digest, so each takes a hundred bytes.
@@ -56,7 +57,11 @@ thread_local! {
         RefCell::new(Memory::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
-static CHECKING: AtomicUsize = AtomicUsize::new(0);
+/// The checks of the whole process, and what its clients are known by.
+static CHECKS: LazyLock<(Arc<Checks>, Key)> = LazyLock::new(|| (Arc::default(), Key::random()));
+
+/// When to come again, in seconds.
+const RETRY_AFTER: &str = "1";
 
 impl Users {
     pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
@@ -121,15 +126,22 @@ impl Users {
         }
     }
 
-    /// Checks beside the worker.
-    async fn check(&self, name: &str, password: Vec<u8>) -> Result<bool, Fault> {
-        let busy = || Fault::new(Kind::Busy, "basic: too many passwords are being checked");
-        let checking = Checking::begin().ok_or_else(busy)?;
+    /// Checks beside the worker, when it is this client's turn.
+    async fn check(
+        &self,
+        name: &str,
+        password: Vec<u8>,
+        ex: &Exchange,
+        head: &RequestHead,
+    ) -> Result<bool, Fault> {
+        let (checks, key) = &*CHECKS;
+        let client = By::Client.hash(*key, ex, head);
+        let place = checks.place(client, &ex.alarm).await.map_err(full)?;
         let hash = self.users.get(name).map(|(hash, _)| hash);
         let is_user = hash.is_some();
         let Some(hash) = hash.or(self.stand_in.as_ref()).cloned() else { return Ok(false) };
         let checked = kit::task::beside(move || {
-            let _checking = checking;
+            let _place = place;
             hash.is_of(&password)
         });
         let checked = checked.await;
@@ -181,7 +193,7 @@ impl OnCall<RequestHead> for Users {
         Box::pin(async move {
             let (name, password) = self.read(head)?;
             let digest = digest(&name, &password);
-            let right = self.check(&name, password).await?;
+            let right = self.check(&name, password, ex, head).await?;
             let known = match right {
                 true => Known::Right,
                 false => Known::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),
@@ -197,19 +209,11 @@ fn digest(name: &str, password: &[u8]) -> [u8; 32] {
     sha256(&[name.as_bytes(), b":", password].concat())
 }
 
-/// A place among the checks that run.
-struct Checking;
-
-impl Checking {
-    fn begin() -> Option<Checking> {
-        let before = CHECKING.fetch_add(1, Ordering::AcqRel);
-        let place = Checking;
-        (before < CHECKED_MAX).then_some(place)
-    }
-}
-
-impl Drop for Checking {
-    fn drop(&mut self) {
-        CHECKING.fetch_sub(1, Ordering::AcqRel);
-    }
+/// A client that asks too much is told so; anybody else, that there is too much to do.
+fn full(full: Full) -> Fault {
+    let (kind, cause) = match full {
+        Full::OfClient => (Kind::RateLimited, "basic: many passwords of this client wait already"),
+        Full::OfAll => (Kind::Busy, "basic: too many passwords are being checked"),
+    };
+    Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
 }

@@ -1,0 +1,324 @@
+//! Whose passwords are being checked, and whose wait: a place for each check, and each client its turn.
+//!
+//! A slow hash takes a core for as long as it was made to, so there are few places in the whole process. A client is an
+//! address (of IPv6 a network of 64 bits), since a name is whatever who asks writes down: by name anybody could keep its
+//! owner out. One client never has all places, and what waits is called client by client, not in the order it came. The
+//! lock is held for one step in lists that are as short as their bounds.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use kit::{SharedAlarm, clock};
+
+/// Passwords that are checked at once, in the whole process.
+// Each takes a core for as long as its hash was made to; the workers need theirs.
+const CHECKED_MAX: usize = 4;
+/// Those of one client among them: the others' first password finds a place at once.
+const CHECKED_OF_CLIENT_MAX: usize = 2;
+/// What one client may have waiting. A person has one; an office behind one address a few, since what is right is remembered.
+const WAITING_OF_CLIENT_MAX: usize = 16;
+/// What may wait in the process. Past it, the client with the most makes way.
+const WAITING_MAX: usize = 256;
+/// How long a request waits: twice what the sixteen of one client take with the slowest hashes people use (250 ms).
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The places and who waits for one.
+#[derive(Default)]
+pub(super) struct Checks(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The client of each check that runs, or that was called and is about to.
+    running: Vec<u64>,
+    /// Clients that wait, in the order of their turns.
+    clients: VecDeque<Client>,
+    /// Who was called and has not come yet.
+    called: Vec<u64>,
+}
+
+struct Client {
+    key: u64,
+    waiting: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    id: u64,
+    waker: Waker,
+}
+
+/// The right to check a password; given back on drop.
+pub(super) struct Place {
+    checks: Arc<Checks>,
+    client: u64,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Full {
+    /// This client has enough waiting already.
+    OfClient,
+    /// All have, or it took too long.
+    OfAll,
+}
+
+/// Somebody who waits; its turn passes on if it goes.
+struct Waiting<'c> {
+    checks: &'c Arc<Checks>,
+    client: u64,
+    id: u64,
+    entered: bool,
+}
+
+impl Checks {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for this client, as soon as it has its turn.
+    pub(super) async fn place(
+        self: &Arc<Checks>,
+        client: u64,
+        alarm: &SharedAlarm,
+    ) -> Result<Place, Full> {
+        if self.state().take(client) {
+            return Ok(Place { checks: self.clone(), client });
+        }
+        let mut waiting = Waiting { checks: self, client, id: fastrand::u64(..), entered: false };
+        alarm.borrow_mut().set(clock::now(), WAIT_MAX);
+        let place = poll_fn(|cx| match waiting.poll(cx) {
+            Poll::Ready(taken) => Poll::Ready(taken),
+            Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Err(Full::OfAll)),
+        });
+        let place = place.await;
+        alarm.borrow_mut().clear();
+        place
+    }
+}
+
+impl State {
+    /// Whoever waits could not be called, so nobody is overtaken.
+    fn take(&mut self, client: u64) -> bool {
+        let free = self.may_run(client);
+        if free {
+            self.running.push(client);
+        }
+        free
+    }
+
+    fn may_run(&self, client: u64) -> bool {
+        let own = self.running.iter().filter(|running| **running == client).count();
+        self.running.len() < CHECKED_MAX && own < CHECKED_OF_CLIENT_MAX
+    }
+
+    fn waiting_of(&self, client: u64) -> usize {
+        let own = self.clients.iter().find(|one| one.key == client);
+        own.map_or(0, |own| own.waiting.len())
+    }
+
+    /// Puts somebody at the end of its client's queue.
+    fn enter(&mut self, client: u64, waiter: Waiter) -> Result<(), Full> {
+        let own = self.waiting_of(client);
+        if own >= WAITING_OF_CLIENT_MAX {
+            return Err(Full::OfClient);
+        }
+        let all: usize = self.clients.iter().map(|one| one.waiting.len()).sum();
+        if all >= WAITING_MAX {
+            let most = self.clients.iter_mut().max_by_key(|one| one.waiting.len());
+            let most = most.filter(|most| most.waiting.len() > own + 1).ok_or(Full::OfAll)?;
+            if let Some(last) = most.waiting.pop_back() {
+                last.waker.wake();
+            }
+        }
+        match self.clients.iter_mut().find(|one| one.key == client) {
+            Some(known) => known.waiting.push_back(waiter),
+            None => {
+                self.clients.push_back(Client { key: client, waiting: VecDeque::from([waiter]) });
+            }
+        }
+        Ok(())
+    }
+
+    /// A check of this client has ended: calls who may run now, each client in its turn.
+    fn give_back(&mut self, client: u64) {
+        if let Some(at) = self.running.iter().position(|running| *running == client) {
+            self.running.swap_remove(at);
+        }
+        while let Some(at) = self.clients.iter().position(|one| self.may_run(one.key)) {
+            let Some(mut next) = self.clients.remove(at) else { return };
+            if let Some(waiter) = next.waiting.pop_front() {
+                self.running.push(next.key);
+                self.called.push(waiter.id);
+                waiter.waker.wake();
+            }
+            if !next.waiting.is_empty() {
+                self.clients.push_back(next);
+            }
+        }
+    }
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Place, Full>> {
+        let mut state = self.checks.state();
+        if !std::mem::replace(&mut self.entered, true) {
+            let waiter = Waiter { id: self.id, waker: cx.waker().clone() };
+            // It may have become free since it was looked at.
+            if state.take(self.client) {
+                return Poll::Ready(Ok(self.place()));
+            }
+            return match state.enter(self.client, waiter) {
+                Ok(()) => Poll::Pending,
+                Err(full) => Poll::Ready(Err(full)),
+            };
+        }
+        if let Some(at) = state.called.iter().position(|id| *id == self.id) {
+            state.called.swap_remove(at);
+            return Poll::Ready(Ok(self.place()));
+        }
+        let own = state.clients.iter_mut().find(|one| one.key == self.client);
+        let own = own.and_then(|own| own.waiting.iter_mut().find(|one| one.id == self.id));
+        match own {
+            Some(own) => {
+                own.waker.clone_from(cx.waker());
+                Poll::Pending
+            }
+            // It made way.
+            None => Poll::Ready(Err(Full::OfAll)),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place { checks: self.checks.clone(), client: self.client }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.checks.state();
+        if let Some(at) = state.called.iter().position(|id| *id == self.id) {
+            state.called.swap_remove(at);
+            return state.give_back(self.client);
+        }
+        if let Some(own) = state.clients.iter_mut().find(|one| one.key == self.client) {
+            own.waiting.retain(|one| one.id != self.id);
+        }
+        state.clients.retain(|one| !one.waiting.is_empty());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.checks.state().give_back(self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+
+    type Asking<'c> = Pin<Box<dyn Future<Output = Result<Place, Full>> + 'c>>;
+
+    /// What has come of each that was asked for: none where it waits.
+    async fn look(asked: &mut [Option<Asking<'_>>]) -> Vec<Option<Result<Place, Full>>> {
+        let mut found = Vec::new();
+        poll_fn(|cx| {
+            found = asked
+                .iter_mut()
+                .map(|one| {
+                    let polled = one.as_mut().map(|asking| asking.as_mut().poll(cx));
+                    match polled {
+                        Some(Poll::Ready(said)) => {
+                            *one = None;
+                            Some(said)
+                        }
+                        Some(Poll::Pending) | None => None,
+                    }
+                })
+                .collect();
+            Poll::Ready(())
+        })
+        .await;
+        found
+    }
+
+    fn ask<'c>(checks: &'c Arc<Checks>, alarm: &'c SharedAlarm, client: u64) -> Option<Asking<'c>> {
+        Some(Box::pin(checks.place(client, alarm)))
+    }
+
+    fn alarms(count: usize) -> Vec<SharedAlarm> {
+        (0..count).map(|_| SharedAlarm::default()).collect()
+    }
+
+    fn places(found: Vec<Option<Result<Place, Full>>>) -> Vec<(usize, Place)> {
+        let numbered = found.into_iter().enumerate();
+        numbered.filter_map(|(at, said)| Some((at, said?.ok()?))).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_client_never_keeps_the_others_waiting() {
+        let (checks, alarms) = (Arc::<Checks>::default(), alarms(40));
+        let mut asked: Vec<_> = alarms.iter().take(20).map(|a| ask(&checks, a, 1)).collect();
+        let found = look(&mut asked).await;
+        let full = |said: &&Option<Result<Place, Full>>| matches!(said, Some(Err(Full::OfClient)));
+        assert_eq!(found.iter().filter(full).count(), 2, "two run, sixteen wait");
+        let first = places(found);
+        assert_eq!(first.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1]);
+        // Others begin at once, and wait for one another only.
+        let mut others: Vec<_> = alarms[20..]
+            .iter()
+            .zip(2..6)
+            .map(|(alarm, client)| ask(&checks, alarm, client))
+            .collect();
+        let second = places(look(&mut others).await);
+        assert_eq!(second.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1]);
+        drop(first);
+        // Each place goes to the client whose turn it is: one more of the first, then the others.
+        let third = places(look(&mut asked).await);
+        assert_eq!(third.len(), 1);
+        assert_eq!(places(look(&mut others).await).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_leaves_nothing_behind_and_who_waits_too_long_is_told() {
+        let (checks, alarm) = (Arc::<Checks>::default(), alarms(4));
+        let held = [checks.place(1, &alarm[0]).await, checks.place(1, &alarm[0]).await];
+        let mut asked = vec![ask(&checks, &alarm[0], 1), ask(&checks, &alarm[1], 1)];
+        assert!(places(look(&mut asked).await).is_empty());
+        drop(held);
+        // Both were called, and one goes before it comes.
+        drop(asked.remove(0));
+        let last = places(look(&mut asked).await);
+        assert_eq!(last.len(), 1);
+        let also = checks.place(1, &alarm[0]).await;
+        let late = checks.place(1, &alarm[1]).await;
+        assert_eq!(late.map(drop), Err(Full::OfAll));
+        drop((last, also, asked));
+        let state = checks.state();
+        assert!(state.running.is_empty() && state.clients.is_empty() && state.called.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_client_with_the_most_makes_way() {
+        let (checks, alarms) = (Arc::<Checks>::default(), alarms(300));
+        let mut asked: Vec<_> = alarms
+            .iter()
+            .take(288)
+            .zip(0..)
+            .map(|(alarm, n)| ask(&checks, alarm, n / 18))
+            .collect();
+        // The first two clients run two each; everybody's others wait, up to sixteen each.
+        let held = places(look(&mut asked).await);
+        assert_eq!(held.len(), CHECKED_MAX);
+        assert_eq!(checks.state().clients.iter().map(|c| c.waiting.len()).sum::<usize>(), 256);
+        let mut late = vec![ask(&checks, &alarms[299], 99)];
+        assert!(look(&mut late).await.iter().all(Option::is_none), "it waits");
+        let told = look(&mut asked).await;
+        let made_way = |said: &&Option<Result<Place, Full>>| matches!(said, Some(Err(Full::OfAll)));
+        assert_eq!(told.iter().filter(made_way).count(), 1);
+    }
+}
