@@ -102,8 +102,7 @@ fn a_stylesheet_that_cannot_be_had_is_a_fault_of_its_step() {
         gateway_with(&echo, &policies, &[])
     };
     let step = "Request - XSLT transformation failed (after XSD validation)";
-    let message =
-        format!("the import '{}/none.xsl' cannot be fetched: it answered 404", sheets.url());
+    let message = format!("Failed to locate a schema at location '{}/none.xsl'", sheets.url());
     let none = gateway("/none.xsl");
     assert_fault(&post(&none, "<a/>"), "Server", step, &message);
     // It is tried again, and serves as soon as it is there.
@@ -184,7 +183,7 @@ fn an_envelope_that_cannot_be_had_refuses_its_version_alone() {
     assert_eq!(post(&gateway, &add()).text(), "ok");
     let reply = post_12(&gateway, &add().replace(SOAP_11, SOAP_12));
     assert_eq!(reply.status(), 500);
-    assert!(reply.text().contains("/own.xsd' cannot be fetched: it answered 404"));
+    assert!(reply.text().contains("Failed to locate a schema at location "));
     assert!(reply.text().contains("env:Receiver"), "{}", reply.text());
 }
 
@@ -268,5 +267,55 @@ fn a_change_of_the_pace_keeps_the_last_good_definition() {
             counted(&gateway, FETCHES, &[BAD]) > failed
         });
         serves(pace);
+    }
+}
+
+/// Issue 18.9: what cannot be fetched, or does not compile, is the operator's to know. `errors: kong` alone names the
+/// location, which is the definition's own word, since those faults are compared to the letter.
+#[test]
+fn what_cannot_be_fetched_is_told_without_hosts_and_without_the_systems_error() {
+    let (echo, shelf) = (Origin::echo(), Shelf::default());
+    shelf.put("/a/types.xsd", "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"http://t/types\"><xs:element name=\"n\" type=\"xs:nothing\"/></xs:schema>");
+    let schemas = shelf.serve();
+    // Nobody listens there.
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let main = |url: &str| {
+        format!(
+            "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"http://t/main\"><xs:import namespace=\"http://t/types\" schemaLocation=\"{url}/a/types.xsd\"/></xs:schema>"
+        )
+    };
+    let sheet =
+        |url: &str| saying("1.0", "<n/>", &format!("<x:include href=\"{url}/a/types.xsd\"/>"));
+    let soap = "{ soap: { schema: main.xsd, verbose: true, fetch: { timeout: 1s } } }";
+    let xslt =
+        "{ xslt: { on: request, stylesheet: sheet.xsl, verbose: true, fetch: { timeout: 1s } } }";
+    for (url, told) in [(&closed, "cannot be fetched"), (&schemas.url(), "types.xsd")] {
+        let files = &[("main.xsd", &*main(url)), ("sheet.xsl", &*sheet(url))];
+        for policy in [soap, xslt] {
+            for errors in ["", "errors: wso2, ", "errors: kong, "] {
+                let case = format!("{errors}{policy} with {url}");
+                let gateway =
+                    gateway_to(&echo.url(), &format!("{errors}policies: [{policy}]"), files);
+                let reply = post(&gateway, &envelope(SOAP_11, "<n xmlns=\"http://t/types\"/>"));
+                let text = reply.text();
+                assert_eq!(reply.status(), 500, "{case}: {text}");
+                assert!(!text.contains("os error") && !text.contains("refused"), "{case}: {text}");
+                match errors.contains("kong") {
+                    true => assert!(text.contains(&format!("{url}/a/types.xsd")), "{case}: {text}"),
+                    false => {
+                        let told = if errors.is_empty() { told } else { "" };
+                        assert!(
+                            !text.contains("127.0.0.1") && text.contains(told),
+                            "{case}: {text}"
+                        );
+                    }
+                }
+                // The log has all of it.
+                gateway.wait_for_log(&format!("{url}/a/types.xsd"));
+            }
+        }
     }
 }

@@ -37,8 +37,10 @@ pub struct More {
 pub struct Processing {
     /// The step, in the reference system's words.
     pub step: &'static str,
-    /// What is wrong.
+    /// What is wrong, as the reference system has it.
     pub text: Box<str>,
+    /// Where that names an address which the client did not: the same without it, for all other layouts.
+    pub plain: Option<Box<str>>,
     /// The receiver's fault, not the sender's.
     pub server: bool,
     /// The status of the reply that could not be processed.

@@ -257,11 +257,12 @@ fn fault(
     verbose: bool,
     backend_status: Option<u16>,
 ) -> Fault {
-    let cause = format!("{step}: {}", failed.text);
-    let Failed { text, server } = failed;
-    let detail = verbose.then(|| text.clone());
+    let cause = format!("{step}: {}", failed.cause());
+    let Failed { text, server, told } = failed;
+    let plain = told.map(|told| told.client);
+    let detail = verbose.then(|| plain.as_ref().unwrap_or(&text).clone());
     let fault = Fault { detail, ..Fault::new(kind, cause) };
-    fault.with_processing(Processing { step, text, server, backend_status, verbose })
+    fault.with_processing(Processing { step, text, plain, server, backend_status, verbose })
 }
 
 /// The future of a step that need not wait.

@@ -41,6 +41,17 @@ const AGAIN_MAX: Duration = Duration::from_secs(30);
 /// How long one round of work looks for something to do. Work that nobody holds any more ends with its round.
 const ROUND: Duration = Duration::from_millis(500);
 
+/// What clients are told instead of where the documents are and what the system says about it.
+const LATE: &str = "The definition has not been fetched yet";
+const UNFETCHED: &str = "A document that the definition names cannot be fetched";
+
+/// libxml2 names the location, which is the definition's own word and all that whoever compares faults to the letter gets to
+/// read of it. Nobody but the log gets what the system said: it tells apart ports that are closed from hosts that are not there.
+fn unfetched(location: &str, why: &str) -> Failed {
+    let text = format!("Failed to locate a schema at location '{location}'");
+    Failed::hiding(text, UNFETCHED, format!("the import '{location}' cannot be fetched: {why}"))
+}
+
 /// What is to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -177,7 +188,8 @@ impl<M: Send + Sync + 'static> Supply<M> {
     }
 
     fn late(&self) -> Failed {
-        Failed::server(format!("What '{}' is made of has not been fetched yet", self.name))
+        let cause = format!("what '{}' is made of has not been fetched yet", self.name);
+        Failed::hiding(LATE, LATE, cause)
     }
 
     pub(crate) fn ask(&self) {
@@ -198,7 +210,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
                 self.metrics.compiled(compiled.is_ok());
                 compiled
             }
-            Err(why) => Err(Failed::server(why)),
+            Err(failed) => Err(failed),
         };
         match made {
             Ok(compiled) => self.serve(compiled),
@@ -206,26 +218,27 @@ impl<M: Send + Sync + 'static> Supply<M> {
         }
     }
 
-    async fn fetch(&self, caller: &Rc<Caller>) -> Result<Fetched, String> {
+    async fn fetch(&self, caller: &Rc<Caller>) -> Result<Fetched, Failed> {
         let mut fetched = Fetched::new();
         let mut bytes = 0_usize;
         loop {
-            let wanted = self.recipe.wanted(&mut fetched)?;
+            let wanted = self.recipe.wanted(&mut fetched);
+            let wanted = wanted.map_err(|why| Failed::hiding(UNFETCHED, UNFETCHED, why))?;
             if wanted.is_empty() {
                 return Ok(fetched);
             }
             for wanted in wanted {
                 if fetched.len() >= FETCHED_MAX {
-                    return Err(format!("over {FETCHED_MAX} documents are named by URL"));
+                    let text = format!("over {FETCHED_MAX} documents are named by URL");
+                    return Err(Failed::server(text));
                 }
                 let document = self.get(caller, &wanted).await;
                 self.metrics.fetched(document.is_ok());
-                let location = &wanted.location;
-                let document = document
-                    .map_err(|why| format!("the import '{location}' cannot be fetched: {why}"))?;
+                let document = document.map_err(|why| unfetched(&wanted.location, &why))?;
                 bytes = bytes.saturating_add(document.len());
                 if bytes > ALL_BYTES_MAX {
-                    return Err(format!("what is named by URL has over {ALL_BYTES_MAX} bytes"));
+                    let text = format!("what is named by URL has over {ALL_BYTES_MAX} bytes");
+                    return Err(Failed::server(text));
                 }
                 fetched.insert(wanted.location, document);
             }
@@ -271,7 +284,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
             tracing::warn!(
                 definition = self.name,
                 "the definition cannot be made, {meanwhile}: {}",
-                failed.text
+                failed.cause()
             );
         }
         let pause = (self.pace.timeout + AGAIN).saturating_mul(1 << failures.min(5));

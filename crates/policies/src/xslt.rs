@@ -44,7 +44,7 @@ pub enum Sheet {
 /// The stylesheet of a policy.
 pub enum Sheets {
     /// As it was compiled with the configuration; or why it was not, with which each message is refused.
-    Fixed(Result<Arc<Sheet>, String>),
+    Fixed(Result<Arc<Sheet>, Failed>),
     /// Fetched and compiled beside the requests.
     Supplied(Arc<Supply<Sheet>>),
 }
@@ -104,7 +104,7 @@ impl Settings {
         let message = settled.map_or_else(|| body.bytes.clone(), Bytes::from);
         match &self.sheet {
             Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
-            Sheets::Fixed(Err(why)) => refused(Failed::server(why.as_str())),
+            Sheets::Fixed(Err(why)) => refused(why.clone()),
             Sheets::Supplied(supply) => match supply.is_ready() {
                 true => Box::pin(self.by_supplied(supply, alarm, message, json)),
                 false => Box::pin(async move {

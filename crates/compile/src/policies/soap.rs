@@ -321,7 +321,7 @@ fn own(
         (Ok(compiled), None) => checks::Envelope::Own(compiled.schema.clone()),
         (Err(wrong), _) => {
             complain(wrong, file.at, faulty, report);
-            checks::Envelope::Broken(wrong.failed_of_envelope().text)
+            checks::Envelope::Broken(wrong.failed_of_envelope())
         }
     }
 }

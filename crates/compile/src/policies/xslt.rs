@@ -38,7 +38,7 @@ pub(crate) fn build(
     });
     let settings = Settings {
         // What is not there was complained about.
-        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(String::new()))),
+        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
         parameters: parameters.collect(),
         strip_empty_namespaces: keys.strip_empty_namespaces,
         before: is_before(keys.on.value, at, place),
@@ -95,7 +95,7 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
         Err(unavailable) => {
             let what = format!("it needs Saxon: {}", unavailable.what);
             complain(&what, unavailable.instead, keys, place, report);
-            return Some(Sheets::Fixed(Err(what)));
+            return Some(Sheets::Fixed(Err(Failed::server(what))));
         }
     };
     let recipe = Arc::new(recipe);
@@ -110,7 +110,8 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
                     false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
                 };
                 complain(&what, help, keys, place, report);
-                return Some(Sheets::Fixed(Err(recipe.documents.without_folders(&what))));
+                let failed = recipe.documents.failed(&what, &Fetched::new());
+                return Some(Sheets::Fixed(Err(failed)));
             }
         },
     };
@@ -184,7 +185,7 @@ impl supplies::Recipe<Sheet> for Recipe {
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Sheet, Failed> {
-        self.made(fetched).map_err(|why| Failed::server(self.documents.without_folders(&why)))
+        self.made(fetched).map_err(|why| self.documents.failed(&why, fetched))
     }
 }
 

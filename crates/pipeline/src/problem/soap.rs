@@ -36,6 +36,10 @@ pub(super) fn reply(
 ) -> Option<(u16, &'static str, String)> {
     let speech = speech(ex);
     let mut said = said(fault, verbose, fault.kind.title());
+    if let Some(plain) = processing(fault).filter(|of| of.verbose).and_then(|of| of.plain.as_ref())
+    {
+        said.message = plain.to_string();
+    }
     for text in [&mut said.reason, &mut said.message] {
         *text = escaped(text);
     }

@@ -40,7 +40,7 @@ pub enum Envelope {
     /// By the operator's, which is fetched and compiled beside the requests.
     Supplied(Arc<Supply<Compiled>>),
     /// By one that does not compile: why.
-    Broken(Box<str>),
+    Broken(Failed),
 }
 
 /// Validators of one thread for one policy side.
@@ -356,8 +356,8 @@ impl Pass<'_> {
                     return;
                 }
             },
-            Some(Envelope::Broken(why)) => {
-                state.refused = Some(Failed::server(&**why));
+            Some(Envelope::Broken(failed)) => {
+                state.refused = Some(failed.clone());
                 return;
             }
             Some(Envelope::Off) => return,

@@ -9,6 +9,8 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use ::policies::soap::Failed;
+use ::policies::supply::Fetched;
 use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
 use wsdl::{WSDL11, WSDL20};
 use xml::{Document, NodeId};
@@ -106,6 +108,25 @@ impl Documents {
             within.map_or_else(last, str::to_owned)
         };
         files.iter().fold(text.to_owned(), |text, file| text.replace(*file, &name(file)))
+    }
+
+    /// The same, where a document at a URL stands as the last part of its path: clients are told nothing of hosts either.
+    pub(crate) fn without_hosts(&self, text: &str, fetched: &Fetched) -> String {
+        let all = self.all.keys().chain(fetched.keys()).chain(&self.remote).chain([&self.location]);
+        let mut urls: Vec<&String> = all.filter(|location| is_url(location)).collect();
+        urls.sort_unstable_by_key(|url| std::cmp::Reverse(url.len()));
+        let last = |url: &str| url.rsplit('/').next().unwrap_or_default().to_owned();
+        let text = urls.iter().fold(text.to_owned(), |text, url| text.replace(*url, &last(url)));
+        self.without_folders(&text)
+    }
+
+    /// Why nothing was made of it: in the words of whoever compiled it, and as any client may read them.
+    pub(crate) fn failed(&self, why: &str, fetched: &Fetched) -> Failed {
+        let (text, client) = (self.without_folders(why), self.without_hosts(why, fetched));
+        match text == client {
+            true => Failed::server(text),
+            false => Failed::hiding(text, client, why),
+        }
     }
 
     /// It is a plain schema and no description.

@@ -29,14 +29,14 @@ enum Told {
     /// It is neither a description nor a schema.
     NoSchema,
     /// The first complaint.
-    First(String),
+    First(Failed),
 }
 
 impl Wrong {
     /// With files as clients may read them.
     fn of(complaints: Vec<String>, found: &Found<'_>) -> Wrong {
         let first = complaints.first().map_or("", String::as_str);
-        let told = Told::First(found.documents.without_folders(first));
+        let told = Told::First(found.documents.failed(first, found.fetched));
         Wrong { complaints, told }
     }
 
@@ -47,7 +47,7 @@ impl Wrong {
             Told::NoSchema => {
                 Failed::client("Unable to find a suitable Schema to validate the SOAP/XML")
             }
-            Told::First(text) => Failed::server(text.as_str()),
+            Told::First(failed) => failed.clone(),
         }
     }
 
