@@ -1,6 +1,7 @@
 //! `soap`, `xslt` and `xpath_route`: messages validated, transformed and sent elsewhere, and the faults clients read.
 
 mod arriving;
+mod costly;
 mod faults;
 mod fetched;
 mod gateway_faults;

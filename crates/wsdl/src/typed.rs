@@ -34,6 +34,7 @@ use ::json::{Entry, Kind};
 use misfit::Done;
 use model::Message;
 use write::Writer;
+use xsd::datatype::Steps;
 
 /// An envelope starts with so much memory; small messages need no more.
 const ENVELOPE_BYTES: usize = 1024;
@@ -122,6 +123,7 @@ impl Api {
                 out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
                 bytes_max,
                 unsure: false,
+                steps: Steps::default(),
             };
             let written = writer.message(message, self.version);
             let (out, unsure) = (writer.out, writer.unsure);
@@ -158,6 +160,7 @@ impl Api {
             out: String::new(),
             bytes_max: usize::MAX,
             unsure: false,
+            steps: Steps::default(),
         };
         let written = writer.element(element, 0, declarations, false);
         let out = writer.out;

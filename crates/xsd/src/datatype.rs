@@ -36,8 +36,10 @@ pub use error::{FacetError, Violation};
 pub(crate) use facets::Bound;
 pub use kind::FacetKind;
 pub use moment::{Moment, MomentKind};
-pub use names::{Names, NoNames};
+pub use names::{Names, NoNames, Sharing};
 pub use simple::{Identifier, RawFacet, SimpleType, Variety};
 pub(crate) use text::{NAME_REST, NAME_START, is_name_char, is_ncname};
 pub use value::Value;
 pub use white::White;
+
+pub use crate::regex::Steps;

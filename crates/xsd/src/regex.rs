@@ -14,6 +14,7 @@ mod set;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::fmt;
 
 use classes::Classes;
@@ -34,7 +35,7 @@ const CLASS_WORK_MAX: usize = 8 << 20;
 const CELLS_MAX: usize = 128 << 10;
 /// Steps spent on determinising before it is given up; some milliseconds.
 const DFA_WORK_MAX: usize = 1 << 19;
-/// Instructions run for one text where there is no table; about a quarter of a second.
+/// Instructions run for one document where there is no table; about a quarter of a second.
 const STEPS_MAX: u64 = 50_000_000;
 
 /// A compiled regular expression. It matches whole texts.
@@ -52,7 +53,11 @@ pub struct RegexError {
     pub message: String,
 }
 
-/// A text took more steps than the limit `regex_steps_max` allows.
+/// What the expressions without a table may still cost, in instructions run: all texts of one document draw on one.
+#[derive(Debug)]
+pub struct Steps(Cell<u64>);
+
+/// The texts so far took more steps than the limit `regex_steps_max` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooCostly;
 
@@ -88,12 +93,42 @@ impl Regex {
         Ok(Regex { classes, program })
     }
 
-    /// Whether the whole text matches.
-    pub fn matches(&self, text: &str) -> Result<bool, TooCostly> {
+    /// Whether the whole text matches. `steps` pays for it where there is no table.
+    pub fn matches(&self, text: &str, steps: &Steps) -> Result<bool, TooCostly> {
         match &self.program {
             Program::Table(dfa) => Ok(dfa.run(&self.classes, text)),
-            Program::Abreast(nfa) => nfa.run(&self.classes, text),
+            Program::Abreast(nfa) => nfa.run(&self.classes, text, steps),
         }
+    }
+}
+
+impl Steps {
+    /// What is left, to go on from later with [`Steps::set`].
+    pub fn left(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub fn set(&self, left: u64) {
+        self.0.set(left);
+    }
+
+    /// What one document may cost.
+    pub fn refill(&self) {
+        self.0.set(STEPS_MAX);
+    }
+
+    /// Takes so many steps. Where they are not there, nothing is left for anybody.
+    #[inline]
+    fn spend(&self, steps: u64) -> Result<(), TooCostly> {
+        let left = self.0.get().checked_sub(steps);
+        self.0.set(left.unwrap_or_default());
+        left.map(drop).ok_or(TooCostly)
+    }
+}
+
+impl Default for Steps {
+    fn default() -> Steps {
+        Steps(Cell::new(STEPS_MAX))
     }
 }
 

@@ -171,3 +171,29 @@ fn complaints_are_bounded() {
         assert_eq!(validator.invalid().len(), found);
     }
 }
+
+/// Patterns that make no table cost what their texts make them cost; all texts of one document pay from one purse, in
+/// elements, attributes and lists alike.
+#[test]
+fn patterns_have_one_budget_for_a_document() {
+    let schema = schema(
+        "<s:simpleType name='p'><s:restriction base='s:string'><s:pattern value='([ab]*a[ab]{2000})*b'/></s:restriction></s:simpleType>\
+         <s:simpleType name='l'><s:list itemType='p'/></s:simpleType>\
+         <s:element name='r'><s:complexType><s:sequence><s:element name='t' type='p' minOccurs='0' maxOccurs='unbounded'/>\
+         <s:element name='l' type='l' minOccurs='0'/></s:sequence><s:attribute name='v' type='p'/></s:complexType></s:element>",
+    );
+    let mut validator = Validator::new(schema, Root::Declared, Bounds::default());
+    let mut codes = |document: String| -> Vec<&'static str> {
+        validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
+        validator.invalid().iter().map(|invalid| invalid.code).collect()
+    };
+    // Some 18 million steps of the 50.
+    let text = format!("{}b", "a".repeat(10_000));
+    let element = format!("<t>{text}</t>");
+    assert_eq!(codes(format!("<r v='{text}'>{element}</r>")), [""; 0]);
+    let list = format!("<l>{text}</l>");
+    let all = format!("<r v='{text}'>{element}{list}</r>");
+    assert_eq!(codes(all), ["limit.regex_steps_max"]);
+    // What one document has spent, the next has again.
+    assert_eq!(codes(format!("<r>{element}</r>")), [""; 0]);
+}

@@ -4,6 +4,7 @@
 //! kept is a frame for each element that is open.
 
 use xml::{Here, QName, Sink, Start};
+use xsd::datatype::Steps;
 
 use super::fault::Faulting;
 use super::fragment::Fragment;
@@ -14,7 +15,7 @@ mod frames;
 mod texts;
 
 use frames::Frame;
-pub(super) use texts::push_value;
+pub(super) use texts::{Prefixes, push_value};
 
 /// What a message says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,8 @@ pub(super) struct Reader<'a> {
     bytes_max: usize,
     /// Something was read that only the schema's own rules can judge.
     unsure: bool,
+    /// What the patterns of its texts may still cost.
+    steps: Steps,
 }
 
 impl<'a> Reader<'a> {
@@ -138,6 +141,7 @@ impl<'a> Reader<'a> {
             said: false,
             bytes_max,
             unsure: false,
+            steps: Steps::default(),
         }
     }
 

@@ -8,6 +8,7 @@ mod texts;
 use std::borrow::Cow;
 
 use ::json::{Entry, Kind};
+use xsd::datatype::Steps;
 
 use super::misfit::{Done, Misfit};
 use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type};
@@ -25,6 +26,8 @@ pub(super) struct Writer<'a> {
     pub(super) bytes_max: usize,
     /// Something was written that only the schema's own rules can judge.
     pub(super) unsure: bool,
+    /// What the patterns of its texts may still cost.
+    pub(super) steps: Steps,
 }
 
 /// An object being written.

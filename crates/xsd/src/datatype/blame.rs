@@ -40,9 +40,9 @@ impl SimpleType {
         }
         let breach = match self.variety() {
             Variety::Ur | Variety::Atomic(_) => self.atom_breach(lexical, names),
-            Variety::List(_) => self.list_breach(lexical),
+            Variety::List(_) => self.list_breach(lexical, names),
             Variety::Union(members) if members.iter().all(|member| wrong(member, lexical)) => None,
-            Variety::Union(_) => self.last_breach(lexical),
+            Variety::Union(_) => self.last_breach(lexical, names),
         };
         Blame { of: self, text: lexical, breach: breach.unwrap_or(Breach::Value) }
     }
@@ -64,28 +64,28 @@ impl SimpleType {
             Err(Fail::Facet(FacetKind::Enumeration)) => self.enumeration_breach(&text),
             // Its white space is told as it is.
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, lexical)),
-            Ok(()) => self.pattern_breach(&text),
+            Ok(()) => self.pattern_breach(&text, names),
             Err(_) => None,
         }
     }
 
-    fn list_breach(&self, lexical: &str) -> Option<Breach> {
+    fn list_breach(&self, lexical: &str, names: &dyn Names) -> Option<Breach> {
         let len = words(lexical).count();
         match self.facets().check_length(len as u64) {
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, &len.to_string())),
-            Ok(()) | Err(_) => self.last_breach(&White::Collapse.normalize(lexical)),
+            Ok(()) | Err(_) => self.last_breach(&White::Collapse.normalize(lexical), names),
         }
     }
 
     /// What is left of a list or union: a pattern, or else an enumeration.
-    fn last_breach(&self, text: &str) -> Option<Breach> {
-        self.pattern_breach(text).or_else(|| self.enumeration_breach(text))
+    fn last_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
+        self.pattern_breach(text, names).or_else(|| self.enumeration_breach(text))
     }
 
     /// Patterns of the last derivation step come first, and of one step the last that is written.
-    fn pattern_breach(&self, text: &str) -> Option<Breach> {
+    fn pattern_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
         let mut patterns = self.facets().patterns.iter().rev();
-        let refused = patterns.find(|pattern| !pattern.regex.matches(text).unwrap_or(false))?;
+        let refused = patterns.find(|pattern| !pattern.matches(text, names).unwrap_or(false))?;
         let allowed = refused.sources.last().map(|source| source.to_string());
         Some(breach(FacetKind::Pattern, text, allowed.into_iter().collect()))
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::fail::Fail;
 use super::kind::FacetKind;
+use super::names::Names;
 use super::value::{Atom, Value};
-use crate::regex::Regex;
+use crate::regex::{Regex, Steps, TooCostly};
 
 /// The facets in force: those of the last derivation step and those it took over.
 #[derive(Debug, Clone, Default)]
@@ -63,8 +64,8 @@ const SCANNED_MAX: usize = 8;
 
 impl Facets {
     /// Checks an atomic value. `text` is its literal with white space settled.
-    pub(crate) fn check(&self, atom: &Atom<'_>, text: &str) -> Result<(), Fail> {
-        self.check_patterns(text)?;
+    pub(crate) fn check(&self, atom: &Atom<'_>, text: &str, names: &dyn Names) -> Result<(), Fail> {
+        self.check_patterns(text, names)?;
         self.check_value(atom)
     }
 
@@ -92,12 +93,12 @@ impl Facets {
         }
     }
 
-    pub(crate) fn check_patterns(&self, text: &str) -> Result<(), Fail> {
+    pub(crate) fn check_patterns(&self, text: &str, names: &dyn Names) -> Result<(), Fail> {
         for pattern in &self.patterns {
-            match pattern.regex.matches(text) {
+            match pattern.matches(text, names) {
                 Ok(true) => {}
                 Ok(false) => return Err(Fail::Facet(FacetKind::Pattern)),
-                Err(_) => return Err(Fail::TooCostly),
+                Err(TooCostly) => return Err(Fail::TooCostly),
             }
         }
         Ok(())
@@ -160,6 +161,14 @@ impl Facets {
 }
 
 impl Pattern {
+    /// Whether one of them matches the whole text.
+    pub(crate) fn matches(&self, text: &str, names: &dyn Names) -> Result<bool, TooCostly> {
+        match names.steps() {
+            Some(steps) => self.regex.matches(text, steps),
+            None => self.regex.matches(text, &Steps::default()),
+        }
+    }
+
     /// For messages: all of them.
     pub(crate) fn source(&self) -> String {
         self.sources.join(" | ")

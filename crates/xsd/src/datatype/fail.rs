@@ -69,7 +69,7 @@ impl Fail {
             }
             Fail::TooCostly => (
                 "limit.regex_steps_max",
-                format!("{text} costs more to match with a pattern than is spent on a value"),
+                format!("{text} costs more to match with a pattern than is spent on one document"),
             ),
         };
         Violation { code, message }

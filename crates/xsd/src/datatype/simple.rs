@@ -377,7 +377,7 @@ impl SimpleType {
                 let text = self.white.normalize(lexical);
                 let atom = atom::read(self.builtin, &text, names)?;
                 if !self.plain {
-                    self.facets.check(&atom, &text)?;
+                    self.facets.check(&atom, &text, names)?;
                 }
                 if let Some(value) = value {
                     *value = atom.to_value();
@@ -409,7 +409,7 @@ impl SimpleType {
         }
         self.facets.check_length(len)?;
         if !self.facets.patterns.is_empty() {
-            self.facets.check_patterns(&White::Collapse.normalize(lexical))?;
+            self.facets.check_patterns(&White::Collapse.normalize(lexical), names)?;
         }
         if !keep {
             return Ok(());
@@ -426,12 +426,21 @@ impl SimpleType {
     ) -> Result<(), Fail> {
         let keep = value.is_some() || self.facets.enumeration.is_some();
         let mut slot = Value::Boolean(false);
-        let member = members
-            .iter()
-            .find(|member| member.examine(lexical, names, keep.then_some(&mut slot)).is_ok())
-            .ok_or(Fail::Union)?;
+        let mut member = Err(Fail::Union);
+        for one in members {
+            match one.examine(lexical, names, keep.then_some(&mut slot)) {
+                Ok(()) => {
+                    member = Ok(one);
+                    break;
+                }
+                // What the first cannot be asked any more, the next is not asked in its place.
+                Err(Fail::TooCostly) => return Err(Fail::TooCostly),
+                Err(_) => {}
+            }
+        }
+        let member = member?;
         if !self.facets.patterns.is_empty() {
-            self.facets.check_patterns(&member.white.normalize(lexical))?;
+            self.facets.check_patterns(&member.white.normalize(lexical), names)?;
         }
         if !keep {
             return Ok(());

@@ -7,7 +7,10 @@ use std::collections::HashMap;
 use super::classes::Classes;
 use super::parse::Node;
 use super::set::CharSet;
-use super::{INSTRUCTIONS_MAX, RegexError, STEPS_MAX, TooCostly};
+use super::{INSTRUCTIONS_MAX, RegexError, Steps, TooCostly};
+
+/// To clear so many words of memory costs about as much as to run one instruction.
+const WORDS_A_STEP: u64 = 16;
 
 /// One instruction; numbers are indices of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,14 +60,21 @@ impl Nfa {
     }
 
     /// Runs the program over a text, all alternatives abreast.
-    pub(crate) fn run(&self, classes: &Classes, text: &str) -> Result<bool, TooCostly> {
+    pub(crate) fn run(
+        &self,
+        classes: &Classes,
+        text: &str,
+        steps: &Steps,
+    ) -> Result<bool, TooCostly> {
+        // Before a character is read the memory is made, and all that needs none is walked.
+        steps.spend(self.steps.len() as u64 / WORDS_A_STEP)?;
         let mut now = Active::new(self.steps.len());
         let mut then = Active::new(self.steps.len());
-        let mut left = STEPS_MAX;
         now.add(self, self.start);
+        steps.spend(now.list.len() as u64)?;
         for c in text.chars() {
             let class = classes.of(c);
-            left = left.checked_sub(now.list.len() as u64 + 1).ok_or(TooCostly)?;
+            steps.spend(now.list.len() as u64 + 1)?;
             then.clear();
             for &at in &now.list {
                 if let Some(&Step::Char { set, next }) = self.steps.get(at as usize)

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::parse::{Node, parse};
-use super::{Regex, TooCostly};
+use super::{Regex, Steps, TooCostly};
 
 fn matches(pattern: &str, text: &str) -> bool {
-    Regex::compile(pattern).unwrap().matches(text).unwrap()
+    Regex::compile(pattern).unwrap().matches(text, &Steps::default()).unwrap()
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn complaints_point_at_the_place() {
 
 /// What an expression comes to with a text that is meant to hurt.
 fn fate(pattern: &str, text: &str) -> &'static str {
-    match Regex::compile(pattern).map(|regex| regex.matches(text)) {
+    match Regex::compile(pattern).map(|regex| regex.matches(text, &Steps::default())) {
         Err(_) => "refused",
         Ok(Err(TooCostly)) => "too costly",
         Ok(Ok(true)) => "match",
@@ -284,17 +284,17 @@ proptest! {
     #[test]
     fn agrees_with_a_naive_matcher(pattern in expression(), text in "[abcdéA1 ]{0,6}") {
         let regex = Regex::compile(&pattern).unwrap();
-        prop_assert_eq!(regex.matches(&text).unwrap(), naive(&pattern, &text));
+        prop_assert_eq!(regex.matches(&text, &Steps::default()).unwrap(), naive(&pattern, &text));
         // Both machines, whichever the expression would get.
         let nfa = super::Nfa::build(&parse(&pattern).unwrap()).unwrap();
         let classes = super::Classes::build(&nfa.sets).unwrap();
-        prop_assert_eq!(nfa.run(&classes, &text).unwrap(), naive(&pattern, &text));
+        prop_assert_eq!(nfa.run(&classes, &text, &Steps::default()).unwrap(), naive(&pattern, &text));
     }
 
     #[test]
     fn any_text_is_an_expression_or_refused(pattern in "[\\[\\]\\\\()ab^{}|?*+,.pdPL1-]{0,12}", text in "[ab-]{0,4}") {
         if let Ok(regex) = Regex::compile(&pattern) {
-            prop_assert_eq!(regex.matches(&text).unwrap(), naive(&pattern, &text));
+            prop_assert_eq!(regex.matches(&text, &Steps::default()).unwrap(), naive(&pattern, &text));
         }
     }
 }

@@ -3,7 +3,7 @@
 use xml::QName;
 
 use super::run::{Run, expanded, written};
-use super::scope::{Names, Tag};
+use super::scope::Tag;
 use super::{About, Stop};
 use crate::datatype::{Builtin, NoNames};
 use crate::model::{Process, Wildcard};
@@ -276,7 +276,7 @@ impl Run {
         let fixed = given.filter(|given| given.fixed);
         let (uri, local) = (name.namespace.uri, name.local);
         let wanted = !self.tables.idle() && self.tables.wants_attribute(uri, local);
-        let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+        let names = self.names(schema, tag);
         if fixed.is_none() && !wanted {
             let checked = text.simple.check(value, &names);
             if let Err(violation) = checked {
@@ -321,7 +321,7 @@ impl Run {
         text: &Text,
     ) -> Result<(), Stop> {
         let mut found = Vec::new();
-        let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+        let names = self.names(schema, tag);
         text.simple.identifiers(value, &names, &mut |kind, id| found.push((kind, id.to_owned())));
         let element = Some(tag.name());
         found.into_iter().try_for_each(|(kind, id)| self.identifier(tag, name, element, kind, &id))

@@ -417,7 +417,8 @@ impl Run {
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
         let prefixes = self.meanings.last().filter(|_| frame.manner.prefixed);
         let prefixes = prefixes.map(|known| &**known).unwrap_or_default();
-        let names = Names { prefixes, schema, entities: &self.entities, spot };
+        let (entities, steps) = (&self.entities, &self.steps);
+        let names = Names { prefixes, schema, entities, spot, steps };
         if given.is_none() && !wanted && !text.identifiers {
             return match text.simple.check(found, &names) {
                 Ok(()) => Ok(None),

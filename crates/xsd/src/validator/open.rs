@@ -1,7 +1,7 @@
 //! Which declaration and type an element is judged by.
 
 use super::run::{Run, expanded, written};
-use super::scope::{Names, Tag};
+use super::scope::Tag;
 use super::{About, Root, Stop, TypeName};
 use crate::arena::Id;
 use crate::automaton::{Matched, Next};
@@ -159,7 +159,7 @@ impl Run {
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
         let (true, Some(uri)) = (crate::syntax::is_qname(value), tag.resolve(prefix)) else {
             let message = format!("{value:?} names no type");
-            let names = Names { prefixes: tag, schema, entities: &self.entities, spot: tag };
+            let names = self.names(schema, tag);
             self.about = About::of_text(schema, &Builtin::QName.simple(), value, &names);
             self.complain_of_type(tag, "cvc-elt.4.1", message)?;
             return Ok(None);

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use xml::QName;
 
 use super::attributes::Seen;
+use super::scope::{Names, Tag};
 use super::{About, Bounds, Invalid, Root, Spot, Stop};
 use crate::arena::Id;
-use crate::datatype::{Identifier, Violation};
+use crate::datatype::{Identifier, Steps, Violation};
 use crate::identity::{IdentityLimits, Tables};
 use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
@@ -62,6 +63,8 @@ pub(super) struct Run {
     ids: HashMap<Box<str>, u64>,
     references: Vec<Reference>,
     pub(super) elements: u64,
+    /// What patterns without a table may still cost in this document.
+    pub(super) steps: Steps,
     over: bool,
 }
 
@@ -85,6 +88,7 @@ pub(super) struct Marked {
     spaces: Box<[NsId]>,
     skipped: u32,
     elements: u64,
+    steps: u64,
 }
 
 /// A namespace that has not been looked up.
@@ -113,6 +117,7 @@ impl Run {
             ids: HashMap::new(),
             references: Vec::new(),
             elements: 0,
+            steps: Steps::default(),
             over: false,
         }
     }
@@ -130,6 +135,7 @@ impl Run {
         self.ids.clear();
         self.references.clear();
         self.elements = 0;
+        self.steps.refill();
         self.over = false;
         if !self.tables.idle() {
             self.tables = Tables::new(IdentityLimits {
@@ -154,6 +160,7 @@ impl Run {
             spaces: self.spaces.as_slice().into(),
             skipped: self.skipped,
             elements: self.elements,
+            steps: self.steps.left(),
         })
     }
 
@@ -165,6 +172,12 @@ impl Run {
         self.spaces.extend_from_slice(&marked.spaces);
         self.skipped = marked.skipped;
         self.elements = marked.elements;
+        self.steps.set(marked.steps);
+    }
+
+    /// What a text in a start tag sees.
+    pub(super) fn names<'a, T: Tag>(&'a self, schema: &'a Schema, tag: &'a T) -> Names<'a, &'a T> {
+        Names { prefixes: tag, schema, entities: &self.entities, spot: tag, steps: &self.steps }
     }
 
     /// The schema's number of a namespace of the document.

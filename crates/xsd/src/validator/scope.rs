@@ -6,7 +6,7 @@ use xml::{Document, Here, Kind, NodeId, Position, QName, Start};
 
 use super::run::Run;
 use super::{Spot, Stop};
-use crate::datatype;
+use crate::datatype::{self, Steps};
 use crate::names::XSI_NAMESPACE;
 use crate::schema::Schema;
 
@@ -159,6 +159,7 @@ pub(super) struct Names<'a, R> {
     pub(super) schema: &'a Schema,
     pub(super) entities: &'a HashSet<Box<str>>,
     pub(super) spot: &'a dyn Spot,
+    pub(super) steps: &'a Steps,
 }
 
 /// Where prefixes are looked up.
@@ -195,6 +196,10 @@ impl<R: Prefixes> datatype::Names for Names<'_, R> {
 
     fn entity(&self, name: &str) -> bool {
         self.entities.contains(name) || self.spot.entity(name)
+    }
+
+    fn steps(&self) -> Option<&Steps> {
+        Some(self.steps)
     }
 }
 

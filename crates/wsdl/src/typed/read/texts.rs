@@ -1,6 +1,6 @@
 //! Texts of simple types as values of JSON.
 
-use xsd::datatype::Names;
+use xsd::datatype::{Names, Steps};
 
 use super::{Done, Reader, misfit};
 use crate::typed::model::{Scalar, ScalarKind};
@@ -9,21 +9,30 @@ use crate::typed::scalar::{push_number, push_string};
 /// What a prefix means.
 pub(in crate::typed) type Resolve<'r> = dyn Fn(&str) -> Option<&'r str> + 'r;
 
-struct Prefixes<'d, 'r>(&'d Resolve<'r>);
+/// What the texts of one message see.
+pub(in crate::typed) struct Prefixes<'d, 'r> {
+    pub(in crate::typed) resolve: &'d Resolve<'r>,
+    pub(in crate::typed) steps: &'d Steps,
+}
 
 impl Names for Prefixes<'_, '_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
-        (self.0)(prefix).or_else(|| prefix.is_empty().then_some(""))
+        (self.resolve)(prefix).or_else(|| prefix.is_empty().then_some(""))
+    }
+
+    fn steps(&self) -> Option<&Steps> {
+        Some(self.steps)
     }
 }
 
 impl Reader<'_> {
     /// Appends the value of a text.
     pub(super) fn scalar(&mut self, scalar: &Scalar, text: &str, resolve: &Resolve<'_>) -> Done {
-        if let Err(violation) = scalar.simple.check(text, &Prefixes(resolve)) {
+        let names = Prefixes { resolve, steps: &self.steps };
+        if let Err(violation) = scalar.simple.check(text, &names) {
             return misfit(violation.message);
         }
-        push_value(&mut self.out, scalar, text, resolve);
+        push_value(&mut self.out, scalar, text, &names);
         Ok(())
     }
 }
@@ -33,7 +42,7 @@ pub(in crate::typed) fn push_value(
     out: &mut String,
     scalar: &Scalar,
     text: &str,
-    resolve: &Resolve<'_>,
+    names: &Prefixes<'_, '_>,
 ) {
     match &scalar.kind {
         ScalarKind::Boolean => {
@@ -50,7 +59,7 @@ pub(in crate::typed) fn push_value(
         }
         ScalarKind::Name => {
             let (prefix, local) = text.trim().split_once(':').unwrap_or(("", text.trim()));
-            match resolve(prefix).unwrap_or_default() {
+            match (names.resolve)(prefix).unwrap_or_default() {
                 "" => push_string(out, local),
                 uri => push_string(out, &format!("{{{uri}}}{local}")),
             }
@@ -61,14 +70,14 @@ pub(in crate::typed) fn push_value(
                 if at > 0 {
                     out.push(',');
                 }
-                push_value(out, item, word, resolve);
+                push_value(out, item, word, names);
             }
             out.push(']');
         }
         ScalarKind::Union(members) => {
-            let takes = |one: &&Scalar| one.simple.check(text, &Prefixes(resolve)).is_ok();
+            let takes = |one: &&Scalar| one.simple.check(text, names).is_ok();
             match members.iter().find(takes) {
-                Some(member) => push_value(out, member, text, resolve),
+                Some(member) => push_value(out, member, text, names),
                 None => push_string(out, text),
             }
         }

@@ -1,11 +1,11 @@
 //! Texts that a simple type takes.
 
-use xsd::datatype::{Builtin, Names, NoNames, Variety};
+use xsd::datatype::{Builtin, Names, NoNames, Steps, Variety};
 use xsd::walk::{Facets, facets, sample};
 
 use super::Sampler;
 use crate::typed::model::{Scalar, ScalarKind};
-use crate::typed::read::push_value;
+use crate::typed::read::{Prefixes, push_value};
 
 /// Texts of the common types. The first that a type takes is its sample.
 const TEXTS: &[&str] = &[
@@ -72,7 +72,8 @@ impl Sampler<'_> {
         };
         match text {
             Some(text) => {
-                push_value(&mut out, scalar, &text, &resolve);
+                let names = Prefixes { resolve: &resolve, steps: &Steps::default() };
+                push_value(&mut out, scalar, &text, &names);
                 Ok(out)
             }
             None => Err(format!("no sample of {:?} was found", scalar.simple.builtin())),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xsd::datatype::{Builtin, Names, NoNames};
+use xsd::datatype::{Builtin, Names, NoNames, Sharing};
 
 use super::said::missing;
 use super::{Open, Writer};
@@ -44,9 +44,9 @@ impl<'a> Writer<'a> {
         let text = self.text_for(scalar, at)?;
         let checked = match (&scalar.kind, split_name(&text)) {
             (ScalarKind::Name, Some((uri, local))) => {
-                scalar.simple.check(&format!("q:{local}"), &Prefix { uri })
+                scalar.simple.check(&format!("q:{local}"), &self.sharing(&Prefix { uri }))
             }
-            _ => scalar.simple.check(&text, &NoNames),
+            _ => scalar.simple.check(&text, &self.sharing(&NoNames)),
         };
         if let Err(violation) = checked {
             return Err(Misfit::new(format!(
@@ -56,11 +56,21 @@ impl<'a> Writer<'a> {
             )));
         }
         match given {
-            Some(given) if given.fixed && !is_same(scalar, &text, &given.text) => {
+            Some(given) if given.fixed && !self.is_same(scalar, &text, &given.text) => {
                 Err(Misfit::new(format!("expected the fixed value {:?}", given.text)))
             }
             Some(_) | None => Ok(text),
         }
+    }
+
+    fn is_same(&self, scalar: &Scalar, text: &str, fixed: &str) -> bool {
+        let value = |text| scalar.simple.validate(text, &self.sharing(&NoNames)).ok();
+        text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
+    }
+
+    /// Names of a text of this message.
+    fn sharing<'b>(&'b self, names: &'b dyn Names) -> Sharing<'b> {
+        Sharing { names, steps: &self.steps }
     }
 
     /// The text of a value of the right sort.
@@ -197,9 +207,4 @@ impl Names for Prefix<'_> {
             other => NoNames.resolve(other).map(|_| ""),
         }
     }
-}
-
-fn is_same(scalar: &Scalar, text: &str, fixed: &str) -> bool {
-    let value = |text| scalar.simple.validate(text, &NoNames).ok();
-    text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
 }

@@ -1,0 +1,35 @@
+//! Patterns of schemas that texts can make costly: all texts of one message share what may be spent.
+
+use super::*;
+
+/// `long` and `short` have no table: one has too many states, the other just too many.
+const SCHEMA: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:p" elementFormDefault="qualified">
+  <xs:element name="m"><xs:complexType><xs:sequence>
+    <xs:element name="long" minOccurs="0" maxOccurs="unbounded"><xs:simpleType><xs:restriction base="xs:string">
+      <xs:pattern value="([ab]*a[ab]{2000})*b"/></xs:restriction></xs:simpleType></xs:element>
+    <xs:element name="short" minOccurs="0" maxOccurs="unbounded"><xs:simpleType><xs:restriction base="xs:string">
+      <xs:pattern value="[ab]*a[ab]{20}"/></xs:restriction></xs:simpleType></xs:element>
+  </xs:sequence></xs:complexType></xs:element>
+</xs:schema>"#;
+
+/// A message of so many texts of each kind.
+fn message(long: usize, short: usize) -> String {
+    let long = format!("<long>{}b</long>", "a".repeat(10_000)).repeat(long);
+    let short = format!("<short>{}</short>", "b".repeat(20) + "a" + &"b".repeat(20)).repeat(short);
+    envelope(SOAP_11, &format!("<m xmlns=\"urn:p\">{long}{short}</m>"))
+}
+
+#[test]
+fn patterns_have_one_budget_for_a_message() {
+    let origin = Origin::echo();
+    let route = "policies: [{ soap: { schema: p.xsd, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("p.xsd", SCHEMA)]);
+    // Each text is right by itself, and below what one may cost.
+    for (long, short, status) in [(1, 0, 200), (0, 5000, 200), (4, 0, 500), (1, 5000, 200)] {
+        let reply = post(&gateway, &message(long, short));
+        assert_eq!(reply.status(), status, "{long} and {short}: {reply:?}");
+    }
+    let told = post(&gateway, &message(4, 0)).text();
+    assert!(told.contains("costs more to match"), "{told}");
+    assert_eq!(origin.requests().len(), 3);
+}
