@@ -223,7 +223,8 @@ impl<M: Send + Sync + 'static> Supply<M> {
         let mut bytes = 0_usize;
         loop {
             let wanted = self.recipe.wanted(&mut fetched);
-            let wanted = wanted.map_err(|why| Failed::hiding(UNFETCHED, UNFETCHED, why))?;
+            // It quotes the location, and nobody has been asked.
+            let wanted = wanted.map_err(|why| Failed::hiding(why.as_str(), UNFETCHED, &*why))?;
             if wanted.is_empty() {
                 return Ok(fetched);
             }
