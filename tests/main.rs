@@ -26,6 +26,7 @@ mod compress;
 mod concurrency;
 mod configuration;
 mod cors;
+mod crowding;
 mod dashboards;
 mod deploy;
 mod diff;

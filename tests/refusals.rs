@@ -235,7 +235,8 @@ fn a_head_has_a_time_that_dribbling_does_not_stretch() {
 #[test]
 fn a_body_may_be_slow_but_not_pause() {
     let origin = Origin::echo();
-    let gateway = Plain { listener: "timeout: { body: 400ms }", ..Plain::default() }.start(&origin);
+    let listener = "timeout: { body: 400ms }, limits: { body_rate_min: 0B }";
+    let gateway = Plain { listener, ..Plain::default() }.start(&origin);
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
     let mut wire = gateway.wire();
     wire.send(head);
@@ -372,15 +373,22 @@ fn connect_and_trace_are_not_served() {
 
 #[test]
 fn no_more_connections_are_served_than_allowed() {
-    let gateway = Gateway::start(
+    let origin = Origin::start(|peer| while peer.request().is_some() {});
+    let gateway = Gateway::start(format!(
         r#"
-listen: { public: { address: "127.0.0.1:0", limits: { connections_max: 2 } } }
+listen: {{ public: {{ address: "127.0.0.1:0", limits: {{ connections_max: 2 }} }} }}
 workers: 2
-routes: { hello: { match: { path: "/**" }, respond: { body: "hello" } } }
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes:
+  held: {{ match: {{ path: "/held" }}, upstream: origin }}
+  hello: {{ match: {{ path: "/**" }}, respond: {{ body: "hello" }} }}
 "#,
-    );
+        origin.url()
+    ));
+    // Those that have a request stay.
     let mut held = [gateway.wire(), gateway.wire()];
-    held.iter_mut().for_each(|wire| assert_eq!(wire.get("/").text(), "hello"));
+    held.iter_mut().for_each(|wire| wire.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n"));
+    origin.wait_for_requests(2);
     for _ in 0..5 {
         assert!(gateway.wire().is_closed());
     }

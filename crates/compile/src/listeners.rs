@@ -48,6 +48,7 @@ pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Ve
                 timeout: Timeouts {
                     head: timeout.head.0,
                     body: timeout.body.0,
+                    body_total: timeout.body_total.map(|total| total.0),
                     idle: timeout.idle.0,
                     tls: timeout.tls.0,
                 },
@@ -128,7 +129,9 @@ fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
         target_bytes_max: bytes(target.value.min(head.value)),
         headers_max: count(limits.headers_max.get()),
         connections_max: count(limits.connections_max.get()),
+        connections_per_client: limits.connections_per_client.map(|max| count(max.get())),
         streams_max: limits.streams_max.get(),
+        body_rate_min: limits.body_rate_min.0,
     }
 }
 

@@ -76,6 +76,7 @@ fn the_whole_in_words() {
               headers_max: 128
               connections_max: 65536
               streams_max: 128
+              body_rate_min: 240B
             timeout:
               head: 10s
               body: 30s
@@ -96,6 +97,7 @@ fn the_whole_in_words() {
               headers_max: 128
               connections_max: 65536
               streams_max: 128
+              body_rate_min: 240B
             timeout:
               head: 10s
               body: 30s

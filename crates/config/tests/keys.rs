@@ -64,7 +64,8 @@ telemetry: { access_log: {} }
                     "target_bytes_max": "16KiB",
                     "headers_max": 128,
                     "connections_max": 65536,
-                    "streams_max": 128
+                    "streams_max": 128,
+                    "body_rate_min": "240B"
                   },
                   "timeout": {
                     "head": "10s",
@@ -240,7 +241,8 @@ fn every_key() {
                     "target_bytes_max": "16KiB",
                     "headers_max": 128,
                     "connections_max": 65536,
-                    "streams_max": 128
+                    "streams_max": 128,
+                    "body_rate_min": "240B"
                   },
                   "timeout": {
                     "head": "10s",
@@ -281,7 +283,8 @@ fn every_key() {
                     "target_bytes_max": "8KiB",
                     "headers_max": 64,
                     "connections_max": 100,
-                    "streams_max": 10
+                    "streams_max": 10,
+                    "body_rate_min": "240B"
                   },
                   "timeout": {
                     "head": "1s",

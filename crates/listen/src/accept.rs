@@ -55,11 +55,11 @@ pub(crate) async fn run(worker: Rc<Worker>, door: Rc<Door>, socket: std::net::Tc
     }
 }
 
-async fn connection(worker: Rc<Worker>, place: Place, socket: TcpStream, peer: SocketAddr) {
+async fn connection(worker: Rc<Worker>, mut place: Place, socket: TcpStream, peer: SocketAddr) {
     let door = place.door.clone();
     let listener = door.listener();
     // Boxed, so that the handshake's memory is not the connection's for life.
-    let prepared = Box::pin(prepare(&listener, socket, peer, worker.index));
+    let prepared = Box::pin(prepare(&listener, &mut place, socket, peer, worker.index));
     let prepared = tokio::time::timeout(listener.timeout.tls, prepared).await;
     let prepared = match prepared {
         Ok(Ok(prepared)) => prepared,
@@ -91,6 +91,7 @@ struct Prepared {
 
 async fn prepare(
     listener: &Arc<plan::Listener>,
+    place: &mut Place,
     mut socket: TcpStream,
     peer: SocketAddr,
     worker: usize,
@@ -103,6 +104,10 @@ async fn prepare(
         ends = said.unwrap_or(ends);
     }
     let (peer, local) = ends;
+    if !place.count(peer.ip()) {
+        let why = io::Error::other("the client has as many connections as it may");
+        return Err((Refusal::ConnectionsPerClient, why));
+    }
     let Some(tls) = &listener.tls else {
         let caller = Caller::new(peer, local, Scheme::Http, worker);
         return Ok(Prepared { wire: Wire::Plain(socket), caller, http2: false });

@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http1::Decoder;
 use kit::scratch::{self, SCRATCH_BYTES};
-use kit::{Alarm, Wire, clock};
+use kit::{Alarm, Wire};
 use message::{Fill, Outlet, Source, Trailers};
+
+use crate::pace::{Pace, Replying};
 
 /// A connection's state, shared within its task.
 pub(crate) type Shared = Rc<RefCell<Client>>;
@@ -31,8 +32,8 @@ pub(crate) struct Client {
     pub(crate) body_bytes: u64,
     /// The client has closed its side.
     pub(crate) half_closed: bool,
-    /// Allowed between two pieces of a body.
-    body_timeout: Duration,
+    /// The bounds of the current request's body; none where all of it came with its head.
+    pace: Option<Box<Pace>>,
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -41,7 +42,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
 impl Client {
-    pub(crate) fn new(wire: Wire, body_timeout: Duration) -> Client {
+    pub(crate) fn new(wire: Wire) -> Client {
         Client {
             wire,
             buffer: Vec::new(),
@@ -51,15 +52,28 @@ impl Client {
             owed: &[],
             body_bytes: 0,
             half_closed: false,
-            body_timeout,
+            pace: None,
         }
     }
 
     /// Begins a request's body. `expected`: the client waits for a 100 before it sends it.
     pub(crate) fn begin_body(&mut self, framing: http1::Framing, expected: bool) {
+        self.pace = None;
         self.decoder = Decoder::new(framing);
         self.body_bytes = 0;
         self.owed = if expected && self.buffer.is_empty() { CONTINUE } else { &[] };
+    }
+
+    /// The rest of the body is still to come: it is held to the listener's bounds.
+    pub(crate) fn expect_body(&mut self, listener: &plan::Listener) {
+        self.pace = Some(Box::new(Pace::of(listener, Replying::default())));
+    }
+
+    /// The reply begins, whether or not all of the body was read.
+    pub(crate) fn begin_reply(&self) {
+        if let Some(pace) = &self.pace {
+            pace.begin_reply();
+        }
     }
 
     /// The client still waits for leave to send its body.
@@ -75,11 +89,16 @@ impl Client {
     ) -> Poll<Result<Fill, Fault>> {
         let before = out.len();
         let read = self.poll_body_inner(cx, out);
-        self.body_bytes += u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
-        match read {
-            Poll::Pending => self.poll_alarm(cx),
-            Poll::Ready(read) => {
-                self.alarm.clear();
+        let came = out.len().saturating_sub(before);
+        self.body_bytes += u64::try_from(came).unwrap_or_default();
+        match (read, &mut self.pace) {
+            (Poll::Pending, Some(pace)) => pace.poll_late(cx).map(Err),
+            // Nothing waits for a body that is there.
+            (Poll::Pending, None) => Poll::Pending,
+            (Poll::Ready(read), pace) => {
+                if let Some(pace) = pace {
+                    pace.came(came);
+                }
                 Poll::Ready(
                     read.map(|()| if self.decoder.is_done() { Fill::End } else { Fill::More }),
                 )
@@ -132,15 +151,6 @@ impl Client {
             ))),
             _ => Poll::Ready(Ok(())),
         }
-    }
-
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
-        if !self.alarm.is_set() {
-            self.alarm.set(clock::now(), self.body_timeout);
-        }
-        ready!(self.alarm.poll(cx));
-        let why = format!("the request's body paused for {:?}", self.body_timeout);
-        Poll::Ready(Err(Fault::new(Kind::RequestTimeout, why)))
     }
 
     /// Ready when the client has gone while its reply is being made, also where it only closed its side.

@@ -1,14 +1,19 @@
-//! The open connections of one worker: counted, and woken when they shall end.
+//! The open connections of one worker: counted, woken when they shall end, and given up where others need their place.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
 
 use plan::Listener;
 use telemetry::ListenerMetrics;
+
+use crate::clients::{Counted, Open};
 
 /// One listener as a worker sees it. It outlives plans: a reload changes what it says, not what it is.
 pub(crate) struct Door {
@@ -19,17 +24,47 @@ pub(crate) struct Door {
     /// Its time to end has run out.
     cutting: Cell<bool>,
     /// Connections open over all workers.
-    open: Arc<AtomicUsize>,
+    open: Arc<Open>,
     next: Cell<u64>,
     /// The tasks to wake when the door closes, by the number of their connection.
-    wakers: RefCell<HashMap<u64, Option<Waker>>>,
+    wakers: RefCell<HashMap<u64, Watched>>,
+    /// Connections that were idle longest when it was looked last, the longest at the end.
+    idlest: RefCell<Vec<(Instant, u64)>>,
+    /// When that was.
+    looked: Cell<Option<Instant>>,
 }
+
+/// A task as its door knows it.
+#[derive(Default)]
+struct Watched {
+    waker: Option<Waker>,
+    idle: Rc<Cell<Idle>>,
+}
+
+/// Whether a connection's place may be given to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Idle {
+    /// It has a request.
+    #[default]
+    No,
+    /// It waits for one.
+    Since(Instant),
+    /// Its place is another's already: it ends as soon as it waits for a request.
+    GivenUp,
+}
+
+/// How many idle connections are remembered of one look at all of them, so that a flood of new ones does not make each look.
+const IDLEST_MAX: usize = 256;
+
+/// How soon all are looked at again. To look at 65,536 takes half a millisecond, which a flood may cost one part in twenty.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Lets a task know when its door closes.
 pub(crate) struct Watch {
     door: Rc<Door>,
     number: u64,
     registered: Cell<bool>,
+    idle: Rc<Cell<Idle>>,
 }
 
 /// A connection's place; leaving it gives the place back.
@@ -37,13 +72,15 @@ pub(crate) struct Place {
     pub(crate) door: Rc<Door>,
     worker: usize,
     watch: Watch,
+    /// Where clients are counted.
+    counted: Option<Counted>,
 }
 
 impl Door {
     pub(crate) fn new(
         listener: Arc<Listener>,
         metrics: Arc<ListenerMetrics>,
-        open: Arc<AtomicUsize>,
+        open: Arc<Open>,
     ) -> Rc<Door> {
         Rc::new(Door {
             metrics,
@@ -53,6 +90,8 @@ impl Door {
             open,
             next: Cell::new(0),
             wakers: RefCell::default(),
+            idlest: RefCell::default(),
+            looked: Cell::default(),
         })
     }
 
@@ -88,17 +127,76 @@ impl Door {
 
     pub(crate) fn watch(self: &Rc<Door>) -> Watch {
         let number = self.next.replace(self.next.get() + 1);
-        self.wakers.borrow_mut().insert(number, None);
-        Watch { door: self.clone(), number, registered: Cell::new(false) }
+        let watched = Watched::default();
+        let idle = watched.idle.clone();
+        self.wakers.borrow_mut().insert(number, watched);
+        Watch { door: self.clone(), number, registered: Cell::new(false), idle }
     }
 
-    /// Takes a place for a connection that was accepted; none where all are taken, over all workers.
+    /// Takes a place for a connection that was accepted. Where all are taken, over all workers, it is that of the connection which
+    /// is idle longest of this worker's; none where none is idle.
     pub(crate) fn enter(self: &Rc<Door>, worker: usize) -> Option<Place> {
         let max = self.listener.borrow().limits.connections_max;
-        let free = |open: usize| (open < max).then_some(open + 1);
-        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+        if !self.open.enter(max) {
+            // Its place passes on as it is: the connection that had it gives none back.
+            self.give_up_idlest()?;
+            self.metrics.displaced(worker);
+        }
         self.metrics.opened(worker);
-        Some(Place { door: self.clone(), worker, watch: self.watch() })
+        Some(Place { door: self.clone(), worker, watch: self.watch(), counted: None })
+    }
+
+    /// Takes the place from the connection that is idle longest, and wakes it to end.
+    fn give_up_idlest(&self) -> Option<()> {
+        let wakers = self.wakers.borrow();
+        let mut idlest = self.idlest.borrow_mut();
+        let watched = match Self::still_idle(&wakers, &mut idlest) {
+            Some(watched) => watched,
+            None => {
+                self.look(&wakers, &mut idlest)?;
+                Self::still_idle(&wakers, &mut idlest)?
+            }
+        };
+        watched.idle.set(Idle::GivenUp);
+        if let Some(waker) = &watched.waker {
+            waker.wake_by_ref();
+        }
+        Some(())
+    }
+
+    /// Looks at all connections for those that are idle longest; not where it has just done so.
+    fn look(&self, wakers: &HashMap<u64, Watched>, idlest: &mut Vec<(Instant, u64)>) -> Option<()> {
+        let now = clock::now();
+        let looked = self.looked.get().map(|looked| now.saturating_duration_since(looked));
+        if looked.is_some_and(|ago| ago < LOOK_EVERY) {
+            return None;
+        }
+        self.looked.set(Some(now));
+        idlest.extend(wakers.iter().filter_map(|(number, one)| match one.idle.get() {
+            Idle::Since(since) => Some((since, *number)),
+            Idle::No | Idle::GivenUp => None,
+        }));
+        // The longest idle are the earliest, and are taken from the end.
+        let last = idlest.len().checked_sub(1)?.min(IDLEST_MAX - 1);
+        idlest.select_nth_unstable(last);
+        idlest.truncate(IDLEST_MAX);
+        idlest.shrink_to(IDLEST_MAX);
+        idlest.sort_unstable_by(|a, b| b.cmp(a));
+        Some(())
+    }
+
+    /// The next that has been idle since it was looked at.
+    fn still_idle<'w>(
+        wakers: &'w HashMap<u64, Watched>,
+        idlest: &mut Vec<(Instant, u64)>,
+    ) -> Option<&'w Watched> {
+        while let Some((since, number)) = idlest.pop() {
+            let known = wakers.get(&number);
+            if let Some(known) = known.filter(|known| known.idle.get() == Idle::Since(since)) {
+                return Some(known);
+            }
+        }
+        None
     }
 
     /// Begins the end: connections that wait for a request close, the others after the one they are in.
@@ -115,7 +213,7 @@ impl Door {
 
     fn wake(&self) {
         let wakers = self.wakers.borrow();
-        wakers.values().flatten().for_each(Waker::wake_by_ref);
+        wakers.values().filter_map(|one| one.waker.as_ref()).for_each(Waker::wake_by_ref);
     }
 }
 
@@ -123,8 +221,10 @@ impl Watch {
     /// Whether the door is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
     /// registers once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
-        if !self.registered.replace(true) {
-            self.door.wakers.borrow_mut().insert(self.number, Some(waker.clone()));
+        if !self.registered.replace(true)
+            && let Some(watched) = self.door.wakers.borrow_mut().get_mut(&self.number)
+        {
+            watched.waker = Some(waker.clone());
         }
         self.door.is_closing()
     }
@@ -133,7 +233,33 @@ impl Watch {
 impl Place {
     /// See [`Watch::is_closing`].
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
-        self.watch.is_closing(waker)
+        self.watch.is_closing(waker) || self.is_given_up()
+    }
+
+    /// It ends after the exchange it is in.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.door.is_closing() || self.is_given_up()
+    }
+
+    /// Its place is another's: it ends after the exchange it is in.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.watch.idle.get() == Idle::GivenUp
+    }
+
+    /// It waits for a request, `since` then; or has one.
+    pub(crate) fn set_idle(&self, since: Option<Instant>) {
+        if !self.is_given_up() {
+            self.watch.idle.set(since.map_or(Idle::No, Idle::Since));
+        }
+    }
+
+    /// Counts it as one of this client's; false where that has as many as it may.
+    pub(crate) fn count(&mut self, client: IpAddr) -> bool {
+        let Some(max) = self.door.listener.borrow().limits.connections_per_client else {
+            return true;
+        };
+        self.counted = self.door.open.count(client, max);
+        self.counted.is_some()
     }
 }
 
@@ -145,7 +271,9 @@ impl Drop for Watch {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.door.open.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_given_up() {
+            self.door.open.leave();
+        }
         self.door.metrics.closed(self.worker);
     }
 }

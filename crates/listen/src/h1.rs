@@ -81,7 +81,7 @@ pub(crate) async fn serve(
     connection: Connection,
 ) -> Option<(Wire, Vec<u8>, Connection)> {
     let listener = connection.place.door.listener();
-    let client = Rc::new(RefCell::new(Client::new(wire, listener.timeout.body)));
+    let client = Rc::new(RefCell::new(Client::new(wire)));
     let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
     loop {
         let after = match h1.next().await {
@@ -115,9 +115,13 @@ impl H1 {
         self.connection.place.door.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
         let wait = if self.first { timeout.head } else { timeout.idle };
-        self.client.borrow_mut().alarm.set(clock::now(), wait);
+        let now = clock::now();
+        self.client.borrow_mut().alarm.set(now, wait);
+        self.connection.place.set_idle(Some(now));
         let mut waiting = Waiting::default();
-        poll_fn(|cx| self.poll_next(cx, &mut waiting)).await
+        let next = poll_fn(|cx| self.poll_next(cx, &mut waiting)).await;
+        self.connection.place.set_idle(None);
+        next
     }
 
     fn poll_next(&self, cx: &mut Context<'_>, waiting: &mut Waiting) -> Poll<Next> {
@@ -173,6 +177,7 @@ impl H1 {
         let closing = self.connection.place.is_closing(cx.waker());
         if begun && !waiting.for_rest {
             waiting.for_rest = true;
+            self.connection.place.set_idle(None);
             client.alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
             waiting.to_close = true;
@@ -247,6 +252,7 @@ impl H1 {
         };
         let Some(len) = whole else {
             client.buffer = rest.to_vec();
+            client.expect_body(&self.listener);
             return Body::Stream(Box::new(ClientBody(self.client.clone())));
         };
         client.decoder.advance(len);
@@ -312,8 +318,8 @@ impl H1 {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
-        let keep_alive =
-            asked.keep_alive && !ends && !stuck && !self.connection.place.door.is_closing();
+        let keep_alive = asked.keep_alive && !ends && !stuck && !self.connection.place.is_ending();
+        self.client.borrow().begin_reply();
         let tunnelled = tunnel.is_some();
         let (outgoing, keep_alive) =
             reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);

@@ -6,6 +6,7 @@
 
 mod accept;
 mod client;
+mod clients;
 mod connections;
 mod date;
 mod gateway;
@@ -13,6 +14,7 @@ mod goodbye;
 mod h1;
 mod h2;
 mod head;
+mod pace;
 mod proxy_protocol;
 mod reply;
 mod sockets;

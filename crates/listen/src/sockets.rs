@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use plan::Listener;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::clients::Open;
 
 /// The addresses that are bound.
 #[derive(Default)]
@@ -28,14 +29,14 @@ pub(crate) struct Key {
 struct Bound {
     name: String,
     actual: SocketAddr,
-    open: Arc<AtomicUsize>,
+    open: Arc<Open>,
 }
 
 /// What a worker gets for one listener.
 pub(crate) struct Opened {
     pub(crate) listener: Arc<Listener>,
     /// Connections open over all workers.
-    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) open: Arc<Open>,
     /// The socket, where the worker does not have it yet.
     pub(crate) socket: Option<TcpListener>,
 }

@@ -68,10 +68,14 @@ pub struct Limits {
     pub target_bytes_max: usize,
     /// Header lines; past it 431.
     pub headers_max: usize,
-    /// Open connections over all workers; past it new ones wait in the kernel's queue.
+    /// Open connections over all workers; past it a new one takes the place of one that is idle, or is closed.
     pub connections_max: usize,
+    /// Open connections of one client over all workers; past it new ones are closed.
+    pub connections_per_client: Option<usize>,
     /// Concurrent HTTP/2 streams a connection.
     pub streams_max: u32,
+    /// Bytes a second that a request's body has to come at; 0 for any; past it 408.
+    pub body_rate_min: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +84,8 @@ pub struct Timeouts {
     pub head: Duration,
     /// Between two pieces of a body, and for the client to take a piece of the reply; past it 408 or a close.
     pub body: Duration,
+    /// For a whole request body, from its head on; past it 408.
+    pub body_total: Option<Duration>,
     /// Between two requests of a connection; past it the connection closes silently.
     pub idle: Duration,
     /// For the TLS handshake and the PROXY protocol header.

@@ -8,6 +8,8 @@ use crate::shards::Shards;
 pub enum Refusal {
     /// The listener has as many connections as it may.
     ConnectionsMax,
+    /// The client has as many as it may.
+    ConnectionsPerClient,
     /// The TLS handshake failed or took too long.
     Tls,
     /// The PROXY header is missing, malformed or late.
@@ -18,13 +20,19 @@ pub enum Refusal {
 
 impl Refusal {
     /// All refusals, in the order of their index.
-    pub const ALL: [Refusal; 4] =
-        [Refusal::ConnectionsMax, Refusal::Tls, Refusal::ProxyHeader, Refusal::Accept];
+    pub const ALL: [Refusal; 5] = [
+        Refusal::ConnectionsMax,
+        Refusal::ConnectionsPerClient,
+        Refusal::Tls,
+        Refusal::ProxyHeader,
+        Refusal::Accept,
+    ];
 
     /// The value of the metric label `reason`.
     pub const fn label(self) -> &'static str {
         match self {
             Refusal::ConnectionsMax => "connections_max",
+            Refusal::ConnectionsPerClient => "connections_per_client",
             Refusal::Tls => "tls",
             Refusal::ProxyHeader => "proxy_header",
             Refusal::Accept => "accept",
@@ -44,6 +52,7 @@ pub(crate) struct ListenerShard {
     pub(crate) open: Gauge,
     pub(crate) opened: Counter,
     pub(crate) refused: [Counter; Refusal::ALL.len()],
+    pub(crate) displaced: Counter,
 }
 
 impl ListenerMetrics {
@@ -62,6 +71,11 @@ impl ListenerMetrics {
     pub fn closed(&self, worker: usize) {
         let shard = self.shards.of(worker);
         shard.open.add(-1);
+    }
+
+    /// An idle connection was closed to make room for a new one.
+    pub fn displaced(&self, worker: usize) {
+        self.shards.of(worker).displaced.add(1);
     }
 
     /// A connection was turned away.

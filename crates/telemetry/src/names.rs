@@ -38,6 +38,7 @@ metrics! {
     ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
     Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
     ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";
+    ConnectionsDisplaced = Counter "tidegate_connections_displaced", "Idle client connections closed to make room for new ones, by listener.";
     UpstreamOpen = Gauge "tidegate_upstream_connections_open", "Open connections to an upstream.";
     UpstreamIdle = Gauge "tidegate_upstream_connections_idle", "Connections that wait in the pools of an upstream.";
     UpstreamCreated = Counter "tidegate_upstream_connections_created", "Connections made to an upstream.";

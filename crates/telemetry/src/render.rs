@@ -88,6 +88,10 @@ impl Snapshot {
                 labelled_counter(&mut refused, labels, count)?;
             }
         }
+        let mut displaced = family(encoder, Metric::ConnectionsDisplaced)?;
+        for ListenerSum { name, displaced: value, .. } in &self.listeners {
+            labelled_counter(&mut displaced, [(Label::Listener, name)], *value)?;
+        }
         Ok(())
     }
 

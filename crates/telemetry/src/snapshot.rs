@@ -75,6 +75,7 @@ pub(crate) struct ListenerSum {
     pub(crate) open: i64,
     pub(crate) opened: u64,
     pub(crate) refused: [u64; Refusal::ALL.len()],
+    pub(crate) displaced: u64,
 }
 
 impl Snapshot {
@@ -163,6 +164,7 @@ fn listener(name: Box<str>, metrics: &ListenerMetrics) -> Option<ListenerSum> {
         for (total, refused) in sum.refused.iter_mut().zip(&shard.refused) {
             *total += refused.get();
         }
+        sum.displaced += shard.displaced.get();
     }
     Some(sum)
 }

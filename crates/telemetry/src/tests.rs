@@ -245,9 +245,12 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
         tidegate_connections_total{listener="public"} 2
         # TYPE tidegate_connections_refused counter
         tidegate_connections_refused_total{listener="public",reason="connections_max"} 0
+        tidegate_connections_refused_total{listener="public",reason="connections_per_client"} 0
         tidegate_connections_refused_total{listener="public",reason="tls"} 1
         tidegate_connections_refused_total{listener="public",reason="proxy_header"} 0
         tidegate_connections_refused_total{listener="public",reason="accept"} 0
+        # TYPE tidegate_connections_displaced counter
+        tidegate_connections_displaced_total{listener="public"} 0
         # TYPE tidegate_upstream_duration_seconds histogram
         # TYPE tidegate_upstream_connections_open gauge
         tidegate_upstream_connections_open{upstream="orders"} 6

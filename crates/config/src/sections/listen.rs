@@ -149,12 +149,21 @@ keys! {
         /// How many headers a request may have; 431 above.
         // Real requests have under 60; Apache and Envoy stop at 100.
         headers_max: Between<1, 10_000> = const { Between::new(128) },
-        /// How many connections the socket holds at once, over all workers; more are closed on arrival.
+        /// How many connections the socket holds at once, over all workers. Past it a new one takes the place of the one that is idle
+        /// longest, or is closed on arrival.
         // About 0.6 GiB of memory when all are idle.
         connections_max: Between<1, 1_000_000> = const { Between::new(65_536) },
+        /// How many of them one client may have, over all workers; more are closed on arrival. A client is an address, of IPv6 a network
+        /// of 64 bits; with `proxy_protocol` the one that the header names.
+        // None by default: behind a balancer that names nobody all clients have its address, and many behind one office's.
+        connections_per_client: Option<Between<1, 1_000_000>>,
         /// How many requests one HTTP/2 connection may have open at once.
         // RFC 9113 advises no fewer than 100; more only serves floods.
         streams_max: Between<1, 65_535> = const { Between::new(128) },
+        /// How many bytes a second a request body has to come at, once it has been waited for as long as `timeout.body` allows a pause;
+        /// 408 below. It holds until the reply begins. `0B` takes bodies at any rate.
+        // Kestrel's 240 bytes: a modem sends ten times as much, and a byte now and then holds no upstream's place.
+        body_rate_min: Size = Size(240),
     }
 }
 
@@ -166,6 +175,9 @@ keys! {
         head: Timeout = Timeout(Duration::from_secs(10)),
         /// The longest pause within a request body; 408 after.
         body: Timeout = Timeout(Duration::from_secs(30)),
+        /// From a request's head to the end of its body; 408 after.
+        // None by default: how large an upload may be is the route's to say, and its client's line gives the time.
+        body_total: Option<Timeout>,
         /// How long a connection may wait for its next request; closed silently after.
         // nginx's 75 s: longer than the 60 s of load balancers in front, so that they close first and no
         // request meets a closing connection.

@@ -3,34 +3,43 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http2::Piece;
-use kit::{Alarm, clock};
 use message::{Body, Fill, RequestHead, Source, Trailers};
+use plan::Listener;
 
 use super::stream::{Shared, Stream};
+use crate::pace::{Pace, Replying};
 
-/// The body of a stream's request, and where its bytes are counted as they are read.
-pub(super) fn of(stream: &Stream, head: &RequestHead, timeout: Duration) -> (Body, Rc<Cell<u64>>) {
+/// What of a request the exchange goes on with beside its head.
+pub(super) struct Begun {
+    pub(super) body: Body,
+    /// Where the body's bytes are counted as they are read.
+    pub(super) counted: Rc<Cell<u64>>,
+    /// Where a body that is still coming is told that the reply begins.
+    pub(super) replying: Option<Replying>,
+}
+
+/// The body of a stream's request.
+pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Begun {
     let counted = Rc::new(Cell::new(0));
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
         counted.set(whole.len() as u64);
-        return (Body::whole(whole.into()), counted);
+        return Begun { body: Body::whole(whole.into()), counted, replying: None };
     }
     if head.headers.contains("expect") {
         stream.with(|session, number| session.owe_leave(number));
     }
+    let replying = Replying::default();
     let body = StreamBody {
         shared: stream.shared.clone(),
         number: stream.number,
         trailers: Trailers::new(),
         counted: counted.clone(),
-        alarm: Alarm::default(),
-        timeout,
+        pace: Pace::of(listener, replying.clone()),
     };
-    (Body::Stream(Box::new(body)), counted)
+    Begun { body: Body::Stream(Box::new(body)), counted, replying: Some(replying) }
 }
 
 /// A body that is still coming.
@@ -39,9 +48,7 @@ struct StreamBody {
     number: u32,
     trailers: Trailers,
     counted: Rc<Cell<u64>>,
-    alarm: Alarm,
-    /// Allowed between two frames.
-    timeout: Duration,
+    pace: Pace,
 }
 
 impl Source for StreamBody {
@@ -54,7 +61,7 @@ impl Source for StreamBody {
         }
         drop(session);
         let fill = match piece {
-            Piece::None => return self.poll_alarm(cx),
+            Piece::None => return self.pace.poll_late(cx).map(Err),
             Piece::Gone => {
                 let gone = Fault::new(Kind::ClientGone, "the stream, while its body was read");
                 return Poll::Ready(Err(gone));
@@ -65,9 +72,9 @@ impl Source for StreamBody {
                 Fill::End
             }
         };
-        self.alarm.clear();
-        let read = (out.len() - before) as u64;
-        self.counted.set(self.counted.get().saturating_add(read));
+        let read = out.len() - before;
+        self.pace.came(read);
+        self.counted.set(self.counted.get().saturating_add(read as u64));
         Poll::Ready(Ok(fill))
     }
 
@@ -77,16 +84,5 @@ impl Source for StreamBody {
 
     fn trailers(&mut self) -> Trailers {
         std::mem::take(&mut self.trailers)
-    }
-}
-
-impl StreamBody {
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
-        if !self.alarm.is_set() {
-            self.alarm.set(clock::now(), self.timeout);
-        }
-        std::task::ready!(self.alarm.poll(cx));
-        let why = format!("the request's body paused for {:?}", self.timeout);
-        Poll::Ready(Err(Fault::new(Kind::RequestTimeout, why)))
     }
 }

@@ -29,12 +29,14 @@ pub(super) async fn run(
         let ex = Exchange::new(connection.caller.clone(), alarm.clone());
         let mut account = Account::open(ex, current.books.clone());
         let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
+        let mut replying = None;
         let reply = match head {
             Ok(head) => {
                 account.asked_for(&head);
-                let (body, counted) = body::of(&stream, &head, listener.timeout.body);
-                account.count_request_body(counted);
-                let mut request = Request { head, body };
+                let begun = body::of(&stream, &head, &listener);
+                replying = begun.replying;
+                account.count_request_body(begun.counted);
+                let mut request = Request { head, body: begun.body };
                 let serving =
                     pin!(pipeline::serve(&current.plan, &listener, &mut account, &mut request));
                 unless_gone(&stream, serving).await
@@ -42,6 +44,7 @@ pub(super) async fn run(
             Err(fault) => Some(pipeline::refuse(&mut account, fault)),
         };
         if let Some(reply) = reply {
+            replying.inspect(|replying| replying.set(true));
             reply::send(&stream, reply, &mut account, is_head, listener.timeout.body).await;
         }
     }

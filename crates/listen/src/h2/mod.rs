@@ -241,7 +241,9 @@ impl H2 {
         self.phase = phase;
         self.heard = false;
         self.shared.session().rest();
-        self.alarm.set(clock::now(), self.time(phase));
+        let now = clock::now();
+        self.alarm.set(now, self.time(phase));
+        self.connection.place.set_idle((phase == Phase::Idle).then_some(now));
     }
 
     fn time(&self, phase: Phase) -> Duration {

@@ -1,0 +1,96 @@
+//! The open connections of a listener, over all workers: how many there are, and how many of each client.
+//!
+//! Its locks are taken when a connection comes and when it goes, never for a request. It grows with the open connections and
+//! with nothing else: a client without any is not in it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Workers rarely meet in one of so many.
+const SHARDS: usize = 16;
+
+/// A listener's connections.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    all: AtomicUsize,
+    of_client: [Mutex<HashMap<u64, usize>>; SHARDS],
+}
+
+/// One of a client's connections; dropped with it.
+pub(crate) struct Counted {
+    open: Arc<Open>,
+    client: u64,
+}
+
+impl Open {
+    /// One more, unless there are as many as there may be.
+    pub(crate) fn enter(&self, max: usize) -> bool {
+        let free = |open: usize| (open < max).then_some(open + 1);
+        self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
+    }
+
+    pub(crate) fn leave(&self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One more of this client, unless it has as many as it may.
+    pub(crate) fn count(self: &Arc<Open>, client: IpAddr, max: usize) -> Option<Counted> {
+        let client = number(client);
+        let mut shard = self.shard(client)?;
+        let count = shard.entry(client).or_default();
+        let free = *count < max;
+        *count += usize::from(free);
+        free.then(|| Counted { open: self.clone(), client })
+    }
+
+    fn shard(&self, client: u64) -> Option<MutexGuard<'_, HashMap<u64, usize>>> {
+        // The last bits differ most; an IPv4 address has its own there, a network of IPv6 its subscriber's.
+        let at = usize::try_from(client).unwrap_or_default() % SHARDS;
+        self.of_client.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Some(mut shard) = self.open.shard(self.client) else { return };
+        let left = shard.get_mut(&self.client).map_or(0, |count| {
+            *count = count.saturating_sub(1);
+            *count
+        });
+        if left == 0 {
+            shard.remove(&self.client);
+        }
+    }
+}
+
+/// What a client is known by: its address, of IPv6 the network of 64 bits that one subscriber has. No network that is in use
+/// begins with 32 zero bits and is none of IPv4's.
+fn number(client: IpAddr) -> u64 {
+    match client.to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_counted_and_forgotten() {
+        let open = Arc::new(Open::default());
+        let count = |client: &str| open.count(client.parse().unwrap(), 2);
+        let held = [count("192.0.2.1"), count("::ffff:192.0.2.1"), count("2001:db8::1")];
+        assert!(held.iter().all(Option::is_some));
+        assert!(count("192.0.2.1").is_none());
+        let more = [count("192.0.2.2"), count("2001:db8::2"), count("2001:db8:0:1::1")];
+        assert!(more.iter().all(Option::is_some));
+        assert!(count("2001:db8::3").is_none(), "the same network");
+        drop(held);
+        assert!(count("192.0.2.1").is_some());
+        drop(more);
+        assert!(open.of_client.iter().all(|shard| shard.lock().unwrap().is_empty()));
+    }
+}

@@ -1,0 +1,136 @@
+//! How long a request's body may take to come.
+//!
+//! Three bounds, of which the nearest counts: a pause, the whole body, and a rate. The rate is an account of time: it begins
+//! with as much as a pause may take, each byte that comes puts its share in, never more than that again, and waiting for the
+//! client takes it out. So a client that is fast may pause, and one that sends a byte now and then is given up as if it had
+//! paused. Only waiting for the client counts, not what the upstream makes it wait.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use kit::alarm::{self, Alarm, SharedAlarm};
+use kit::clock::{self, Instant};
+use plan::Listener;
+
+/// The bounds of one body, and what is used up of them.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Allowed between two pieces.
+    pause: Duration,
+    /// Bytes a second; 0 for any.
+    rate: u64,
+    /// What may be waited for before the rate is missed.
+    credit: Duration,
+    /// When the whole body has to be there.
+    end: Option<Instant>,
+    total: Duration,
+    /// Since when the client is waited for.
+    waiting: Option<Instant>,
+    nearest: Nearest,
+    replying: Replying,
+    /// Taken when it is first needed: most bodies are there when they are asked for.
+    alarm: Option<SharedAlarm>,
+}
+
+/// The reply has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
+pub(crate) type Replying = Rc<Cell<bool>>;
+
+/// What the alarm was set for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nearest {
+    Pause,
+    Rate,
+    End,
+}
+
+impl Pace {
+    /// For a body that begins now.
+    pub(crate) fn of(listener: &Listener, replying: Replying) -> Pace {
+        let timeout = &listener.timeout;
+        let total = timeout.body_total.unwrap_or_default();
+        Pace {
+            pause: timeout.body,
+            rate: listener.limits.body_rate_min,
+            credit: timeout.body,
+            end: timeout.body_total.and_then(|total| clock::now().checked_add(total)),
+            total,
+            waiting: None,
+            nearest: Nearest::Pause,
+            replying,
+            alarm: None,
+        }
+    }
+
+    pub(crate) fn begin_reply(&self) {
+        self.replying.set(true);
+    }
+
+    /// Nothing came: ready with the fault when that has lasted too long.
+    pub(crate) fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        let alarm = self.alarm.get_or_insert_with(alarm::take).clone();
+        let mut alarm = alarm.borrow_mut();
+        if self.waiting.is_none() {
+            self.wait(&mut alarm, clock::now(), self.pause);
+        }
+        loop {
+            ready!(alarm.poll(cx));
+            // It began to be answered meanwhile.
+            match (self.nearest, self.replying.get(), self.waiting) {
+                (Nearest::Rate, true, Some(since)) => {
+                    let left = self.pause.saturating_sub(since.elapsed());
+                    self.wait(&mut alarm, clock::now(), left);
+                    self.waiting = Some(since);
+                }
+                _ => return Poll::Ready(Fault::new(Kind::RequestTimeout, self.why())),
+            }
+        }
+    }
+
+    fn wait(&mut self, alarm: &mut Alarm, now: Instant, pause: Duration) {
+        let mut left = (pause, Nearest::Pause);
+        if self.rate > 0 && !self.replying.get() && self.credit < left.0 {
+            left = (self.credit, Nearest::Rate);
+        }
+        if let Some(end) = self.end {
+            let until = end.saturating_duration_since(now);
+            if until < left.0 {
+                left = (until, Nearest::End);
+            }
+        }
+        self.waiting = Some(now);
+        self.nearest = left.1;
+        alarm.set(now, left.0);
+    }
+
+    /// So much of the body came.
+    pub(crate) fn came(&mut self, bytes: usize) {
+        let Some(since) = self.waiting.take() else { return };
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if let Some(earned) = bytes.saturating_mul(1_000_000).checked_div(self.rate) {
+            let left = self.credit.saturating_sub(since.elapsed());
+            let credit = left.saturating_add(Duration::from_micros(earned));
+            self.credit = credit.min(self.pause);
+        }
+    }
+
+    fn why(&self) -> String {
+        match self.nearest {
+            Nearest::Pause => format!("the request's body paused for {:?}", self.pause),
+            Nearest::Rate => {
+                format!("the request's body came at less than {} bytes a second", self.rate)
+            }
+            Nearest::End => format!("the request's body took longer than {:?}", self.total),
+        }
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            alarm::give(alarm);
+        }
+    }
+}
