@@ -21,7 +21,7 @@ use std::sync::Arc;
 use message::RequestHead;
 use policy::{Policy, Step};
 
-pub use document::Document;
+pub use document::{Document, Unreadable};
 pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
 pub use model::{RequestBody, Shape, Statuses, Style, Types};
 pub use schema::{Schema, Schemas};

@@ -58,14 +58,7 @@ fn without_schema(media_type: &str, bytes: &[u8]) -> Checked {
 }
 
 fn unreadable(why: Unreadable) -> String {
-    match why {
-        Unreadable::Malformed { line, column } => {
-            format!("/: the body is no JSON: line {line}, column {column}")
-        }
-        Unreadable::Twice { line, column } => {
-            format!("/: an object has a member twice: line {line}, column {column}")
-        }
-    }
+    format!("/: {why}")
 }
 
 /// What a schema is held against; none where the content type is none that can be read.

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::fmt;
 
 use json::{Entry, Kind, Limits};
 use kit::pack::{self, Spare};
@@ -38,6 +39,21 @@ pub enum Unreadable {
     /// The object that begins here has a member twice.
     Twice { line: usize, column: usize },
 }
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Malformed { line, column } => {
+                write!(f, "the body is no JSON: line {line}, column {column}")
+            }
+            Unreadable::Twice { line, column } => {
+                write!(f, "an object has a member twice: line {line}, column {column}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
 
 /// What the grammar lets pass.
 enum Settled {
