@@ -125,8 +125,19 @@ pub(crate) struct Documents<'d> {
     pub(crate) list: Vec<SchemaDocument<'d>>,
     known: HashMap<(String, NsId), usize>,
     waiting: VecDeque<usize>,
+    /// Schemas that are taken where an import finds no other of their namespace.
+    offered: Vec<Offered<'d>>,
+    /// Namespaces of imports that led nowhere.
+    unmet: Vec<NsId>,
     loads: usize,
     pub(crate) report: Report,
+}
+
+/// A schema beside those of the set.
+struct Offered<'d> {
+    tree: &'d Document,
+    root: NodeId,
+    location: String,
 }
 
 /// The attributes of the namespace `xml`, for schemas that import it from where nothing is fetched.
@@ -150,6 +161,8 @@ impl<'d> Documents<'d> {
             list: Vec::new(),
             known: HashMap::new(),
             waiting: VecDeque::new(),
+            offered: Vec::new(),
+            unmet: Vec::new(),
             loads: 0,
             report: Report::new(limits.complaints_max),
         }
@@ -177,6 +190,10 @@ impl<'d> Documents<'d> {
         self.adopt(names, source, Some(root), location, Wanted::Directly);
     }
 
+    pub(crate) fn offer(&mut self, tree: &'d Document, root: NodeId, location: &str) {
+        self.offered.push(Offered { tree, root, location: location.to_owned() });
+    }
+
     /// A document of the resolver. True: there is one.
     pub(crate) fn add_location(&mut self, names: &mut Names, location: &str) -> bool {
         let location = join("", location);
@@ -194,6 +211,38 @@ impl<'d> Documents<'d> {
 
     /// Follows what the documents name, until nothing is left.
     pub(crate) fn follow(&mut self, names: &mut Names) {
+        self.follow_locations(names);
+        // What a location leads to stands before what is offered, wherever it is named.
+        while let Some(namespace) = self.unmet.pop() {
+            self.take_offered(names, namespace);
+            self.follow_locations(names);
+        }
+        let wants_xml = self.list.iter().any(|document| document.imports.contains(&NsId::XML));
+        if wants_xml && !self.list.iter().any(|document| document.target == NsId::XML) {
+            self.add_bytes(names, XML_ATTRIBUTES.as_bytes(), xml::XML_NAMESPACE);
+            self.waiting.clear();
+        }
+    }
+
+    /// Takes the offered schemas of a namespace, unless the set has one of it.
+    fn take_offered(&mut self, names: &mut Names, namespace: NsId) {
+        if self.list.iter().any(|document| document.target == namespace) {
+            return;
+        }
+        let uri = names.uri(namespace).to_owned();
+        let is_wanted = |offered: &Offered<'d>| {
+            let target = offered.tree.attribute(offered.root, "", "targetNamespace");
+            target.map_or("", syntax::collapse) == uri
+        };
+        let (wanted, others) = self.offered.drain(..).partition(is_wanted);
+        self.offered = others;
+        let wanted: Vec<Offered<'d>> = wanted;
+        for offered in wanted {
+            self.add_embedded(names, offered.tree, offered.root, &offered.location);
+        }
+    }
+
+    fn follow_locations(&mut self, names: &mut Names) {
         while let Some(index) = self.waiting.pop_front() {
             let Some(document) = self.list.get(index) else { continue };
             let root = document.root;
@@ -204,11 +253,6 @@ impl<'d> Documents<'d> {
             for link in links {
                 self.link(names, index, link);
             }
-        }
-        let wants_xml = self.list.iter().any(|document| document.imports.contains(&NsId::XML));
-        if wants_xml && !self.list.iter().any(|document| document.target == NsId::XML) {
-            self.add_bytes(names, XML_ATTRIBUTES.as_bytes(), xml::XML_NAMESPACE);
-            self.waiting.clear();
         }
     }
 
@@ -233,8 +277,13 @@ impl<'d> Documents<'d> {
             Wanted::Import(namespace) => self.resolver.of_namespace(names.uri(namespace)),
             Wanted::Include(_) | Wanted::Redefine(_) | Wanted::Directly => None,
         };
-        let Some(location) = location.or_else(by_namespace) else { return };
-        let found = self.fetch(names, index, link, &location, wanted);
+        let location = location.or_else(by_namespace);
+        let found =
+            location.as_ref().and_then(|location| self.fetch(names, index, link, location, wanted));
+        if let (Wanted::Import(namespace), None) = (wanted, found) {
+            self.unmet.push(namespace);
+        }
+        let Some(location) = location else { return };
         let Some(document) = self.list.get_mut(index) else { return };
         match (wanted, found) {
             (Wanted::Include(_), Some(found)) => document.includes.push(found),

@@ -5,7 +5,7 @@
 use xml::{Document, NodeId};
 
 use crate::complaint::Complaint;
-use crate::documents::Documents;
+use crate::documents::{Documents, SchemaDocument};
 use crate::model::Components;
 use crate::resolve::{Resolver, join};
 use crate::schema::Schema;
@@ -69,6 +69,12 @@ impl<'d> SchemaSet<'d> {
         self.documents.add_embedded(&mut self.components.names, document, schema, base);
     }
 
+    /// A schema that is no part of the set, unless an import names its namespace and leads to no other document: the
+    /// `schema` elements beside one in WSDL's `types`.
+    pub fn offer(&mut self, document: &'d Document, schema: NodeId, base: &str) {
+        self.documents.offer(document, schema, base);
+    }
+
     /// A schema document that the resolver has. False: it has none there.
     pub fn add_location(&mut self, location: &str) -> bool {
         self.documents.add_location(&mut self.components.names, location)
@@ -81,6 +87,20 @@ impl<'d> SchemaSet<'d> {
         if !self.documents.has_namespace(&self.components.names, namespace) {
             self.add_location(&join(base, location));
         }
+    }
+
+    /// The documents of the set with everything they name, in order: location, element `schema` and namespace of each. Sets
+    /// of the same are the same schema.
+    pub fn members(&mut self) -> Vec<(String, NodeId, String)> {
+        let names = &mut self.components.names;
+        self.documents.follow(names);
+        let member = |document: &SchemaDocument<'_>| {
+            let namespace = names.uri(document.target).to_owned();
+            (document.location.to_string(), document.root, namespace)
+        };
+        let mut members: Vec<_> = self.documents.list.iter().map(member).collect();
+        members.sort_unstable();
+        members
     }
 
     /// Everything the documents name is loaded, and all of it compiled.
