@@ -95,11 +95,29 @@ fn deflate_is_what_kong_refuses() {
     let origin = Origin::answering(answer(200, &lines, &encoder.finish().unwrap()));
     let reply = post(&gateway(&origin, ROUTE), &add());
     let message = "Content-encoding of type 'deflate' is not supported";
-    assert_eq!(
-        reply.text(),
-        kong_11("Server", "Response - General process failed", message, Some(200))
-    );
+    let fault = kong_11("Client", "Response - General process failed", message, Some(200));
+    assert_eq!((reply.status(), reply.text()), (500, fault.clone()));
     assert_eq!(reply.get("content-encoding"), None);
+    // Whichever policy looks into it.
+    for policies in [
+        "{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",
+        "{ soap: { schema: calculator.wsdl, validate: [response], verbose: true } }, { xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",
+    ] {
+        let gateway = gateway(&origin, &format!("errors: kong, policies: [{policies}]"));
+        assert_eq!(post(&gateway, &add()).text(), fault, "{policies}");
+    }
+    // What is not what it says is the server's.
+    let broken = Origin::answering(answer(200, &lines.replace("deflate", "gzip"), b"no gzip"));
+    let xslt = "errors: kong, policies: [{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }]";
+    let fault = kong_11(
+        "Server",
+        "Response - General process failed",
+        "The content is not of the type 'gzip' it says",
+        Some(200),
+    );
+    for route in [ROUTE, xslt] {
+        assert_eq!(post(&gateway(&broken, route), &add()).text(), fault, "{route}");
+    }
     let reply = post(&gateway(&origin, &ROUTE.replace("errors: kong, ", "")), &add());
     assert_eq!((reply.status(), reply.get("content-encoding")), (200, Some("deflate")));
 }
@@ -223,6 +241,6 @@ fn codings_are_read_of_all_lines() {
     let message = "Content-encoding of type 'gzip, br' is not supported";
     assert_eq!(
         reply.text(),
-        kong_11("Server", "Response - General process failed", message, Some(200))
+        kong_11("Client", "Response - General process failed", message, Some(200))
     );
 }

@@ -189,13 +189,7 @@ impl Side {
             return Ok(());
         }
         let codings = self.settings.codings;
-        match codings.take_off(ex, head, body) {
-            Ok(()) => {}
-            Err(coding::Refused::Fault(fault)) => return Err(fault),
-            Err(coding::Refused::Text(text)) => {
-                return Err(refused_reply(RESPONSE_GENERAL, Failed::server(text), verbose, status));
-            }
-        }
+        codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
             let mut found = check::Found::default();
             let settled = charset::settled(&head.headers, &body.bytes);

@@ -204,11 +204,8 @@ impl Settings {
         }
         let (step, status) = (self.step(On::Response), head.status);
         let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
-        match self.codings.take_off(ex, head, body) {
-            Ok(()) => {}
-            Err(soap::coding::Refused::Fault(fault)) => return Err(fault),
-            Err(soap::coding::Refused::Text(text)) => return Err(refused(Failed::server(text))),
-        }
+        let taken_off = self.codings.take_off(ex, head, body);
+        taken_off.map_err(|refused| refused.fault(self.verbose, status))?;
         let made = self.transformed(ex, &head.headers, body).await;
         replace(&mut head.headers, body, made.map_err(|why| why.fault(refused))?)?;
         self.codings.put_on(ex, head, body)

@@ -10,6 +10,8 @@ use flate2::Compression;
 use message::{Gathered, Headers, ReplyHead};
 use policy::Exchange;
 
+use super::Failed;
+
 /// The level of zlib where time and size still pay for one another; see `compress`.
 const LEVEL: u32 = 5;
 
@@ -66,9 +68,10 @@ impl Codings {
             "deflate" if !self.gzip_only => "deflate",
             "br" if !self.gzip_only => "br",
             _ => {
-                return Err(Refused::Text(format!(
+                // The reference system says that it is the client's, who may ask for another.
+                return Err(Refused::Failed(Failed::client(format!(
                     "Content-encoding of type '{name}' is not supported"
-                )));
+                ))));
             }
         };
         let plain = self.decoded(coding, &body.bytes)?;
@@ -89,9 +92,9 @@ impl Codings {
             }
         };
         if read.is_err() {
-            return Err(Refused::Text(format!(
+            return Err(Refused::Failed(Failed::server(format!(
                 "The content is not of the type '{coding}' it says"
-            )));
+            ))));
         }
         match out.len() > self.bytes_max {
             true => {
@@ -144,7 +147,19 @@ impl Codings {
 
 /// Why a coding was not taken off.
 pub(crate) enum Refused {
-    /// What the client may be told.
-    Text(String),
+    /// What the client may be told, and whose fault it is.
+    Failed(Failed),
     Fault(Fault),
+}
+
+impl Refused {
+    /// The fault for a reply, whichever policy looks into it.
+    pub(crate) fn fault(self, verbose: bool, status: u16) -> Fault {
+        match self {
+            Refused::Failed(failed) => {
+                super::refused_reply(super::RESPONSE_GENERAL, failed, verbose, status)
+            }
+            Refused::Fault(fault) => fault,
+        }
+    }
 }

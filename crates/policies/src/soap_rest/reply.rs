@@ -54,7 +54,7 @@ impl Translate {
         let codings = self.0.codings;
         codings.take_off(ex, head, body).map_err(|refused| match refused {
             Refused::Fault(fault) => fault,
-            Refused::Text(text) => Fault::new(Kind::ReplyInvalid, text),
+            Refused::Failed(failed) => Fault::new(Kind::ReplyInvalid, failed.text),
         })?;
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());
