@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ::wsdl::typed::{self, Api, Proof, Wanted};
-use ::wsdl::{Description, Limits};
+use ::wsdl::{Complaint, Description, Limits};
 use serde_json::{Map, Value as Json, json};
 use xsd::{Resolver, Unresolved};
 
@@ -35,11 +35,19 @@ pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, V
     }
     let files = Files { first: (location.clone(), file.to_owned()), given, read: Mutex::default() };
     let description = ::wsdl::read(&location, &files, &Limits::default())
-        .map_err(|complaints| complaints.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        .map_err(|complaints| complaints.iter().map(told).collect::<Vec<_>>())?;
     let mut read = files.read.into_inner().unwrap_or_default();
     read.sort_unstable();
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
     Ok(Read { description, content })
+}
+
+/// A complaint, and why it is one: the policy `soap` does without what is wrong here.
+fn told(complaint: &Complaint) -> String {
+    match complaint.code.starts_with("wsdl-") && !::wsdl::is_needed(complaint) {
+        true => format!("{complaint}, which is needed to translate messages to JSON"),
+        false => complaint.to_string(),
+    }
 }
 
 struct Files {

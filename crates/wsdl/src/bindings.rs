@@ -20,8 +20,8 @@ struct Common<'a> {
     /// The namespace of the extension.
     extension: &'a str,
     style: Style,
-    /// Index of the interface.
-    interface: usize,
+    /// Index of the interface, if there is one.
+    interface: Option<usize>,
     operations: &'a [Operation],
     messages: &'a [Message],
 }
@@ -46,14 +46,11 @@ pub(crate) fn binding(
         other => Protocol::Other(other.into()),
     };
     let style = extension.and_then(|e| style(e, report)).unwrap_or_default();
-    let operations = match interface.and_then(|at| interfaces.get(at).map(|known| (at, known))) {
-        Some((interface, known)) => {
-            let operations = &known.operations;
-            let common = Common { extension: namespace, style, interface, operations, messages };
-            at.all(WSDL11, "operation").filter_map(|at| common.operation(at, report)).collect()
-        }
-        None => Vec::new(),
-    };
+    let known = interface.and_then(|at| interfaces.get(at));
+    let operations = known.map_or(&[][..], |known| &known.operations);
+    let common = Common { extension: namespace, style, interface, operations, messages };
+    let operations = at.all(WSDL11, "operation");
+    let operations = operations.filter_map(|at| common.operation(at, report)).collect();
     let transport = extension.and_then(|e| e.attribute("transport")).map(Box::from);
     Binding { name: name.clone(), protocol, transport, interface, style, operations }
 }
@@ -94,24 +91,24 @@ fn usage(at: Element<'_>, report: &mut Report) -> Use {
 impl Common<'_> {
     fn operation(&self, at: Element<'_>, report: &mut Report) -> Option<BindingOperation> {
         let name = at.required("name", report)?;
-        let Some(index) = self.meant(at, name) else {
+        let index = self.meant(at, name);
+        if index.is_none() && self.interface.is_some() {
             let message = format!("the portType has no operation `{name}`");
             report.at(at, "wsdl-reference", message);
-            return None;
-        };
-        let operation = self.operations.get(index)?;
+        }
+        let operation = index.and_then(|index| self.operations.get(index));
         let said = at.first(self.extension, "operation");
         let style = said.and_then(|said| style(said, report)).unwrap_or(self.style);
-        let mut content = |element: &str, message: &Option<Message>| {
+        let mut content = |element: &str, message: Option<&Message>| {
             let at = at.first(WSDL11, element)?;
-            Some(self.content(at, message.as_ref()?, report))
+            Some(self.content(at, message?, report))
         };
-        let input = content("input", &operation.input);
-        let output = content("output", &operation.output);
+        let input = content("input", operation.and_then(|of| of.input.as_ref()));
+        let output = content("output", operation.and_then(|of| of.output.as_ref()));
         let faults = at.all(WSDL11, "fault").filter_map(|at| self.fault(at, report)).collect();
         Some(BindingOperation {
             name: name.into(),
-            operation: (self.interface, index),
+            operation: self.interface.zip(index),
             action: said.and_then(|said| said.attribute("soapAction")).map(Box::from),
             action_required: said
                 .and_then(|said| said.attribute("soapActionRequired"))

@@ -80,7 +80,7 @@ impl Documents {
                     "its target namespace is {:?}, and {expected:?} is imported",
                     file.target
                 );
-                report.at(file.root(), "wsdl-import", message);
+                report.at(file.root(), "wsdl-namespace", message);
             }
             self.files.push(file);
         }
@@ -116,7 +116,12 @@ fn links(root: Element<'_>, report: &mut Report) -> Vec<Link> {
     links
 }
 
-fn parse(bytes: &[u8], location: &str, limits: &Limits, report: &mut Report) -> Option<File> {
+pub(crate) fn parse(
+    bytes: &[u8],
+    location: &str,
+    limits: &Limits,
+    report: &mut Report,
+) -> Option<File> {
     // Schemas have document types for editors, and so may what has schemas in it.
     let options =
         Options { limits: limits.xml.clone(), doctype: Doctype::Internal, ..Options::default() };

@@ -122,10 +122,15 @@ impl<'d> Element<'d> {
         value
     }
 
-    /// The name of a definition, in an attribute that has to be there. Without a prefix, below WSDL's own namespace as the
-    /// default one, it can only be of the target namespace: nobody defines names in WSDL's.
+    /// The name of a definition, in an attribute that has to be there.
     pub(crate) fn reference(self, local: &str, report: &mut Report) -> Option<Name> {
         let value = self.required(local, report)?;
+        self.definition(value, report)
+    }
+
+    /// The name of a definition. Without a prefix, below WSDL's own namespace as the default one, it can only be of the target
+    /// namespace: nobody defines names in WSDL's.
+    pub(crate) fn definition(self, value: &str, report: &mut Report) -> Option<Name> {
         let name = self.resolve(value, report)?;
         match &*name.namespace {
             WSDL11 | WSDL20 => Some(Name::new(&self.file.target, &name.local)),

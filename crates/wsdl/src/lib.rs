@@ -3,7 +3,7 @@
 //! Owns the reading of descriptions, of everything they import or include, and the references between services, ports,
 //! bindings, operations and messages. It never reads a file or the network by itself: an [`xsd::Resolver`] the caller gives
 //! does. A description enters by [`read`] and leaves as a [`Description`], in which every reference is an index that leads
-//! somewhere, or as all complaints about it.
+//! somewhere, or as all complaints about it; by [`outline`] it leaves as what there is of its schemas and actions.
 #![forbid(unsafe_code)]
 
 mod bindings;
@@ -11,6 +11,7 @@ mod documents;
 mod element;
 mod encoding;
 mod model;
+mod outline;
 mod read;
 pub mod typed;
 mod v11;
@@ -20,6 +21,7 @@ pub use model::{
     Binding, BindingOperation, Body, Content, Description, Fault, Header, Interface, Message, Name,
     Operation, Part, Payload, Port, Protocol, Service, Shape, Style, Use, Version,
 };
+pub use outline::{Made, Outline, is_needed, outline};
 pub use read::{Limits, read};
 pub use xsd::Complaint;
 

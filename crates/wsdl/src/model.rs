@@ -99,8 +99,8 @@ pub enum Use {
 pub struct BindingOperation {
     /// The name, the same as the operation's.
     pub name: Box<str>,
-    /// Index of the interface and of the operation in it.
-    pub operation: (usize, usize),
+    /// Index of the interface and of the operation in it. Every operation of a [`Description`] has them.
+    pub operation: Option<(usize, usize)>,
     /// `soapAction` or `wsoap:action`, where one is written; it may be empty.
     pub action: Option<Box<str>>,
     /// `soapActionRequired`, where it is written.
@@ -213,6 +213,15 @@ impl Name {
     }
 }
 
+/// The operation that a binding's operation speaks.
+pub(crate) fn meant<'i>(
+    interfaces: &'i [Interface],
+    bound: &BindingOperation,
+) -> Option<&'i Operation> {
+    let (interface, operation) = bound.operation?;
+    interfaces.get(interface)?.operations.get(operation)
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace.is_empty() {
@@ -225,8 +234,7 @@ impl fmt::Display for Name {
 impl Description {
     /// The operation that a binding's operation speaks.
     pub fn operation(&self, bound: &BindingOperation) -> Option<&Operation> {
-        let (interface, operation) = bound.operation;
-        self.interfaces.get(interface)?.operations.get(operation)
+        meant(&self.interfaces, bound)
     }
 
     /// What the messages of a binding's operation look like.

@@ -18,6 +18,8 @@ pub struct Limits {
     pub documents_max: usize,
     /// Services, ports, bindings, operations, messages and parts together.
     pub definitions_max: usize,
+    /// Schemas of an [`crate::Outline`].
+    pub schemas_max: usize,
     pub complaints_max: usize,
     /// Of each document.
     pub xml: xml::Limits,
@@ -31,6 +33,8 @@ impl Default for Limits {
             documents_max: 200,
             // The largest public ones (NetSuite, eBay) have some thousands.
             definitions_max: 100_000,
+            // Each is compiled with what it imports; descriptions that tools write have one a namespace, some dozens.
+            schemas_max: 500,
             complaints_max: 100,
             xml: xml::Limits::default(),
             xsd: xsd::Limits::default(),
@@ -45,25 +49,32 @@ pub fn read(
     limits: &Limits,
 ) -> Result<Description, Vec<Complaint>> {
     let mut report = Report::new(limits.complaints_max);
-    let Some(documents) = documents::load(location, resolver, limits, &mut report) else {
+    let Some(documents) = documents(location, resolver, limits, &mut report) else {
         return Err(report.into_complaints());
     };
-    if definitions(&documents) > limits.definitions_max {
-        let Some(first) = documents.files.first() else { return Err(report.into_complaints()) };
-        let message = format!("over {} definitions", limits.definitions_max);
-        report.at(first.root(), "limit", message);
-        return Err(report.into_complaints());
-    }
     let schema = schema(&documents, resolver, limits, &mut report);
-    let read = match documents.version {
-        Version::V11 => v11::read(&documents, &mut report),
-        Version::V20 => v20::read(&documents, &mut report),
-    };
+    let read = Read::of(&documents, &mut report);
     let description = assemble(documents, read, schema, &mut report);
     match description {
         Some(description) if report.is_empty() => Ok(description),
         Some(_) | None => Err(report.into_complaints()),
     }
+}
+
+/// All documents; nothing if there are too many definitions in them.
+pub(crate) fn documents(
+    location: &str,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+    report: &mut Report,
+) -> Option<Documents> {
+    let documents = documents::load(location, resolver, limits, report)?;
+    if definitions(&documents) > limits.definitions_max {
+        let message = format!("over {} definitions", limits.definitions_max);
+        report.at(documents.files.first()?.root(), "limit", message);
+        return None;
+    }
+    Some(documents)
 }
 
 /// What a reader of one version finds.
@@ -75,6 +86,27 @@ pub(crate) struct Read {
     pub(crate) messages: Vec<Message>,
 }
 
+impl Read {
+    /// Reads the definitions of all documents.
+    pub(crate) fn of(documents: &Documents, report: &mut Report) -> Read {
+        match documents.version {
+            Version::V11 => v11::read(documents, report),
+            Version::V20 => v20::read(documents, report),
+        }
+    }
+}
+
+impl Documents {
+    pub(crate) fn locations(&self) -> Vec<Box<str>> {
+        self.files.iter().map(|file| (*file.location).into()).collect()
+    }
+
+    pub(crate) fn has_types(&self) -> bool {
+        !self.schemas.is_empty()
+            || self.files.iter().any(|file| types(file.root()).next().is_some())
+    }
+}
+
 fn assemble(
     documents: Documents,
     read: Read,
@@ -83,17 +115,16 @@ fn assemble(
 ) -> Option<Description> {
     let schema = schema?;
     let first = documents.files.first()?;
-    check_payloads(first.root(), &read, &schema, report);
+    check_payloads(first.root(), &read, &[&schema], report);
     Some(Description {
         version: documents.version,
         target_namespace: first.target.clone(),
-        documents: documents.files.iter().map(|file| (*file.location).into()).collect(),
+        documents: documents.locations(),
         services: read.services,
         bindings: read.bindings,
         interfaces: read.interfaces,
         messages: read.messages,
-        has_types: !documents.schemas.is_empty()
-            || documents.files.iter().any(|file| types(file.root()).next().is_some()),
+        has_types: documents.has_types(),
         schema: Arc::new(schema),
     })
 }
@@ -109,7 +140,7 @@ fn definitions(documents: &Documents) -> usize {
     documents.files.iter().map(|file| below(file.root(), 3)).sum()
 }
 
-fn types(root: Element<'_>) -> impl Iterator<Item = Element<'_>> {
+pub(crate) fn types(root: Element<'_>) -> impl Iterator<Item = Element<'_>> {
     root.children().filter(|child| child.is(WSDL11, "types") || child.is(WSDL20, "types"))
 }
 
@@ -156,8 +187,16 @@ fn add(set: &mut SchemaSet<'_>, location: &str, import: Element<'_>, report: &mu
     }
 }
 
-/// Parts name elements and types of the schema.
-fn check_payloads(at: Element<'_>, read: &Read, schema: &Schema, report: &mut Report) {
+/// Parts name elements and types of the schemas.
+pub(crate) fn check_payloads(
+    at: Element<'_>,
+    read: &Read,
+    schemas: &[&Schema],
+    report: &mut Report,
+) {
+    let has_element =
+        |name: &Name| schemas.iter().any(|s| s.has_element(&name.namespace, &name.local));
+    let has_type = |name: &Name| schemas.iter().any(|s| s.has_type(&name.namespace, &name.local));
     let of_operations = read.interfaces.iter().flat_map(|interface| &interface.operations);
     let of_operations = of_operations.flat_map(|operation| {
         operation.input.iter().chain(&operation.output).chain(operation.faults.iter().map(|f| &f.1))
@@ -165,10 +204,8 @@ fn check_payloads(at: Element<'_>, read: &Read, schema: &Schema, report: &mut Re
     let mut said: Vec<&Name> = Vec::new();
     for part in read.messages.iter().chain(of_operations).flat_map(|message| &message.parts) {
         let (name, what, known) = match &part.payload {
-            Payload::Element(name) => {
-                (name, "element", schema.has_element(&name.namespace, &name.local))
-            }
-            Payload::Type(name) => (name, "type", schema.has_type(&name.namespace, &name.local)),
+            Payload::Element(name) => (name, "element", has_element(name)),
+            Payload::Type(name) => (name, "type", has_type(name)),
             Payload::Any | Payload::None | Payload::Other => continue,
         };
         if !known && !said.contains(&name) {
@@ -181,8 +218,8 @@ fn check_payloads(at: Element<'_>, read: &Read, schema: &Schema, report: &mut Re
 }
 
 /// The caller's documents, and the one that everybody names by its namespace.
-struct BuiltIn<'r> {
-    resolver: &'r dyn Resolver,
+pub(crate) struct BuiltIn<'r> {
+    pub(crate) resolver: &'r dyn Resolver,
 }
 
 impl Resolver for BuiltIn<'_> {

@@ -2,7 +2,7 @@
 //!
 //! Owns what the note of 2001 says in sections 2.3, 2.4, 2.6 and 2.7; bindings are in `bindings`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::WSDL11;
 use crate::bindings;
@@ -18,8 +18,9 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
     let messages = defined(roots().flat_map(|root| root.all(WSDL11, "message")), report);
     read.messages = messages.iter().map(|(name, at)| message(name, *at, report)).collect();
     let port_types = defined(roots().flat_map(|root| root.all(WSDL11, "portType")), report);
+    // Of those with one name the first.
     let known: HashMap<&Name, &Message> =
-        read.messages.iter().map(|message| (&message.name, message)).collect();
+        read.messages.iter().rev().map(|message| (&message.name, message)).collect();
     read.interfaces =
         port_types.iter().map(|(name, at)| interface(name, *at, &known, report)).collect();
     let bindings = defined(roots().flat_map(|root| root.all(WSDL11, "binding")), report);
@@ -33,22 +34,20 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
     read
 }
 
-/// Definitions of one kind with their names; a name that is defined twice is complained about.
+/// Definitions of one kind with their names; a name that is defined twice is complained about, and the first is meant.
 pub(crate) fn defined<'d>(
     elements: impl Iterator<Item = Element<'d>>,
     report: &mut Report,
 ) -> Vec<(Name, Element<'d>)> {
     let mut all: Vec<(Name, Element<'d>)> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     for element in elements {
         let Some(name) = element.defines(report) else { continue };
-        match known.insert(name.clone()) {
-            true => all.push((name, element)),
-            false => {
-                let message = format!("there are two <{}> with the name {name}", element.local());
-                report.at(element, "wsdl-duplicate", message);
-            }
+        if !known.insert(name.clone()) {
+            let message = format!("there are two <{}> with the name {name}", element.local());
+            report.at(element, "wsdl-duplicate", message);
         }
+        all.push((name, element));
     }
     all
 }

@@ -76,7 +76,7 @@ fn ancestry<'d>(
     }
     line.push(at);
     for base in at.attribute("extends").unwrap_or_default().split_ascii_whitespace() {
-        let Some(name) = at.resolve(base, report) else { continue };
+        let Some(name) = at.definition(base, report) else { continue };
         match all.iter().find(|(known, _)| *known == name) {
             Some((_, base)) => ancestry(*base, all, depth - 1, line, report),
             None => report.at(at, "wsdl-reference", format!("there is no interface {name}")),
@@ -136,7 +136,7 @@ fn payload(at: Element<'_>, report: &mut Report) -> Payload {
 
 fn binding(name: &Name, at: Element<'_>, interfaces: &[Interface], report: &mut Report) -> Binding {
     let interface = at.attribute("interface").and_then(|text| {
-        let reference = at.resolve(text, report)?;
+        let reference = at.definition(text, report)?;
         let found = interfaces.iter().position(|interface| interface.name == reference);
         if found.is_none() {
             report.at(at, "wsdl-reference", format!("there is no interface {reference}"));
@@ -205,7 +205,7 @@ fn bound(
     let action = said.and_then(|said| said.qualified(WSOAP, "action"));
     BindingOperation {
         name: operation.name.clone(),
-        operation: place,
+        operation: Some(place),
         action: action.map(Box::from),
         action_required: None,
         style: Style::Document,

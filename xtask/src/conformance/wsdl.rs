@@ -1,7 +1,8 @@
 //! The `wsdl` suite: descriptions that have to be read to the end, and texts that are none and have to be refused.
 //!
 //! Owns the comparison with what the manifest says is in a description: services, ports, bindings and operations. A
-//! description that names what is not in the pack may be refused, if the complaints are about that. Runs in process.
+//! description that names what is not in the pack may be refused, if the complaints are about that. Beside it, how many serve
+//! in the policy `soap`, which needs less of them: those are told, and not scored. Runs in process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,8 +17,15 @@ use super::{Options, Outcome};
 use crate::Failure;
 
 /// Complaints about what is not there.
-const ABOUT_ABSENT: &[&str] =
-    &["src-resolve", "src-include", "src-import", "src-redefine.2", "wsdl-import", "wsdl-part"];
+const ABOUT_ABSENT: &[&str] = &[
+    "src-resolve",
+    "src-include",
+    "src-import",
+    "src-redefine.2",
+    "wsdl-import",
+    "wsdl-namespace",
+    "wsdl-part",
+];
 
 /// Runs all cases of the pack.
 pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
@@ -29,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     let mut judged = Vec::new();
     let mut complete = 0;
     let (mut operations, mut messages) = (0, 0);
+    let mut beside = Beside::default();
     for line in &pack.cases {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = format!("{}/{}", text("set"), text("id")).replace(char::is_whitespace, "_");
@@ -36,6 +45,9 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
             continue;
         }
         let read = wsdl::read(text("wsdl"), &resolver, &Limits::default());
+        if line.get("operations").and_then(Value::as_u64).is_some_and(|number| number > 0) {
+            beside.look(&id, text("wsdl"), &resolver, read.is_ok());
+        }
         let (mut passed, mut complaint) = judge(line, read.as_ref().map_err(Vec::as_slice));
         complete += usize::from(read.is_ok());
         for proof in read.as_ref().map(proved).unwrap_or_default() {
@@ -48,11 +60,41 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
         }
         judged.push(Judged { id, passed, complaint });
     }
+    let Beside { named, read, served, refused } = beside;
     let summary = format!(
-        "{complete} of {} are read to the end; of {operations} operations offered as JSON {messages} messages go there and back\n",
+        "{refused}{served} of {named} that name an operation serve in the policy `soap`, {read} are read to the end\n{complete} of {} are read to the end; of {operations} operations offered as JSON {messages} messages go there and back\n",
         judged.len()
     );
     close("wsdl", &judged, summary)
+}
+
+/// What comes of those that name an operation in the policy `soap`.
+#[derive(Default)]
+struct Beside {
+    named: usize,
+    /// With all that `soap_rest` asks for.
+    read: usize,
+    served: usize,
+    refused: String,
+}
+
+impl Beside {
+    fn look(&mut self, id: &str, location: &str, resolver: &xsd::Map, read: bool) {
+        self.named += 1;
+        self.read += usize::from(read);
+        let outline = wsdl::outline(location, resolver, &Limits::default());
+        let refused = match outline {
+            Ok(outline) if !outline.has_types => Some("it has no types".to_owned()),
+            Ok(outline) => outline.schemas.iter().find_map(|made| Some(said(made.as_ref().err()?))),
+            Err(complaints) => Some(said(&complaints)),
+        };
+        match refused {
+            None => self.served += 1,
+            Some(why) => {
+                writeln!(self.refused, "{id} does not serve in `soap`: {why}").ok();
+            }
+        }
+    }
 }
 
 /// Each operation's way from JSON to SOAP and back, where the description has a port for it.

@@ -27,7 +27,9 @@ pub(crate) fn build(
         Ok(api) => api.clone(),
         Err(complaints) => {
             for what in complaints {
-                report.error(keys.wsdl.at, what.as_str(), "correct the WSDL, or name another");
+                let help =
+                    "correct the WSDL, or name another; `soap` needs only its types and actions";
+                report.error(keys.wsdl.at, what.as_str(), help);
             }
             return None;
         }

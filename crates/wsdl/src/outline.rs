@@ -1,0 +1,255 @@
+//! A description as those need it who hold messages to its schemas and actions, and to nothing else.
+//!
+//! Owns what may be wrong with such a description, and the schemas of its types, each compiled for itself. References
+//! between messages, port types, bindings and services are followed as far as they lead.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use xml::NodeId;
+use xsd::{Complaint, Resolver, Schema, SchemaSet};
+
+use crate::documents::{self, Documents, SCHEMA};
+use crate::element::{Element, File, Report};
+use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
+use crate::read::{self, BuiltIn, Limits, Read};
+use crate::{Version, encoding};
+
+/// The schemas of a description and the actions of its operations. References that lead nowhere are left out.
+#[derive(Debug)]
+pub struct Outline {
+    pub version: Version,
+    /// Locations of all documents that were read as WSDL, the first one first.
+    pub documents: Vec<Box<str>>,
+    pub bindings: Vec<Binding>,
+    /// Port types, as WSDL 1.1 calls them.
+    pub interfaces: Vec<Interface>,
+    /// Some document has types, though there may be no schema in them.
+    pub has_types: bool,
+    /// The schemas in the order of the documents, each with what it imports of the others; or what is wrong with it.
+    pub schemas: Vec<Made>,
+    /// What is wrong with the rest.
+    pub unresolved: Vec<Complaint>,
+}
+
+/// A schema, or why there is none.
+pub type Made = Result<Arc<Schema>, Vec<Complaint>>;
+
+impl Outline {
+    /// The operation that a binding's operation speaks, if there is one.
+    pub fn operation(&self, bound: &BindingOperation) -> Option<&Operation> {
+        meant(&self.interfaces, bound)
+    }
+}
+
+/// Reads the description at a location as far as its schemas and its operations with their actions go. The complaints are
+/// about documents that are missing or no descriptions, and about limits.
+pub fn outline(
+    location: &str,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+) -> Result<Outline, Vec<Complaint>> {
+    let mut report = Report::new(limits.complaints_max);
+    let Some(documents) = read::documents(location, resolver, limits, &mut report) else {
+        return Err(report.into_complaints());
+    };
+    let schemas = schemas(&documents, resolver, limits, &mut report);
+    let read = Read::of(&documents, &mut report);
+    if let (Some(first), true) = (documents.files.first(), schemas.iter().all(Result::is_ok)) {
+        let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
+        read::check_payloads(first.root(), &read, &all, &mut report);
+    }
+    let (needed, unresolved): (Vec<_>, Vec<_>) =
+        report.into_complaints().into_iter().partition(is_needed);
+    match needed.is_empty() {
+        true => Ok(Outline {
+            version: documents.version,
+            documents: documents.locations(),
+            bindings: read.bindings,
+            interfaces: read.interfaces,
+            has_types: documents.has_types(),
+            schemas,
+            unresolved,
+        }),
+        false => Err(needed),
+    }
+}
+
+/// Whether a complaint is about a document that is not there or of no use, so that nobody knows what would be in it. The
+/// others about WSDL concern those who translate messages.
+pub fn is_needed(complaint: &Complaint) -> bool {
+    matches!(complaint.code, "limit" | "wsdl-import" | "wsdl-not-xml" | "wsdl-root")
+}
+
+/// A schema of the types.
+#[derive(Clone, Copy)]
+struct Source<'d> {
+    file: &'d File,
+    node: NodeId,
+}
+
+/// Where a schema of the types stands.
+enum Place<'d> {
+    /// In the description.
+    Here(Element<'d>),
+    /// In a document of its own, which this names.
+    There(Element<'d>, String),
+}
+
+/// Compiles all schemas in order.
+fn schemas(
+    documents: &Documents,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+    report: &mut Report,
+) -> Vec<Made> {
+    let Some(first) = documents.files.first() else { return Vec::new() };
+    let resolver = BuiltIn { resolver };
+    let places = places(documents, first);
+    if places.len() > limits.schemas_max {
+        report.at(first.root(), "limit", format!("over {} schemas", limits.schemas_max));
+        return Vec::new();
+    }
+    let mut there = |place: &Place<'_>| match place {
+        Place::Here(_) => None,
+        Place::There(at, location) => load(*at, location, &resolver, limits, report),
+    };
+    let loaded: Vec<Option<File>> = places.iter().map(&mut there).collect();
+    let sources = places.iter().zip(&loaded).filter_map(|(place, loaded)| match place {
+        Place::Here(at) => Some(Source { file: at.file, node: at.node }),
+        Place::There(..) => loaded.as_ref().map(whole),
+    });
+    let encodings = encoding::imported(documents).into_iter().filter_map(|namespace| {
+        documents::parse(encoding::schema(namespace).as_bytes(), namespace, limits, report)
+    });
+    let encodings: Vec<File> = encodings.collect();
+    let compiling = Compiling {
+        sources: &sources.collect::<Vec<_>>(),
+        encodings: &encodings.iter().map(whole).collect::<Vec<_>>(),
+        resolver: &resolver,
+        limits,
+    };
+    compiling.all()
+}
+
+fn whole(file: &File) -> Source<'_> {
+    Source { file, node: file.root().node }
+}
+
+/// All schemas of the types in order, and behind them those that are imported as if they were descriptions.
+fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<Place<'d>> {
+    let mut places = Vec::new();
+    for file in &documents.files {
+        for child in read::types(file.root()).flat_map(Element::children) {
+            // WSDL 2.0 lets `types` import a schema.
+            let location = child.attribute("schemaLocation");
+            match (child.local(), location) {
+                _ if child.namespace() != SCHEMA => {}
+                ("schema", _) => places.push(Place::Here(child)),
+                ("import", Some(location)) => {
+                    places.push(Place::There(child, xsd::join(&file.location, location)));
+                }
+                _ => {}
+            }
+        }
+    }
+    let imported = documents.schemas.iter();
+    places.extend(imported.map(|location| Place::There(first.root(), location.clone())));
+    places
+}
+
+fn load(
+    at: Element<'_>,
+    location: &str,
+    resolver: &dyn Resolver,
+    limits: &Limits,
+    report: &mut Report,
+) -> Option<File> {
+    match resolver.load(location) {
+        Ok(bytes) => documents::parse(&bytes, location, limits, report),
+        Err(_) => {
+            let message = format!("there is no schema document at {location:?}");
+            report.at(at, "wsdl-import", message);
+            None
+        }
+    }
+}
+
+/// The schemas on their way.
+struct Compiling<'d> {
+    sources: &'d [Source<'d>],
+    /// What everybody names by its namespace, and nobody sends along.
+    encodings: &'d [Source<'d>],
+    resolver: &'d dyn Resolver,
+    limits: &'d Limits,
+}
+
+/// Which schemas an import finds that leads to no document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Siblings {
+    /// All of its namespace.
+    All,
+    /// The first of its namespace, because two of them define one name.
+    First,
+}
+
+impl Compiling<'_> {
+    fn all(&self) -> Vec<Made> {
+        let mut known: HashMap<_, Made> = HashMap::new();
+        let mut together = None;
+        let sources = self.sources.iter();
+        let made = sources.map(|source| {
+            let mut set = self.set(source, Siblings::All);
+            // Those that import one another are one schema.
+            let members = set.members();
+            let made = known.entry(members).or_insert_with(|| set.compile().map(Arc::new));
+            match made {
+                Err(complaints) if self.sources.len() > 1 => {
+                    self.otherwise(source, &mut together).ok_or_else(|| complaints.clone())
+                }
+                Ok(_) | Err(_) => made.clone(),
+            }
+        });
+        made.collect()
+    }
+
+    /// A schema that does not compile with what it imports: with less of it, or with all there is. Descriptions are written
+    /// that spread one namespace over several schemas, without a word of it.
+    fn otherwise(
+        &self,
+        source: &Source<'_>,
+        together: &mut Option<Option<Arc<Schema>>>,
+    ) -> Option<Arc<Schema>> {
+        let first = self.set(source, Siblings::First).compile().ok().map(Arc::new);
+        first.or_else(|| together.get_or_insert_with(|| self.together()).clone())
+    }
+
+    fn new_set(&self) -> SchemaSet<'_> {
+        SchemaSet::new(self.resolver, self.limits.xsd.clone())
+    }
+
+    fn set<'s>(&'s self, source: &Source<'s>, siblings: Siblings) -> SchemaSet<'s> {
+        let mut set = self.new_set();
+        set.add(&source.file.document, source.node, &source.file.location);
+        let mut known = HashSet::new();
+        for sibling in self.sources.iter().chain(self.encodings) {
+            let same = sibling.node == source.node && std::ptr::eq(sibling.file, source.file);
+            let root = Element { file: sibling.file, node: sibling.node };
+            let target = root.attribute("targetNamespace").unwrap_or_default();
+            let later = !known.insert(target) && siblings == Siblings::First;
+            if !same && !later {
+                set.offer(&sibling.file.document, sibling.node, &sibling.file.location);
+            }
+        }
+        set
+    }
+
+    /// All of them as one.
+    fn together(&self) -> Option<Arc<Schema>> {
+        let mut set = self.new_set();
+        for source in self.sources.iter().chain(self.encodings) {
+            set.add(&source.file.document, source.node, &source.file.location);
+        }
+        set.compile().ok().map(Arc::new)
+    }
+}
