@@ -2,6 +2,7 @@
 
 mod arriving;
 mod costly;
+mod descriptions;
 mod faults;
 mod fetched;
 mod gateway_faults;
@@ -11,6 +12,7 @@ mod operations;
 mod precedents;
 mod replies;
 mod scenarios;
+mod siblings;
 mod types;
 mod words;
 mod wrong;

@@ -3,7 +3,13 @@
 use super::*;
 use crate::harness::tidegate;
 
-fn complaints(route: &str, files: &[(&str, &str)]) -> String {
+/// What `check` says of a configuration with these keys of its route.
+pub(super) fn complaints(route: &str, files: &[(&str, &str)]) -> String {
+    checked(route, files).1
+}
+
+/// Whether `check` finds it good, and what it says.
+pub(super) fn checked(route: &str, files: &[(&str, &str)]) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tidegate.yaml");
     let yaml = format!(
@@ -14,7 +20,7 @@ fn complaints(route: &str, files: &[(&str, &str)]) -> String {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let run = tidegate(&["check".as_ref(), path.as_os_str()]);
-    format!("{}{}", run.stdout, run.stderr)
+    (run.code == Some(0), format!("{}{}", run.stdout, run.stderr))
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod code;
 pub(crate) mod coding;
 mod definitions;
 mod recall;
+mod schemas;
 mod words;
 
 use std::borrow::Cow;
@@ -25,6 +26,7 @@ pub use action::{Actions, Expected, IN_OPT_OUT, IN_OUT, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
 pub use definitions::{Api, Compiled, Definitions, Failed};
+pub use schemas::{Schemas, Tried};
 
 /// The namespace of SOAP 1.1 envelopes.
 pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -45,6 +47,9 @@ pub fn envelope_11_lenient() -> Cow<'static, str> {
 
 /// The schema of SOAP 1.2 envelopes that is built in.
 pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
+
+/// What is said where there is no schema at all.
+pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
 
 /// A version of SOAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

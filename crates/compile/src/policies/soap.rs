@@ -184,23 +184,43 @@ fn api(
         let supply = load::supplied(documents, None, fetch, (schema.at, faulty), place, report);
         return supply.map_or(Api::None, Api::Supplied);
     }
-    match (&*load::compiled(&documents, place), &keys.fetch) {
-        (Ok(compiled), Some(fetch)) => {
-            let first = Some(compiled.clone());
+    let made = load::compiled(&documents, place);
+    let broken = match &*made {
+        Ok(good) => good.flaws.broken.as_ref(),
+        Err(wrong) => Some(wrong),
+    };
+    if let Some(wrong) = broken {
+        complain(wrong, schema.at, faulty, report);
+        if let (Some(location), None) = (documents.remote.first(), &keys.fetch) {
+            let what = format!("`{location}` is named, and nothing is fetched");
+            let help = "give a file for it in `imports`, or add `fetch: { ttl: 1h }`";
+            report.warn(schema.at, what, help);
+        }
+    }
+    match (&*made, &keys.fetch) {
+        (Ok(good), fetch) => {
+            unresolved(&good.flaws.unresolved, schema.at, report);
+            let Some(fetch) = fetch else { return Api::Fixed(Ok(good.compiled.clone())) };
+            let first = Some(good.compiled.clone());
             let supply =
                 load::supplied(documents, first, fetch, (schema.at, faulty), place, report);
             supply.map_or(Api::None, Api::Supplied)
         }
-        (Ok(compiled), None) => Api::Fixed(Ok(compiled.clone())),
-        (Err(wrong), _) => {
-            complain(wrong, schema.at, faulty, report);
-            if let (Some(location), None) = (documents.remote.first(), &keys.fetch) {
-                let what = format!("`{location}` is named, and nothing is fetched");
-                let help = "give a file for it in `imports`, or add `fetch: { ttl: 1h }`";
-                report.warn(schema.at, what, help);
-            }
-            Api::Fixed(Err(wrong.failed()))
-        }
+        (Err(wrong), _) => Api::Fixed(Err(wrong.failed())),
+    }
+}
+
+/// What is told of a description's flaws; who mends the first ones is told of the next.
+const UNRESOLVED_MAX: usize = 20;
+
+/// Tells what leads nowhere in a description and is not needed.
+fn unresolved(flaws: &[String], at: At, report: &mut Report) {
+    let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
+    for what in flaws.iter().take(UNRESOLVED_MAX) {
+        report.warn(at, what.as_str(), help);
+    }
+    if let Some(more) = flaws.len().checked_sub(UNRESOLVED_MAX).filter(|more| *more > 0) {
+        report.warn(at, format!("and {more} more of the kind"), help);
     }
 }
 
@@ -283,7 +303,10 @@ fn envelope(
         (None, Version::V12, Some(_)) => (Cow::Borrowed(ENVELOPE_12), "soap 1.2 envelope"),
     };
     match &*load::compiled(&Documents::of_text(&text, name), place) {
-        Ok(compiled) => checks::Envelope::BuiltIn(compiled.schema.clone()),
+        Ok(good) => {
+            let schema = good.compiled.schemas.first().cloned();
+            schema.map_or(checks::Envelope::Missing, checks::Envelope::BuiltIn)
+        }
         Err(wrong) => {
             // Not reachable: a test compiles both.
             complain(wrong, At::NOWHERE, false, report);
@@ -313,12 +336,15 @@ fn own(
         return checks::Envelope::Off;
     }
     match (&*load::compiled(&documents, place), &keys.fetch) {
-        (Ok(compiled), Some(fetch)) => {
-            let first = Some(compiled.clone());
+        (Ok(good), Some(fetch)) => {
+            let first = Some(good.compiled.clone());
             let supply = load::supplied(documents, first, fetch, (file.at, faulty), place, report);
             supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied)
         }
-        (Ok(compiled), None) => checks::Envelope::Own(compiled.schema.clone()),
+        (Ok(good), None) => {
+            let schema = good.compiled.schemas.first().cloned();
+            schema.map_or(checks::Envelope::Missing, checks::Envelope::Own)
+        }
         (Err(wrong), _) => {
             complain(wrong, file.at, faulty, report);
             checks::Envelope::Broken(wrong.failed_of_envelope())

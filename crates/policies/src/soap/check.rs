@@ -13,7 +13,7 @@ use xsd::{Bounds, Root, Schema, Stop, Validator};
 
 use super::code::Code;
 use super::recall::{Gap, Memory, Whole};
-use super::{Compiled, Definitions, Failed, SOAP_11, SOAP_12, Version, words};
+use super::{Compiled, Definitions, Failed, NO_SCHEMA, SOAP_11, SOAP_12, Version, words};
 use crate::supply::Supply;
 
 /// What a message is, as far as anybody asked.
@@ -47,7 +47,8 @@ pub enum Envelope {
 #[derive(Default)]
 pub(super) struct Validators {
     pub(super) envelopes: [Option<Ready>; 2],
-    api: Option<Ready>,
+    /// By the place of the schema.
+    api: Vec<Option<Ready>>,
     pub(super) operation: String,
     /// Of requests, and of replies.
     precedents: Option<Box<[Precedents<Memory, Whole, Gap>; 2]>>,
@@ -132,8 +133,15 @@ pub(super) fn check(
             let known = if headers.is_some() { of_requests } else { of_replies };
             let mut pass =
                 Pass { definitions, api, validators: &mut validators, state: &mut state };
-            let parsed = known.parse(message, &OPTIONS, &mut pass);
+            let mut parsed = known.parse(message, &OPTIONS, &mut pass);
             validators.precedents = Some(precedents);
+            while parsed.is_ok() && state.is_undecided(&validators) {
+                state = state.next_turn();
+                validators.operation.clear();
+                let mut pass =
+                    Pass { definitions, api, validators: &mut validators, state: &mut state };
+                parsed = xml::parse(message, &OPTIONS, &mut pass);
+            }
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
             outcome.and_then(|()| definitions.check_action(api, found.version, operation, headers))
@@ -176,6 +184,9 @@ impl Arriving {
         found.version = self.state.version;
         found.operation = self.state.called;
         fed.map_err(|error| Failed::client(words::malformed(&error, so_far)))?;
+        if self.state.is_undecided(&self.validators) {
+            return Ok(());
+        }
         self.state.complaint(&self.validators, so_far).map_or(Ok(()), Err)
     }
 
@@ -187,6 +198,10 @@ impl Arriving {
         found: &mut Found,
     ) -> Result<(), Failed> {
         let parsed = self.parse(|parser, pass| parser.finish(pass));
+        if parsed.is_ok() && self.state.is_undecided(&self.validators) {
+            self.validators.give_back(&self.definitions);
+            return check(&self.definitions, message, Some(headers), found);
+        }
         let (api, operation) = (self.api.as_ref(), &self.validators.operation);
         let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
         let version = found.version;
@@ -232,6 +247,12 @@ pub(super) struct State {
     refused: Option<Failed>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
+    /// The place of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
+    pub(super) schema: usize,
+    turn: usize,
+    more: bool,
+    /// What there is instead of that schema.
+    broken: Option<Failed>,
     /// The envelope's schema knows nothing of what stands in the body and takes any of it, so that none is shown to it.
     pub(super) shallow: bool,
     in_body: bool,
@@ -254,6 +275,10 @@ impl State {
             refused: None,
             fed_envelope: Fed::No,
             fed_api: Fed::No,
+            schema: 0,
+            turn: 0,
+            more: false,
+            broken: None,
             shallow: false,
             in_body: false,
             body: false,
@@ -271,7 +296,24 @@ impl State {
         }
         let asked = [self.of_envelope(validators), self.of_api(validators)];
         let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
-        invalid.next().map(|invalid| Failed::client(words::invalid(invalid, so_far)))
+        let invalid = invalid.next();
+        invalid
+            .map(|invalid| Failed::client(words::invalid(invalid, so_far)))
+            .or_else(|| self.broken.clone())
+    }
+
+    /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
+    fn is_undecided(&self, validators: &Validators) -> bool {
+        let lacks = |validator: &Validator| validator.invalid().iter().any(words::is_undeclared);
+        self.more
+            && self.refused.is_none()
+            && self.of_envelope(validators).is_none_or(|envelope| envelope.is_valid())
+            && self.of_api(validators).is_some_and(lacks)
+    }
+
+    /// For the same message once more, held to the next schema.
+    fn next_turn(&self) -> State {
+        State { turn: self.turn + 1, ..State::new(self.code.is_some()) }
     }
 
     /// The validator of the envelope, if it was fed.
@@ -283,7 +325,8 @@ impl State {
 
     /// The same of what stands in its body.
     pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
-        let ready = validators.api.as_ref().filter(|_| self.fed_api != Fed::No);
+        let ready = validators.api.get(self.schema).and_then(Option::as_ref);
+        let ready = ready.filter(|_| self.fed_api != Fed::No);
         ready.map(|ready| &ready.validator)
     }
 
@@ -348,8 +391,11 @@ impl Pass<'_> {
             Some(Envelope::Supplied(supply)) => match supply.current() {
                 Ok(serving) => {
                     supplied = serving;
-                    let Some(compiled) = supplied.as_ref() else { return };
-                    &compiled.schema
+                    let compiled = supplied.as_ref();
+                    let Some(schema) = compiled.and_then(|made| made.schemas.first()) else {
+                        return;
+                    };
+                    schema
                 }
                 Err(failed) => {
                     state.refused = Some(failed);
@@ -387,8 +433,22 @@ impl Pass<'_> {
             return;
         }
         let Some(compiled) = self.api else { return };
-        Ready::again(&mut self.validators.api, &compiled.schema);
-        state.fed_api = Fed::Yes;
+        let turns = compiled.schemas.turns(name);
+        state.more = state.turn + 1 < turns.len();
+        state.schema = turns.get(state.turn).copied().unwrap_or_default();
+        let schema = match compiled.schemas.get(state.schema) {
+            Some(Ok(schema)) => schema,
+            Some(Err(failed)) => return state.broken = Some(failed.clone()),
+            None => return state.broken = Some(Failed::client(NO_SCHEMA)),
+        };
+        let validators = &mut self.validators.api;
+        if validators.len() <= state.schema {
+            validators.resize_with(state.schema + 1, || None);
+        }
+        if let Some(place) = validators.get_mut(state.schema) {
+            Ready::again(place, schema);
+            state.fed_api = Fed::Yes;
+        }
     }
 
     /// Gives an event to whoever is to see it.
@@ -399,7 +459,9 @@ impl Pass<'_> {
         if let (Fed::Yes, false, Some(ready)) = (state.fed_envelope, state.within, envelope) {
             state.fed_envelope = after(event(&mut ready.validator));
         }
-        if let (Fed::Yes, Some(ready)) = (state.fed_api, &mut self.validators.api) {
+        if state.fed_api == Fed::Yes
+            && let Some(Some(ready)) = self.validators.api.get_mut(state.schema)
+        {
             state.fed_api = after(event(&mut ready.validator));
         }
     }

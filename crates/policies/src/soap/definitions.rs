@@ -9,7 +9,7 @@ use arc_swap::Guard;
 use message::Headers;
 use tokio::time::timeout;
 
-use super::{Actions, Envelope, Strictness, Version};
+use super::{Actions, Envelope, Schemas, Strictness, Version};
 use crate::supply::Supply;
 
 /// What messages are held to, compiled.
@@ -36,8 +36,8 @@ pub enum Api {
 
 /// A schema or a description, ready to validate with.
 pub struct Compiled {
-    /// The schema of what stands in the body.
-    pub schema: Arc<xsd::Schema>,
+    /// The schemas of what stands in the body.
+    pub schemas: Schemas,
     /// Of a description: what requests are to name as their action.
     pub actions: Option<Actions>,
 }

@@ -20,8 +20,9 @@ pub(super) struct Whole {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
-    /// What its operation was held to.
+    /// What its operation was held to, and by which of its schemas.
     api: Option<Weak<Compiled>>,
+    schema: usize,
 }
 
 /// What a value has to be.
@@ -96,6 +97,7 @@ impl Recall for Pass<'_> {
             operation: self.validators.operation.as_str().into(),
             called: state.called,
             api: self.api.map(Arc::downgrade),
+            schema: state.schema,
         })
     }
 
@@ -108,7 +110,7 @@ impl Recall for Pass<'_> {
             return false;
         }
         let of_envelope = of_envelope(self.definitions, whole.version);
-        let of_api = self.api.map(|api| &api.schema);
+        let of_api = self.api.and_then(|api| api.schemas.get(whole.schema)?.as_ref().ok());
         let fits = |rule: &TextRule, schema: Option<&Arc<Schema>>, text: &str| {
             schema.is_none_or(|schema| rule.accepts(schema, text))
         };

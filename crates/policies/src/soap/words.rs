@@ -112,6 +112,11 @@ const PLAIN: &[(&str, bool, u16, &str)] = &[
     ),
 ];
 
+/// Whether a declaration is missing: what another schema may have (libxml2's 1845).
+pub(super) fn is_undeclared(invalid: &Invalid) -> bool {
+    invalid.about.breach.is_none() && worded(invalid).0 == 1845
+}
+
 fn worded(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
     // What was given up is not known to break anything.

@@ -1,7 +1,7 @@
 //! The actions that a description expects.
 
 use ::policies::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
-use wsdl::{Description, Payload, Protocol, WSDL20};
+use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
 
 /// The namespace of `wsam:Action`.
@@ -11,9 +11,9 @@ const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
 /// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message.
-pub(super) fn of_11(description: &Description) -> Actions {
+pub(super) fn of_11(outline: &Outline) -> Actions {
     let mut actions = Actions::default();
-    for binding in &description.bindings {
+    for binding in &outline.bindings {
         let version = match binding.protocol {
             Protocol::Soap11 => Version::V11,
             Protocol::Soap12 => Version::V12,
@@ -32,7 +32,7 @@ pub(super) fn of_11(description: &Description) -> Actions {
                 required: bound.action_required.unwrap_or(false),
                 unanswered: None,
             };
-            let input = description.operation(bound).and_then(|operation| operation.input.as_ref());
+            let input = outline.operation(bound).and_then(|operation| operation.input.as_ref());
             let payload = input.and_then(|message| message.parts.first()).map(|part| &part.payload);
             let element = match payload {
                 Some(Payload::Element(name)) if name.local != bound.name => Some(&name.local),

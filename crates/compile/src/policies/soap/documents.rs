@@ -201,7 +201,10 @@ impl Documents {
                 Some((xsd::join(base, location), location.clone()))
             }
             Reference::Namespace(namespace) => {
-                let followed = self.following.namespaces && !self.declared.contains(namespace);
+                // One that the configuration gives stands in place of a schema that is there.
+                let wanted =
+                    self.mapped.contains_key(namespace) || !self.declared.contains(namespace);
+                let followed = self.following.namespaces && wanted;
                 followed.then(|| (xsd::join("", namespace), namespace.clone()))
             }
         }
@@ -249,9 +252,9 @@ impl Found<'_> {
         self.documents.all.get(location).map_or_else(fetched, Vec::as_slice)
     }
 
-    /// The documents of a description, itself the first.
-    pub(super) fn all_of(&self, description: &wsdl::Description) -> Vec<Document> {
-        let bytes = description.documents.iter().filter_map(|location| self.load(location).ok());
+    /// The documents at these locations.
+    pub(super) fn all_of(&self, locations: &[Box<str>]) -> Vec<Document> {
+        let bytes = locations.iter().filter_map(|location| self.load(location).ok());
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
     }
 

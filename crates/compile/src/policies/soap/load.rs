@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use ::policies::soap::{Compiled, Failed, no_xml};
+use ::policies::soap::{Compiled, Failed, NO_SCHEMA, Schemas, Tried, no_xml};
 use ::policies::supply::{Fetched, Recipe, Supply, Wanted};
 use config::{At, DefinitionFetch, Report};
-use wsdl::{WSDL11, WSDL20};
+use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;
 pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, read};
@@ -44,9 +44,7 @@ impl Wrong {
     pub(crate) fn failed(&self) -> Failed {
         match &self.told {
             Told::NoXml(text) => Failed::server(format!("Invalid WSDL/XSD schema. {text}")),
-            Told::NoSchema => {
-                Failed::client("Unable to find a suitable Schema to validate the SOAP/XML")
-            }
+            Told::NoSchema => Failed::client(NO_SCHEMA),
             Told::First(failed) => failed.clone(),
         }
     }
@@ -63,16 +61,31 @@ impl Wrong {
     }
 }
 
+/// A definition that serves.
+pub(crate) struct Good {
+    pub(crate) compiled: Arc<Compiled>,
+    pub(crate) flaws: Flaws,
+}
+
+/// What is wrong with a definition that serves.
+#[derive(Default)]
+pub(crate) struct Flaws {
+    /// Some of its schemas do not compile; those before them serve all the same where faults answer.
+    pub(crate) broken: Option<Wrong>,
+    /// What is not needed, each with its file, line and column.
+    pub(crate) unresolved: Vec<String>,
+}
+
 /// A definition, or why there is none.
-pub(crate) type Made = Arc<Result<Arc<Compiled>, Wrong>>;
+pub(crate) type Made = Arc<Result<Good, Wrong>>;
 
 /// Documents compiled; taken over from the plan before where that has it.
 pub(crate) fn compiled(documents: &Documents, place: &mut Place<'_, '_>) -> Made {
     let metrics = place.making.telemetry.definition(&documents.location);
     place.making.kept_or(&documents.key(), || {
         let made = compile(documents, &Fetched::new());
-        metrics.compiled(made.is_ok());
-        Arc::new(made.map(Arc::new))
+        metrics.compiled(made.as_ref().is_ok_and(|(_, flaws)| flaws.broken.is_none()));
+        Arc::new(made.map(|(compiled, flaws)| Good { compiled: Arc::new(compiled), flaws }))
     })
 }
 
@@ -86,29 +99,42 @@ pub(crate) fn supplied(
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<Supply<Compiled>>> {
-    let documents = Arc::new(documents);
+    let recipe = Arc::new(Whole { documents, faulty });
+    let documents = &recipe.documents;
     let supplied = Supplied {
         location: &documents.location,
-        key: documents.key(),
+        key: format!("{} {faulty}", documents.key()),
         remote: &documents.remote,
-        recipe: documents.clone(),
+        recipe: recipe.clone(),
         first,
         faulty,
     };
     supplied.by(fetch, at, place, report)
 }
 
-impl Recipe<Compiled> for Documents {
+/// Documents with all they name.
+struct Whole {
+    documents: Documents,
+    /// What is wrong with it is answered with faults.
+    faulty: bool,
+}
+
+impl Recipe<Compiled> for Whole {
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
-        supply::wanted(self.missing(fetched))
+        supply::wanted(self.documents.missing(fetched))
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed> {
-        compile(self, fetched).map_err(|wrong| wrong.failed())
+        let made = compile(&self.documents, fetched).map_err(|wrong| wrong.failed());
+        let (compiled, flaws) = made?;
+        match flaws.broken {
+            Some(wrong) if !self.faulty => Err(wrong.failed()),
+            Some(_) | None => Ok(compiled),
+        }
     }
 }
 
-fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> {
+fn compile(documents: &Documents, fetched: &Fetched) -> Result<(Compiled, Flaws), Wrong> {
     let location = documents.location.as_str();
     let found = Found { documents, fetched };
     let wrong = |complaints: Vec<String>| Wrong::of(complaints, &found);
@@ -122,30 +148,24 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
     })?;
     let root = document.root_element().map(|root| document.name(root));
     let root = root.map(|name| (name.namespace.uri, name.local));
-    let told = |complaints: Vec<xsd::Complaint>| {
-        wrong(complaints.iter().map(ToString::to_string).collect())
-    };
+    let told = |complaints: Vec<Complaint>| wrong(texts(&complaints));
     match root {
         Some((WSDL11 | WSDL20, "definitions" | "description")) => {
-            let description = wsdl::read(location, &found, &wsdl::Limits::default());
+            let outline = wsdl::outline(location, &found, &wsdl::Limits::default());
             // Without schemas every message breaks some rule as well; this is the one that tells why.
-            let typed = description.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
+            let typed = outline.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
             if !typed {
                 let text = "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'";
                 return Err(wrong(vec![text.to_owned()]));
             }
-            let description = description.map_err(told)?;
-            let actions = match description.version {
-                wsdl::Version::V11 => actions::of_11(&description),
-                wsdl::Version::V20 => actions::of_20(&found.all_of(&description)),
-            };
-            Ok(Compiled { schema: description.schema, actions: Some(actions) })
+            described(&outline.map_err(told)?, &found)
         }
         Some((XSD, "schema")) => {
             let mut set = xsd::SchemaSet::new(&found, xsd::Limits::default());
             set.add_bytes(first, location);
             let schema = set.compile().map_err(told)?;
-            Ok(Compiled { schema: Arc::new(schema), actions: None })
+            let schemas = Schemas::one(Arc::new(schema));
+            Ok((Compiled { schemas, actions: None }, Flaws::default()))
         }
         Some((uri, local)) => {
             let what = format!(
@@ -155,6 +175,41 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<Compiled, Wrong> 
         }
         None => Err(wrong(vec![format!("{location}: there is no element")])),
     }
+}
+
+/// The schemas and actions of a description. Where all schemas are broken there is nothing that could serve.
+fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), Wrong> {
+    let mut complaints: Vec<String> = Vec::new();
+    let tried = outline.schemas.iter().map(|made| {
+        made.clone().map_err(|of_schema| {
+            let wrong = Wrong::of(texts(&of_schema), found);
+            let failed = wrong.failed();
+            // One document that several import is as broken for each.
+            for complaint in wrong.complaints {
+                if !complaints.contains(&complaint) {
+                    complaints.push(complaint);
+                }
+            }
+            failed
+        })
+    });
+    let tried: Vec<Tried> = tried.collect();
+    let serves = tried.is_empty() || tried.iter().any(Result::is_ok);
+    let broken = (!complaints.is_empty()).then(|| Wrong::of(complaints, found));
+    let broken = match (serves, broken) {
+        (false, Some(wrong)) => return Err(wrong),
+        (_, broken) => broken,
+    };
+    let actions = match outline.version {
+        wsdl::Version::V11 => actions::of_11(outline),
+        wsdl::Version::V20 => actions::of_20(&found.all_of(&outline.documents)),
+    };
+    let compiled = Compiled { schemas: Schemas::new(tried), actions: Some(actions) };
+    Ok((compiled, Flaws { broken, unresolved: texts(&outline.unresolved) }))
+}
+
+fn texts(complaints: &[Complaint]) -> Vec<String> {
+    complaints.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let mut named = Named::default();
     parsed.iter().for_each(|document| named.messages(document));
     parsed.iter().for_each(|document| named.operations(document));
+    parsed.iter().for_each(|document| named.bound(document));
     let mut found = named.found;
     if found.is_empty() {
         let first = documents::parsed(of.first()).ok();
@@ -46,6 +47,19 @@ impl Named {
             let element = part.and_then(|part| local(document, part, "element"));
             if let (Some(name), Some(element)) = (local(document, message, "name"), element) {
                 self.elements.insert(name, element);
+            }
+        }
+    }
+
+    /// Operations that only a binding names, because its port type is not there.
+    fn bound(&mut self, document: &Document) {
+        let Some(root) = document.root_element() else { return };
+        for binding in children(document, root, WSDL11, "binding") {
+            for operation in children(document, binding, WSDL11, "operation") {
+                let Some(name) = local(document, operation, "name") else { continue };
+                if !self.found.iter().any(|(_, known)| *known == name) {
+                    self.found.push((name.clone(), name));
+                }
             }
         }
     }
@@ -104,7 +118,8 @@ mod tests {
     fn operations_are_found_by_the_elements_that_call_them() {
         let v11 = format!(
             "<d xmlns='{WSDL11}' xmlns:t='t'><message name='In'><part element='t:AddRequest'/></message>\
-             <portType><operation name='Add'><input message='t:In'/></operation><operation name='Rpc'><input message='t:None'/></operation></portType></d>"
+             <portType><operation name='Add'><input message='t:In'/></operation><operation name='Rpc'><input message='t:None'/></operation></portType>\
+             <binding><operation name='Add'/><operation name='Bound'/></binding></d>"
         );
         let v20 = format!(
             "<d xmlns='{WSDL20}'><interface><operation name='Sub'><input element='t:SubRequest'/></operation></interface></d>"
@@ -115,7 +130,7 @@ mod tests {
             all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
         };
         for (text, found) in [
-            (v11, pairs(&[("AddRequest", "Add"), ("Rpc", "Rpc")])),
+            (v11, pairs(&[("AddRequest", "Add"), ("Bound", "Bound"), ("Rpc", "Rpc")])),
             (v20, pairs(&[("SubRequest", "Sub")])),
             (schema, pairs(&[("A", "A")])),
         ] {
