@@ -1,5 +1,6 @@
 //! `soap`, `xslt` and `xpath_route`: messages validated, transformed and sent elsewhere, and the faults clients read.
 
+mod actions;
 mod arriving;
 mod costly;
 mod descriptions;

@@ -44,12 +44,12 @@ pub use excerpt::is_secret;
 pub use load::{Loaded, load, parse, read_again};
 pub use node::Node;
 pub use policies::{
-    ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies, ClaimWanted,
-    Compress, Concurrency, Cors, DefinitionFetch, Encoding, Endpoint, Envelope, FaultStatus,
-    Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi, IpRules, Jwks, Jwt,
-    KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, OpenApi, Policy, RateLimit, Requests,
-    RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest, SoapVersion,
-    Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
+    ActionCheck, ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies,
+    ClaimWanted, Compress, Concurrency, Cors, DefinitionFetch, EmptyAction, Encoding, Endpoint,
+    Envelope, FaultStatus, Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi,
+    IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, OpenApi, Policy,
+    RateLimit, Requests, RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest,
+    SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
 };
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};

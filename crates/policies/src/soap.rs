@@ -22,7 +22,9 @@ use policy::{Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy
 
 use crate::charset;
 
-pub use action::{Actions, Expected, IN_OPT_OUT, IN_OUT, Strictness};
+pub use action::{
+    Actions, Asked, BINDING_11, BINDING_12, Expected, IN_OPT_OUT, IN_OUT, Strictness,
+};
 pub use check::Envelope;
 pub use coding::Codings;
 pub use definitions::{Api, Compiled, Definitions, Failed};

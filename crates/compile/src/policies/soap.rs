@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::policies::soap::{
-    self as checks, Api, Codings, Definitions, ENVELOPE_11, ENVELOPE_12, Settings, Strictness,
-    Version,
+    self as checks, Api, Asked, Codings, Definitions, ENVELOPE_11, ENVELOPE_12, Settings,
+    Strictness, Version,
 };
 use config::{
-    At, BadDefinitions, DefinitionAt, MessageSide, Policy, Report, Route, SoapAction, SoapVersion,
-    Spanned, UpstreamErrors,
+    ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Policy, Report, Route,
+    SoapAction, SoapVersion, Spanned, UpstreamErrors,
 };
 
 use crate::listeners::bytes;
@@ -113,7 +113,7 @@ pub(crate) fn build(
                 actionless(keys, report);
             } else if let Some(documents) = documents {
                 definitions.operations = counted(&documents, keys, place);
-                definitions.action = strictness(&documents, keys, schema, report);
+                definitions.action = asked(&documents, keys, schema, faulty, report);
                 definitions.api = api(documents, keys, schema, faulty, place, report);
             }
         }
@@ -128,7 +128,7 @@ pub(crate) fn build(
         errors_pass: errors_pass(at, place),
         codings: codings(at, keys.body_bytes_max, place),
     };
-    if !settings.request && keys.action.value != SoapAction::Off {
+    if !settings.request && keys.action.value.check != ActionCheck::Off {
         let what = "`action` is looked at where requests are validated";
         report.error(keys.action.at, what, "add `request` to `validate`, or remove `action`");
     }
@@ -165,7 +165,7 @@ fn useless(keys: &config::Soap, report: &mut Report) {
 }
 
 fn actionless(keys: &config::Soap, report: &mut Report) {
-    if keys.action.value != SoapAction::Off {
+    if keys.action.value.check != ActionCheck::Off {
         let what = "`action` needs the WSDL that says what it has to be";
         report.error(keys.action.at, what, "add `schema: FILE.wsdl`, or remove `action`");
     }
@@ -225,22 +225,32 @@ fn unresolved(flaws: &[String], at: At, report: &mut Report) {
 }
 
 /// How strictly requests have to name their action, where the schema is a description that says it.
-fn strictness(
+fn asked(
     documents: &Documents,
     keys: &config::Soap,
     schema: &Spanned<DefinitionAt>,
+    faulty: bool,
     report: &mut Report,
-) -> Option<Strictness> {
-    let strictness = match keys.action.value {
-        SoapAction::Off => return None,
-        SoapAction::Optional => Strictness::Optional,
-        SoapAction::Required => Strictness::Required,
+) -> Option<Asked> {
+    let SoapAction { check, empty } = keys.action.value;
+    let strictness = match check {
+        ActionCheck::Off => return None,
+        ActionCheck::Optional => Strictness::Optional,
+        ActionCheck::Required => Strictness::Required,
     };
     if documents.is_schema() {
         let what = format!("`{}` is no WSDL, so it names no actions", schema.value);
-        report.error(keys.action.at, what, "name a WSDL in `schema`, or remove `action`");
+        let help = "name a WSDL in `schema`, or remove `action`";
+        match faulty {
+            true => report.warn(
+                keys.action.at,
+                format!("{what}, and requests that name one are refused"),
+                help,
+            ),
+            false => report.error(keys.action.at, what, help),
+        }
     }
-    Some(strictness)
+    Some(Asked { strictness, empty: empty == EmptyAction::Allow })
 }
 
 /// The operations that requests are counted by, as indices among the route's.

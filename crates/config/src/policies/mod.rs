@@ -38,8 +38,8 @@ pub use mutual_tls::MutualTls;
 pub use openapi::OpenApi;
 pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
 pub use soap::{
-    BadDefinitions, DefinitionFetch, Envelope, MessageSide, Soap, SoapAction, SoapVersion,
-    UpstreamErrors,
+    ActionCheck, BadDefinitions, DefinitionFetch, EmptyAction, Envelope, MessageSide, Soap,
+    SoapAction, SoapVersion, UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use xpath_route::{XpathCase, XpathRoute};

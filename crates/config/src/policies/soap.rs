@@ -39,8 +39,9 @@ keys! {
         // The service checks its own replies; clients are not trusted to.
         validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
         /// Whether a request has to name its operation's action: `off`, `optional` (if it names one it has to be right), or
-        /// `required` (where the WSDL says so).
-        action: Spanned<SoapAction> = Spanned::unwritten(SoapAction::Off),
+        /// `required` (where the WSDL says so). `{ check: required, empty: allow }` takes an empty one for operations that the
+        /// WSDL gives none.
+        action: Spanned<SoapAction> = Spanned::unwritten(SoapAction::OFF),
         /// What becomes of replies other than 200: `pass` or `fault`.
         // A service's own faults come with 500, and clients want to read them.
         upstream_errors: UpstreamErrors = UpstreamErrors::Pass,
@@ -93,9 +94,66 @@ words! {
     }
 }
 
+/// How a request's action is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoapAction {
+    pub check: ActionCheck,
+    pub empty: EmptyAction,
+}
+
+impl SoapAction {
+    /// It is not.
+    pub const OFF: SoapAction = SoapAction { check: ActionCheck::Off, empty: EmptyAction::Refuse };
+}
+
+keys! {
+    /// How a request's action is looked at.
+    pub(super) struct SoapActionKeys {
+        /// How strictly.
+        // What a WSDL says of its actions is there to be kept.
+        check: ActionCheck = ActionCheck::Required,
+        /// What becomes of an empty action, `SOAPAction: ""`, of an operation that the WSDL gives none: `refuse` or `allow`.
+        // Kong refuses every action of such an operation; WS-I's Basic Profile asks for the empty one.
+        empty: EmptyAction = EmptyAction::Refuse,
+    }
+}
+
+impl Decode for SoapAction {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if node.text().is_some() {
+            let check = ActionCheck::decode(node, decoder)?;
+            return Some(Self { check, ..Self::OFF });
+        }
+        let SoapActionKeys { check, empty } = SoapActionKeys::decode(node, decoder)?;
+        Some(Self { check, empty })
+    }
+
+    fn encode(&self) -> Json {
+        let Self { check, empty } = *self;
+        match empty {
+            EmptyAction::Refuse => check.encode(),
+            EmptyAction::Allow => SoapActionKeys { check, empty }.encode(),
+        }
+    }
+
+    fn schema(builder: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [ActionCheck::schema(builder), SoapActionKeys::schema(builder)] })
+    }
+}
+
+words! {
+    /// What becomes of an empty action where the description has none.
+    pub enum EmptyAction {
+        /// The request is refused.
+        Refuse = "refuse",
+        /// It is the operation's.
+        Allow = "allow",
+    }
+}
+
 words! {
     /// How strictly a request's action is looked at.
-    pub enum SoapAction {
+    pub enum ActionCheck {
         /// Not at all.
         Off = "off",
         /// It may be missing.

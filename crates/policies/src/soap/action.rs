@@ -9,6 +9,14 @@ use message::Headers;
 
 use super::Version;
 
+/// How the action of a request is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    pub strictness: Strictness,
+    /// An empty action is that of an operation for which the description has none (WS-I Basic Profile 1.1, R2745).
+    pub empty: bool,
+}
+
 /// How strictly the action is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
@@ -23,7 +31,8 @@ pub enum Strictness {
 pub struct Expected {
     /// The version of the binding; none where both are meant.
     pub version: Option<Version>,
-    pub action: Box<str>,
+    /// As it is written, if it is.
+    pub action: Option<Box<str>>,
     pub required: bool,
     /// The pattern of an operation that is not answered, where that leaves it without an action.
     pub unanswered: Option<Box<str>>,
@@ -32,7 +41,9 @@ pub struct Expected {
 /// Expected actions by the local name of the body's first element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actions {
-    pub of: BTreeMap<Box<str>, Vec<Expected>>,
+    of: BTreeMap<Box<str>, Vec<Expected>>,
+    /// Of WSDL 1.1: the prefixes of its SOAP bindings, by version.
+    prefixes: Option<[Option<Box<str>>; 2]>,
 }
 
 /// Patterns of WSDL 2.0 that have a reply.
@@ -42,47 +53,73 @@ pub const IN_OPT_OUT: &str = "http://www.w3.org/ns/wsdl/in-opt-out";
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
 
 impl Actions {
-    pub(super) fn check(
+    /// Of a WSDL 1.1 with these prefixes of its SOAP bindings, by version; still without any.
+    pub fn of_11(prefixes: [Option<Box<str>>; 2]) -> Actions {
+        Actions { prefixes: Some(prefixes), ..Actions::default() }
+    }
+
+    /// Notes what is expected of messages with this element. Of several the first counts that has an action at all.
+    pub fn expect(&mut self, element: &str, expected: Expected) {
+        let all = self.of.entry(element.into()).or_default();
+        match all.iter_mut().find(|known| known.version == expected.version) {
+            Some(known) if known.action.is_none() && expected.action.is_some() => *known = expected,
+            Some(_) => {}
+            None => all.push(expected),
+        }
+    }
+
+    /// Whether something is expected of messages with this element.
+    pub fn expects(&self, element: &str, version: Option<Version>) -> bool {
+        let all = self.of.get(element);
+        all.is_some_and(|all| all.iter().any(|known| known.version == version))
+    }
+
+    fn of(&self, operation: &str, version: Version) -> Result<&Expected, String> {
+        let known = self.of.get(operation).map(Vec::as_slice).unwrap_or_default();
+        let expected = known.iter().find(|one| one.version.is_none_or(|of| of == version));
+        expected.ok_or_else(|| self.without(operation, version))
+    }
+
+    /// What is said of an operation for which the description has no action.
+    fn without(&self, operation: &str, version: Version) -> String {
+        let (text, namespace) = match version {
+            Version::V11 => ("1.1", BINDING_11),
+            Version::V12 => ("1.2", BINDING_12),
+        };
+        let Some(prefixes) = &self.prefixes else {
+            return format!(
+                "Unable to find the Operation '{operation}' of SOAP {text} in the WSDL"
+            );
+        };
+        match prefixes.get(version.index()).and_then(Option::as_deref) {
+            Some(prefix) => format!(
+                "Unable to get the value of '{prefix}:operation soapAction' attribute in the WSDL linked with \
+                 '{operation}' Operation name"
+            ),
+            None => format!(
+                "Unable to find (in the WSDL 1.1) the Namespace prefix linked with the SOAP {text} Request: \
+                 '{namespace}'"
+            ),
+        }
+    }
+
+    fn check(
         &self,
-        strictness: Strictness,
+        asked: Asked,
         version: Version,
         operation: &str,
-        headers: &Headers,
+        value: Option<&[u8]>,
     ) -> Result<(), String> {
-        let refused = |text: String| Err(format!("{INTRO}{text}"));
-        let mut lines = headers.get_all("soapaction");
-        let header = lines.next();
-        if lines.next().is_some() {
-            return refused("The 'SOAPAction' header is there more than once".to_owned());
-        }
-        let content_type = headers.get("content-type").unwrap_or_default();
-        let Ok(parameter) = parameter(content_type) else { return refused(MALFORMED.to_owned()) };
-        let value = match (version, header, parameter) {
-            (_, Some(_), Some(_)) => return refused(BOTH.to_owned()),
-            (Version::V11, None, Some(_)) => return refused(OF_12.to_owned()),
-            (Version::V12, Some(_), None) => return refused(OF_11.to_owned()),
-            (Version::V11, header, None) => header.map(unquoted),
-            (Version::V12, None, parameter) => parameter,
-        };
-        if value.is_none() && strictness == Strictness::Optional {
-            return Ok(());
-        }
-        let known = self.of.get(operation).map(Vec::as_slice).unwrap_or_default();
-        let of_version = |of: &&Expected| of.version.is_none_or(|of| of == version);
-        let Some(expected) = known.iter().find(of_version) else {
-            return refused(format!(
-                "Unable to find the Operation '{operation}' of SOAP {} in the WSDL",
-                version.text()
-            ));
-        };
+        let expected = self.of(operation, version)?;
         if let Some(pattern) = &expected.unanswered {
-            return refused(format!(
+            return Err(format!(
                 "the 'pattern' found in WSDL is '{pattern}' and must be '{IN_OUT}' or '{IN_OPT_OUT}'"
             ));
         }
-        let wanted = &*expected.action;
+        let wanted = expected.action.as_deref().unwrap_or_default();
         match value {
-            None if expected.required => refused(MISSING.to_owned()),
+            _ if wanted.is_empty() && !asked.empty => Err(self.without(operation, version)),
+            None if expected.required => Err(MISSING.to_owned()),
             None => Ok(()),
             Some(value) if value == wanted.as_bytes() => Ok(()),
             Some(value) => {
@@ -90,7 +127,7 @@ impl Actions {
                     Version::V11 => "soap",
                     Version::V12 => "soap12",
                 };
-                refused(format!(
+                Err(format!(
                     "The Operation Name found in '{prefix}:Body' is '{operation}'. According to the WSDL \
                      the 'SOAPAction' should be '{wanted}' and not '{}'",
                     String::from_utf8_lossy(value)
@@ -99,6 +136,50 @@ impl Actions {
         }
     }
 }
+
+/// Looks at the action of a request. Where there are no `actions`, its operation is held to a schema that is no WSDL's.
+pub(super) fn check(
+    actions: Option<&Actions>,
+    asked: Asked,
+    version: Version,
+    operation: &str,
+    headers: &Headers,
+) -> Result<(), String> {
+    let checked = match named(version, headers) {
+        Ok(None) if asked.strictness == Strictness::Optional => return Ok(()),
+        Ok(value) => match actions {
+            Some(actions) => actions.check(asked, version, operation, value),
+            None => Err(NO_WSDL.to_owned()),
+        },
+        Err(text) => Err(text.to_owned()),
+    };
+    checked.map_err(|text| format!("{INTRO}{text}"))
+}
+
+/// The action that a request names where its version has it.
+fn named(version: Version, headers: &Headers) -> Result<Option<&[u8]>, &'static str> {
+    let mut lines = headers.get_all("soapaction");
+    let header = lines.next();
+    if lines.next().is_some() {
+        return Err("The 'SOAPAction' header is there more than once");
+    }
+    let content_type = headers.get("content-type").unwrap_or_default();
+    let Ok(parameter) = parameter(content_type) else { return Err(MALFORMED) };
+    match (version, header, parameter) {
+        (_, Some(_), Some(_)) => Err(BOTH),
+        (Version::V11, None, Some(_)) => Err(OF_12),
+        (Version::V12, Some(_), None) => Err(OF_11),
+        (Version::V11, header, None) => Ok(header.map(unquoted)),
+        (Version::V12, None, parameter) => Ok(parameter),
+    }
+}
+
+/// The namespaces of SOAP bindings in WSDL 1.1.
+pub const BINDING_11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
+pub const BINDING_12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
+
+const NO_WSDL: &str = "Unable to find the 'wsdl:definitions' for WSDL 1.1 or 'wsdl2:description' \
+                       for WSDL 2.0 in the WSDL definition";
 
 const MISSING: &str =
     "The 'SOAPAction' header is not set but according to the WSDL this value is 'Required'";
@@ -173,41 +254,43 @@ mod tests {
     use super::*;
 
     const ADD: &str = "http://t/Add";
+    const NONE: &str = "Unable to get the value of 'soap:operation soapAction' attribute in the WSDL linked with 'Empty' Operation name";
 
+    /// Of an operation whose name ends in `!` an empty action is allowed.
     fn checked(
         strictness: Strictness,
         version: Version,
         operation: &str,
         lines: &[(&str, &str)],
     ) -> String {
-        let of = |version, action: &str, required| Expected {
+        let of = |version, action: Option<&str>, required| Expected {
             version: Some(version),
-            action: action.into(),
+            action: action.map(Box::from),
             required,
             unanswered: None,
         };
-        let both = |action: &str, required| {
-            vec![of(Version::V11, action, required), of(Version::V12, action, required)]
-        };
-        let actions = Actions {
-            of: BTreeMap::from([
-                ("Add".into(), both(ADD, true)),
-                ("Sub".into(), both("http://t/Sub", false)),
-                ("Empty".into(), both("", false)),
-                (
-                    "In".into(),
-                    vec![Expected {
-                        unanswered: Some("in-only".into()),
-                        ..of(Version::V11, "x", true)
-                    }],
-                ),
-            ]),
-        };
+        let mut actions = Actions::of_11([Some("soap".into()), Some("s12".into())]);
+        for (name, action, required) in [
+            ("Add", Some(ADD), true),
+            ("Sub", Some("http://t/Sub"), false),
+            ("Sub", Some("http://t/Later"), true),
+            ("Empty", Some(""), false),
+            ("Absent", None, true),
+            ("Late", None, false),
+            ("Late", Some("http://t/Late"), false),
+        ] {
+            actions.expect(name, of(Version::V11, action, required));
+            actions.expect(name, of(Version::V12, action, required));
+        }
+        let unanswered = Some("in-only".into());
+        actions.expect("In", Expected { unanswered, ..of(Version::V11, Some("x"), true) });
         let mut headers = Headers::new();
         for (name, value) in lines {
             headers.add(name, value.as_bytes()).unwrap();
         }
-        match actions.check(strictness, version, operation, &headers) {
+        let asked = Asked { strictness, empty: operation.ends_with('!') };
+        let operation = operation.trim_end_matches('!');
+        match check(Some(&actions), asked, version, operation, &headers) {
             Ok(()) => "ok".to_owned(),
             Err(text) => text.strip_prefix(INTRO).unwrap().to_owned(),
         }
@@ -228,7 +311,19 @@ mod tests {
             (Required, V11, "Sub", &[], "ok"),
             (Required, V11, "Add", &[("SOAPAction", "")], "should be 'http://t/Add' and not ''"),
             (Optional, V11, "Add", &[("SOAPAction", "\"\"")], "and not ''"),
-            (Required, V11, "Empty", &[("SOAPAction", "\"\"")], "ok"),
+            (Required, V11, "Empty", &[("SOAPAction", "\"\"")], NONE),
+            (Required, V11, "Empty", &[], NONE),
+            (Optional, V11, "Empty", &[("SOAPAction", ADD)], NONE),
+            (Optional, V11, "Empty", &[], "ok"),
+            (Required, V11, "Absent", &[("SOAPAction", ADD)], "linked with 'Absent' Operation"),
+            (Required, V12, "Absent", &[], "value of 's12:operation soapAction' attribute"),
+            (Required, V11, "Empty!", &[("SOAPAction", "\"\"")], "ok"),
+            (Required, V11, "Empty!", &[], "ok"),
+            (Optional, V11, "Empty!", &[("SOAPAction", "x")], "should be '' and not 'x'"),
+            (Required, V11, "Absent!", &[], MISSING),
+            (Required, V12, "Absent!", &[("Content-Type", &content("; action=\"\""))], "ok"),
+            (Required, V11, "Add!", &[("SOAPAction", "\"\"")], "and not ''"),
+            (Required, V11, "Late", &[("SOAPAction", "http://t/Late")], "ok"),
             (
                 Required,
                 V11,
@@ -237,7 +332,7 @@ mod tests {
                 "The Operation Name found in 'soap:Body' is 'Add'. According to the WSDL the 'SOAPAction' should be 'http://t/Add' and not 'http://t/Sub'",
             ),
             (Required, V11, "Add", &[("SOAPAction", ADD), ("SOAPAction", ADD)], "more than once"),
-            (Required, V11, "None", &[("SOAPAction", ADD)], "Unable to find the Operation 'None'"),
+            (Required, V11, "None", &[("SOAPAction", ADD)], "linked with 'None' Operation"),
             (
                 Required,
                 V11,

@@ -9,7 +9,8 @@ use arc_swap::Guard;
 use message::Headers;
 use tokio::time::timeout;
 
-use super::{Actions, Envelope, Schemas, Strictness, Version};
+use super::action;
+use super::{Actions, Asked, Envelope, Schemas, Version};
 use crate::supply::Supply;
 
 /// What messages are held to, compiled.
@@ -19,7 +20,7 @@ pub struct Definitions {
     /// What stands in the body.
     pub api: Api,
     /// How strictly requests have to name their action; not at all where there is none.
-    pub action: Option<Strictness>,
+    pub action: Option<Asked>,
     /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
     pub operations: HashMap<Box<str>, u32>,
 }
@@ -117,13 +118,13 @@ impl Definitions {
         operation: &str,
         headers: Option<&Headers>,
     ) -> Result<(), Failed> {
-        let actions = api.and_then(|compiled| compiled.actions.as_ref());
-        let (Some(strictness), Some(actions), Some(version), Some(headers)) =
-            (self.action, actions, version, headers)
+        let (Some(asked), Some(compiled), Some(version), Some(headers)) =
+            (self.action, api, version, headers)
         else {
             return Ok(());
         };
-        actions.check(strictness, version, operation, headers).map_err(Failed::client)
+        let actions = compiled.actions.as_ref();
+        action::check(actions, asked, version, operation, headers).map_err(Failed::client)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The actions that a description expects.
 
-use ::policies::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
+use ::policies::soap::{Actions, BINDING_11, BINDING_12, Expected, IN_OPT_OUT, IN_OUT, Version};
 use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
 
@@ -10,9 +10,11 @@ const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 /// Patterns that have a reply.
 const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
-/// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message.
-pub(super) fn of_11(outline: &Outline) -> Actions {
-    let mut actions = Actions::default();
+/// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message. What an element
+/// calls is first the operation of that name.
+pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
+    let mut own = Actions::of_11(prefixes(documents));
+    let mut by_element = Vec::new();
     for binding in &outline.bindings {
         let version = match binding.protocol {
             Protocol::Soap11 => Version::V11,
@@ -28,33 +30,53 @@ pub(super) fn of_11(outline: &Outline) -> Actions {
         for bound in &binding.operations {
             let expected = Expected {
                 version: Some(version),
-                action: bound.action.clone().unwrap_or_default(),
+                action: bound.action.clone(),
                 required: bound.action_required.unwrap_or(false),
                 unanswered: None,
             };
             let input = outline.operation(bound).and_then(|operation| operation.input.as_ref());
             let payload = input.and_then(|message| message.parts.first()).map(|part| &part.payload);
-            let element = match payload {
-                Some(Payload::Element(name)) if name.local != bound.name => Some(&name.local),
-                _ => None,
-            };
-            for name in std::iter::once(&bound.name).chain(element) {
-                actions.of.entry(name.clone()).or_default().push(expected.clone());
+            if let Some(Payload::Element(name)) = payload {
+                by_element.push((name.local.clone(), expected.clone()));
             }
+            own.expect(&bound.name, expected);
         }
     }
-    actions
+    with_elements(own, by_element)
+}
+
+/// The prefixes of SOAP bindings, as the first document has them that declares them.
+fn prefixes(documents: &[Document]) -> [Option<Box<str>>; 2] {
+    [BINDING_11, BINDING_12].map(|namespace| {
+        let roots =
+            documents.iter().filter_map(|document| Some((document, document.root_element()?)));
+        let declared = roots.flat_map(|(document, root)| document.declared(root));
+        let mut prefixes = declared.filter(|(_, uri)| *uri == namespace).map(|(prefix, _)| prefix);
+        prefixes.find(|prefix| !prefix.is_empty()).map(Box::from)
+    })
 }
 
 /// Of WSDL 2.0: `wsam:Action`, or what Web Services Addressing makes of the names (Metadata, 4.4.4). Always required.
 /// `documents` are the description and what it includes and imports.
 pub(super) fn of_20(documents: &[Document]) -> Actions {
-    let mut actions = Actions::default();
-    documents.iter().for_each(|document| of_document(document, &mut actions));
+    let mut own = Actions::default();
+    let mut by_element = Vec::new();
+    documents.iter().for_each(|document| of_document(document, &mut own, &mut by_element));
+    with_elements(own, by_element)
+}
+
+/// Adds what elements call that have no operation's name.
+fn with_elements(own: Actions, by_element: Vec<(Box<str>, Expected)>) -> Actions {
+    let mut actions = own.clone();
+    for (element, expected) in by_element {
+        if !own.expects(&element, expected.version) {
+            actions.expect(&element, expected);
+        }
+    }
     actions
 }
 
-fn of_document(document: &Document, actions: &mut Actions) {
+fn of_document(document: &Document, own: &mut Actions, by_element: &mut Vec<(Box<str>, Expected)>) {
     let Some(root) = document.root_element() else { return };
     let target = document.attribute(root, "", "targetNamespace").unwrap_or_default();
     let (target, delimiter) = match target.contains('/') {
@@ -71,18 +93,18 @@ fn of_document(document: &Document, actions: &mut Actions) {
             });
             let Some(input) = input else { continue };
             let written = document.attribute(input, WSAM, "Action").map(str::to_owned);
+            let written = written.filter(|action| !action.is_empty());
             // Only what is answered has an action that follows from the names.
             let unanswered = pattern.filter(|pattern| !ANSWERED.contains(pattern));
             let unanswered = unanswered.filter(|_| written.is_none()).map(Box::from);
             let action = written
                 .unwrap_or_else(|| format!("{target}{delimiter}{of}{delimiter}{name}Request"));
-            let action = action.into();
+            let action = Some(action.into());
             let expected = Expected { version: None, action, required: true, unanswered };
             let element = document.attribute(input, "", "element").unwrap_or_default();
-            let element = element.rsplit(':').next().filter(|local| *local != name);
-            for name in std::iter::once(name).chain(element) {
-                actions.of.entry(name.into()).or_default().push(expected.clone());
-            }
+            let element = element.rsplit(':').next().unwrap_or_default();
+            by_element.push((Box::from(element), expected.clone()));
+            own.expect(name, expected);
         }
     }
 }

@@ -200,9 +200,10 @@ fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), 
         (false, Some(wrong)) => return Err(wrong),
         (_, broken) => broken,
     };
+    let documents = found.all_of(&outline.documents);
     let actions = match outline.version {
-        wsdl::Version::V11 => actions::of_11(outline),
-        wsdl::Version::V20 => actions::of_20(&found.all_of(&outline.documents)),
+        wsdl::Version::V11 => actions::of_11(outline, &documents),
+        wsdl::Version::V20 => actions::of_20(&documents),
     };
     let compiled = Compiled { schemas: Schemas::new(tried), actions: Some(actions) };
     Ok((compiled, Flaws { broken, unresolved: texts(&outline.unresolved) }))
