@@ -145,6 +145,20 @@ fn a_schema_that_is_no_wsdl_has_no_actions() {
 }
 
 #[test]
+fn a_comment_has_no_actions_either() {
+    let origin = Origin::saying("ok");
+    let files: &[(&str, &str)] = &[("off.xsd", "<!-- off -->")];
+    let route =
+        "errors: kong, policies: [{ soap: { schema: off.xsd, verbose: true, action: optional } }]";
+    let (good, said) = checked(route, files);
+    assert!(good && said.contains("is no WSDL"), "{said}");
+    let gateway = gateway_to(&origin.url(), route, files);
+    assert_eq!(called(&gateway, "").text(), "ok");
+    let said = called(&gateway, "SOAPAction: http://tempuri.org/Add\r\n").text();
+    assert!(said.contains("Unable to find the 'wsdl:definitions'"), "{said}");
+}
+
+#[test]
 fn a_schema_at_a_url_may_turn_out_to_be_no_wsdl() {
     let origin = Origin::saying("ok");
     let schemas = Origin::answering(answer(200, "Content-Type: text/xml\r\n", XSD.as_bytes()));

@@ -109,8 +109,11 @@ pub(crate) fn build(
             let documents =
                 known.then(|| load::load(schema, &keys.imports, Following::of(keys), report));
             let documents = documents.flatten();
-            if documents.as_ref().is_some_and(Documents::is_comment) {
-                actionless(keys, report);
+            if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment()) {
+                match faulty {
+                    true => definitions.action = asked(comment, keys, schema, faulty, report),
+                    false => actionless(keys, report),
+                }
             } else if let Some(documents) = documents {
                 definitions.operations = counted(&documents, keys, place);
                 definitions.action = asked(&documents, keys, schema, faulty, report);
@@ -238,7 +241,7 @@ fn asked(
         ActionCheck::Optional => Strictness::Optional,
         ActionCheck::Required => Strictness::Required,
     };
-    if documents.is_schema() {
+    if documents.is_schema() || documents.is_comment() {
         let what = format!("`{}` is no WSDL, so it names no actions", schema.value);
         let help = "name a WSDL in `schema`, or remove `action`";
         match faulty {

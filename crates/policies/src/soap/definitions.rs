@@ -118,12 +118,10 @@ impl Definitions {
         operation: &str,
         headers: Option<&Headers>,
     ) -> Result<(), Failed> {
-        let (Some(asked), Some(compiled), Some(version), Some(headers)) =
-            (self.action, api, version, headers)
-        else {
+        let (Some(asked), Some(version), Some(headers)) = (self.action, version, headers) else {
             return Ok(());
         };
-        let actions = compiled.actions.as_ref();
+        let actions = api.and_then(|compiled| compiled.actions.as_ref());
         action::check(actions, asked, version, operation, headers).map_err(Failed::client)
     }
 }
