@@ -145,6 +145,32 @@ fn a_schema_that_is_no_wsdl_has_no_actions() {
 }
 
 #[test]
+fn a_wrong_action_is_told_with_the_prefix_of_the_request() {
+    let origin = Origin::saying("ok");
+    let gateway = holding(&origin, WSDL, "required");
+    for (namespace, prefix, shown) in [
+        (SOAP_11, "soap:", "soap"),
+        (SOAP_11, "SOAP-ENV:", "SOAP-ENV"),
+        (SOAP_11, "", "soap"),
+        (SOAP_12, "env:", "env"),
+        (SOAP_12, "", "soap12"),
+    ] {
+        let declared = format!("xmlns{}=", format!(":{prefix}").trim_end_matches(':'));
+        let body = envelope(namespace, &operation("Add", "5", "7"));
+        let body = body.replace("xmlns:soap=", &declared).replace("soap:", prefix);
+        let lines = match namespace {
+            SOAP_12 => "Content-Type: application/soap+xml; action=x\r\n",
+            _ => "Content-Type: text/xml\r\nSOAPAction: x\r\n",
+        };
+        for _ in 0..3 {
+            let said = post_to(&gateway, "/", lines, &body).text();
+            let what = format!("The Operation Name found in '{shown}:Body' is 'Add'. According");
+            assert!(said.contains(&what), "{body}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_comment_has_no_actions_either() {
     let origin = Origin::saying("ok");
     let files: &[(&str, &str)] = &[("off.xsd", "<!-- off -->")];

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use message::Headers;
+use xml::{Here, QName, Sink, Start};
 
 use super::Version;
 
@@ -109,6 +110,7 @@ impl Actions {
         version: Version,
         operation: &str,
         value: Option<&[u8]>,
+        message: &[u8],
     ) -> Result<(), String> {
         let expected = self.of(operation, version)?;
         if let Some(pattern) = &expected.unanswered {
@@ -123,10 +125,11 @@ impl Actions {
             None => Ok(()),
             Some(value) if value == wanted.as_bytes() => Ok(()),
             Some(value) => {
-                let prefix = match version {
+                let usual = match version {
                     Version::V11 => "soap",
                     Version::V12 => "soap12",
                 };
+                let prefix = prefix(message).unwrap_or_else(|| usual.to_owned());
                 Err(format!(
                     "The Operation Name found in '{prefix}:Body' is '{operation}'. According to the WSDL \
                      the 'SOAPAction' should be '{wanted}' and not '{}'",
@@ -144,16 +147,54 @@ pub(super) fn check(
     version: Version,
     operation: &str,
     headers: &Headers,
+    message: &[u8],
 ) -> Result<(), String> {
     let checked = match named(version, headers) {
         Ok(None) if asked.strictness == Strictness::Optional => return Ok(()),
         Ok(value) => match actions {
-            Some(actions) => actions.check(asked, version, operation, value),
+            Some(actions) => actions.check(asked, version, operation, value, message),
             None => Err(NO_WSDL.to_owned()),
         },
         Err(text) => Err(text.to_owned()),
     };
     checked.map_err(|text| format!("{INTRO}{text}"))
+}
+
+/// The prefix of a message's envelope. It is refused, so that nobody waits for what is behind.
+fn prefix(message: &[u8]) -> Option<String> {
+    let mut outermost = Outermost(None);
+    // It ends with the first element.
+    let _stopped = xml::parse(message, &xml::Options::default(), &mut outermost);
+    outermost.0.filter(|prefix| !prefix.is_empty())
+}
+
+/// Takes the prefix of the first element, and no more.
+struct Outermost(Option<String>);
+
+/// Enough was read.
+struct Stopped;
+
+impl From<xml::Error> for Stopped {
+    fn from(_: xml::Error) -> Stopped {
+        Stopped
+    }
+}
+
+impl Sink for Outermost {
+    type Error = Stopped;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Stopped> {
+        self.0 = Some(start.name.prefix.to_owned());
+        Err(Stopped)
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), Stopped> {
+        Ok(())
+    }
 }
 
 /// The action that a request names where its version has it.
@@ -290,7 +331,7 @@ mod tests {
         }
         let asked = Asked { strictness, empty: operation.ends_with('!') };
         let operation = operation.trim_end_matches('!');
-        match check(Some(&actions), asked, version, operation, &headers) {
+        match check(Some(&actions), asked, version, operation, &headers, b"") {
             Ok(()) => "ok".to_owned(),
             Err(text) => text.strip_prefix(INTRO).unwrap().to_owned(),
         }

@@ -144,7 +144,9 @@ pub(super) fn check(
             }
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
-            outcome.and_then(|()| definitions.check_action(api, found.version, operation, headers))
+            let version = found.version;
+            outcome
+                .and_then(|()| definitions.check_action(api, version, operation, headers, message))
         }
         Err(failed) => Err(failed),
     };
@@ -205,8 +207,9 @@ impl Arriving {
         let (api, operation) = (self.api.as_ref(), &self.validators.operation);
         let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
         let version = found.version;
-        let outcome = outcome
-            .and_then(|()| self.definitions.check_action(api, version, operation, Some(headers)));
+        let outcome = outcome.and_then(|()| {
+            self.definitions.check_action(api, version, operation, Some(headers), message)
+        });
         self.validators.give_back(&self.definitions);
         outcome
     }

@@ -117,12 +117,13 @@ impl Definitions {
         version: Option<Version>,
         operation: &str,
         headers: Option<&Headers>,
+        message: &[u8],
     ) -> Result<(), Failed> {
         let (Some(asked), Some(version), Some(headers)) = (self.action, version, headers) else {
             return Ok(());
         };
         let actions = api.and_then(|compiled| compiled.actions.as_ref());
-        action::check(actions, asked, version, operation, headers).map_err(Failed::client)
+        action::check(actions, asked, version, operation, headers, message).map_err(Failed::client)
     }
 }
 
