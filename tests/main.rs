@@ -32,6 +32,7 @@ mod deploy;
 mod diff;
 mod encrypted;
 mod errors;
+mod failover;
 mod forwarding;
 mod http2;
 mod http2_hostile;

@@ -80,17 +80,18 @@ fn route(route: &Value) -> Vec<String> {
 
 fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {
     list(at(upstream, "/targets")).map(|target| {
-        let is = |key| at(target, key).as_bool().unwrap_or_default();
-        let state = match (is("/healthy"), is("/ejected")) {
-            (false, _) => "<span class=\"bad\">unhealthy</span>",
-            (true, true) => "<span class=\"bad\">ejected</span>",
-            (true, false) => "healthy",
+        let health = text(at(target, "/health")).to_string();
+        let ejected = at(target, "/ejected").as_bool().unwrap_or_default();
+        let state = match (at(target, "/healthy").as_bool(), ejected) {
+            (Some(false), _) => format!("<span class=\"bad\">{health}</span>"),
+            (_, true) => "<span class=\"bad\">ejected</span>".to_owned(),
+            (Some(true) | None, false) => health,
         };
         vec![
             text(at(upstream, "/name")).to_string(),
             text(at(target, "/url")).to_string(),
             text(at(target, "/weight")).to_string(),
-            state.to_owned(),
+            state,
             text(at(target, "/requests_active")).to_string(),
         ]
     })
@@ -168,7 +169,7 @@ mod tests {
                 "policies": [{ "name": hostile }],
                 "destination": { "upstream": hostile },
             }],
-            "upstreams": [{ "name": hostile, "targets": [{ "url": hostile, "weight": 1, "healthy": false }] }],
+            "upstreams": [{ "name": hostile, "targets": [{ "url": hostile, "weight": 1, "health": "unhealthy", "healthy": false }] }],
         });
         let status = json!({ "generation": 3, "hash": hostile, "last_failed": { "why": hostile } });
         let page = html(&plan, &status);

@@ -101,7 +101,7 @@ async fn shows_what_serves() {
     assert_eq!(plan["configuration"]["last_failed"], Value::Null);
     let routes = api.json("/routes").await;
     assert_eq!((&routes[0]["name"], &routes[1]["name"]), (&"orders".into(), &"hello".into()));
-    assert_eq!(api.json("/upstreams").await[0]["targets"][0]["healthy"], true);
+    assert_eq!(api.json("/upstreams").await[0]["targets"][0]["health"], "unknown");
     assert!(api.json("/schema.json").await.to_string().contains("strip_prefix"));
     assert_eq!(api.ask("GET", "/config", "").await.body, CONFIG);
 

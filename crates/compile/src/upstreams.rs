@@ -1,6 +1,7 @@
 //! `upstreams` to settings, and settings to upstreams.
 
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use config::{
@@ -33,7 +34,9 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     config
         .upstreams
         .iter()
-        .filter_map(|(name, upstream)| settings(&name.value, upstream, &mut clients, report))
+        .filter_map(|(name, upstream)| {
+            settings(config, &name.value, upstream, &mut clients, report)
+        })
         .collect()
 }
 
@@ -89,12 +92,15 @@ pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
 }
 
 fn settings(
+    config: &Config,
     name: &str,
     upstream: &config::Upstream,
     clients: &mut Clients,
     report: &mut Report,
 ) -> Option<Settings> {
     check_targets(&upstream.targets, &upstream.tls, report);
+    warn_of_loops(config, upstream, report);
+    warn_stays(upstream, report);
     let timeout = &upstream.timeout;
     let health = upstream.health.as_ref().map(|health| self::health(health, report));
     Some(Settings {
@@ -138,6 +144,48 @@ fn check_targets(targets: &Spanned<Vec<Target>>, tls: &UpstreamTls, report: &mut
     }
 }
 
+/// A target that is a listener of the same gateway sends requests round in circles.
+fn warn_of_loops(config: &Config, upstream: &config::Upstream, report: &mut Report) {
+    for Target { url, .. } in &upstream.targets.value {
+        let leads = |address: SocketAddr| {
+            // Port 0 is a different port each time.
+            address.port() != 0
+                && address.port() == url.value.port
+                && is_here(&url.value.host, address.ip())
+        };
+        let mut listeners = config.listen.iter();
+        let listener = listeners.find(|(_, listener)| leads(listener.address.value.0));
+        if let Some((name, _)) = listener {
+            let what = format!(
+                "the target `{}` is the listener `{}` of this gateway: what comes back is refused with 508",
+                url.value, name.value
+            );
+            report.warn(
+                url.at,
+                what,
+                "write where the service runs, or give the listener another port",
+            );
+        }
+    }
+}
+
+/// Whether who connects to a host from this machine, at the same port, gets to a socket of this address.
+fn is_here(host: &str, listens: IpAddr) -> bool {
+    let local = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    let hosts = match host.parse::<IpAddr>() {
+        // Who connects to nowhere connects to itself.
+        Ok(ip) if ip.is_unspecified() => local.to_vec(),
+        Ok(ip) => vec![ip],
+        Err(_) if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") => local.to_vec(),
+        Err(_) => Vec::new(),
+    };
+    // A socket of any address of version 6 takes those of version 4 too.
+    let takes_all = |ip: &IpAddr| {
+        listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
+    };
+    hosts.iter().any(|ip| *ip == listens || takes_all(ip))
+}
+
 fn target(target: &Target) -> TargetSettings {
     let url = &target.url.value;
     TargetSettings {
@@ -176,7 +224,8 @@ fn retry(retry: &Retry) -> settled::Retry {
         RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout => None,
     };
     settled::Retry {
-        attempts: retry.attempts.get(),
+        attempts: retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get()),
+        elsewhere: !stays(retry),
         on: settled::RetryOn {
             connect_failure: retry.on.contains(&RetryOn::ConnectFailure),
             reset: retry.on.contains(&RetryOn::Reset),
@@ -185,6 +234,26 @@ fn retry(retry: &Retry) -> settled::Retry {
         },
         body_bytes_max: bytes(retry.body_bytes_max),
     }
+}
+
+/// Whether the operator said that a request does not go on to another target where no connection comes about.
+fn stays(retry: &Retry) -> bool {
+    let none = retry.attempts.as_ref().is_some_and(|attempts| attempts.value.get() == 0);
+    none || !retry.on.contains(&RetryOn::ConnectFailure)
+}
+
+fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
+    let Retry { attempts, on, .. } = &upstream.retry;
+    if upstream.targets.value.len() < 2 || !stays(&upstream.retry) {
+        return;
+    }
+    let help = match on.contains(&RetryOn::ConnectFailure) {
+        true => "remove `attempts: 0`; nothing was sent then, so nothing would be repeated",
+        false => "add `connect_failure` to `on`; nothing was sent then, so nothing is repeated",
+    };
+    let at = attempts.as_ref().map_or(upstream.targets.at, |attempts| attempts.at);
+    let what = "a request fails with the target that it cannot connect to, though there are others";
+    report.warn(at, what, help);
 }
 
 fn health(health: &config::Health, report: &mut Report) -> settled::Health {

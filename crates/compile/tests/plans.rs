@@ -150,7 +150,6 @@ fn the_whole_in_words() {
               response: 1m
               idle: 1m
             retry:
-              attempts: 0
               "on": [connect_failure]
               body_bytes_max: 64KiB
             breaker:
@@ -296,7 +295,11 @@ fn one_request_in_words() {
         ("get", "/hello", "refused with 501"),
         ("TRACE", "/hello", "refused with 405"),
         ("OPTIONS", "/users/1/cards/2", "route `one`"),
-        ("OPTIONS", "http://api.example.com/orders/1", "204 with `Allow: GET, POST, OPTIONS`"),
+        (
+            "OPTIONS",
+            "http://api.example.com/orders/1",
+            "204 with `Allow: GET, HEAD, POST, OPTIONS`",
+        ),
         ("GET", "/a%zz", "refused with 400"),
         ("GET", "/a%00", "refused with 400"),
         ("GET", "/a b", "refused with 400"),
@@ -422,6 +425,8 @@ fn the_number_of_workers_is_that_of_the_start() {
     expect![[r#"
         gate.yaml:6:10: warning: there are 2 workers until the gateway is started again
           help: restart it, or write the number that is running
+        gate.yaml:10:24: warning: a request fails with the target that it cannot connect to, though there are others
+          help: add `connect_failure` to `on`; nothing was sent then, so nothing is repeated
     "#]]
     .assert_eq(&second.warnings.to_string());
 }

@@ -93,7 +93,6 @@ telemetry: { access_log: {} }
                     "idle": "1m"
                   },
                   "retry": {
-                    "attempts": 0,
                     "on": [
                       "connect_failure"
                     ],
@@ -387,7 +386,6 @@ fn every_key() {
                     "idle": "1m"
                   },
                   "retry": {
-                    "attempts": 0,
                     "on": [
                       "connect_failure"
                     ],
@@ -426,7 +424,6 @@ fn every_key() {
                     "idle": "1m"
                   },
                   "retry": {
-                    "attempts": 0,
                     "on": [
                       "connect_failure"
                     ],

@@ -466,7 +466,8 @@ async fn a_plan_is_shown_with_its_defaults() {
             "addresses": [
               "127.0.0.1:9"
             ],
-            "healthy": true,
+            "health": "unknown",
+            "healthy": null,
             "ejected": false,
             "requests_active": 0
           }

@@ -203,7 +203,8 @@ fn upstream(upstream: &Upstream) -> Value {
             "url": &**target.url(),
             "weight": target.settings().weight,
             "addresses": target.addresses().iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "healthy": target.is_healthy(),
+            "health": target.health().name(),
+            "healthy": target.health().is_healthy(),
             "ejected": target.is_ejected(),
             "requests_active": target.active(),
         })

@@ -33,7 +33,7 @@ pub use operation::{OperationMetrics, SoapFault};
 pub use reload::ReloadMetrics;
 pub use route::{Record, RouteMetrics};
 pub use store::StoreMetrics;
-pub use upstream::{PoolMetrics, TargetMetrics, UpstreamMetrics};
+pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use count::{Counter, Padded, Shared};
 use engine::EngineMetrics;

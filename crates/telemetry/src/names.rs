@@ -47,7 +47,8 @@ metrics! {
     UpstreamPending = Gauge "tidegate_upstream_requests_pending", "Requests that wait for a connection to an upstream.";
     UpstreamRetries = Counter "tidegate_upstream_retries", "Requests sent to an upstream once more.";
     UpstreamRefused = Counter "tidegate_upstream_breaker_refused", "Requests refused because an upstream was at its limits.";
-    TargetHealthy = Gauge "tidegate_upstream_target_healthy", "1 unless the health checks of a target fail.";
+    TargetHealthy = Gauge "tidegate_upstream_target_healthy", "1 if a target is well, 0 if its health checks or, without them, its last exchange failed; absent while nothing is known.";
+    TargetHealth = Gauge "tidegate_upstream_target_health", "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
     TargetEjected = Gauge "tidegate_upstream_target_ejected", "1 while a target is kept out of the rotation because it keeps failing.";
     TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
     IssuerKeys = Gauge "tidegate_issuer_keys", "Keys of an issuer that verify tokens now.";
@@ -105,6 +106,8 @@ pub enum Label {
     Fault,
     /// Targets of one upstream: at most [`TARGETS_MAX`](crate::upstream::TARGETS_MAX).
     Target,
+    /// Names of a [`TargetHealth`](crate::TargetHealth).
+    State,
     /// Indices of workers.
     Worker,
     /// `success`, `failure` or `refused`.
@@ -129,6 +132,7 @@ impl Label {
             Label::Operation => "operation",
             Label::Fault => "fault",
             Label::Target => "target",
+            Label::State => "state",
             Label::Worker => "worker",
             Label::Result => "result",
             Label::Hash => "hash",

@@ -5,7 +5,7 @@ use crate::listener::Refusal;
 use crate::names::{Label, Metric};
 use crate::route::CLASSES;
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
-use crate::upstream::TargetMetrics;
+use crate::upstream::{TargetHealth, TargetMetrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
@@ -251,7 +251,17 @@ impl Snapshot {
     fn targets(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut healthy = family(encoder, Metric::TargetHealthy)?;
         for (labels, target) in self.each_target() {
-            labelled_gauge(&mut healthy, labels, i64::from(target.is_healthy()))?;
+            if let Some(well) = target.health().is_healthy() {
+                labelled_gauge(&mut healthy, labels, i64::from(well))?;
+            }
+        }
+        let mut health = family(encoder, Metric::TargetHealth)?;
+        for ([upstream, url], target) in self.each_target() {
+            let known = target.health();
+            for state in TargetHealth::ALL {
+                let labels = [upstream, url, (Label::State, state.name())];
+                labelled_gauge(&mut health, labels, i64::from(state == known))?;
+            }
         }
         let mut ejected = family(encoder, Metric::TargetEjected)?;
         for (labels, target) in self.each_target() {

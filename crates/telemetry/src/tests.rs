@@ -208,7 +208,7 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
         pool.retries.add(1);
     }
     let target = upstream.target("10.0.0.1:80");
-    target.set_healthy(false);
+    target.set_health(TargetHealth::Unhealthy);
     target.eject();
     let _other = upstream.target("10.0.0.2:80");
     telemetry.reload().succeeded(7, "abc");
@@ -270,7 +270,15 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
         tidegate_upstream_breaker_refused_total{upstream="orders"} 0
         # TYPE tidegate_upstream_target_healthy gauge
         tidegate_upstream_target_healthy{upstream="orders",target="10.0.0.1:80"} 0
-        tidegate_upstream_target_healthy{upstream="orders",target="10.0.0.2:80"} 1
+        # TYPE tidegate_upstream_target_health gauge
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unknown"} 0
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="healthy"} 0
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="failing"} 0
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unhealthy"} 1
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unknown"} 1
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="healthy"} 0
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="failing"} 0
+        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unhealthy"} 0
         # TYPE tidegate_upstream_target_ejected gauge
         tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.1:80"} 1
         tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.2:80"} 0

@@ -39,13 +39,64 @@ pub struct PoolMetrics {
 /// One target, as all workers see it. Changes are rare, so it may be written by several threads.
 #[derive(Debug, Default)]
 pub struct TargetMetrics {
-    /// 1 after failed health checks, otherwise 0: a target is healthy until it is known not to be.
-    unhealthy: Shared,
+    /// A [`TargetHealth`], as its number.
+    health: Shared,
     /// How often it is kept out of the rotation at the moment: a reload may have it twice for a while.
     ejected: Shared,
     ejections: Shared,
     /// Whoever tells of it, by a number of its own.
     teller: Shared,
+}
+
+/// What is known about a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetHealth {
+    /// Nobody asked it anything yet.
+    Unknown,
+    /// Its last health checks, or without them its last reply, were good.
+    Healthy,
+    /// It has no health checks, and its last exchange failed. It still gets requests.
+    Failing,
+    /// Its health checks fail, and it gets no requests.
+    Unhealthy,
+}
+
+impl TargetHealth {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [TargetHealth; 4] = [
+        TargetHealth::Unknown,
+        TargetHealth::Healthy,
+        TargetHealth::Failing,
+        TargetHealth::Unhealthy,
+    ];
+
+    /// The word for it, in metrics and in the admin API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TargetHealth::Unknown => "unknown",
+            TargetHealth::Healthy => "healthy",
+            TargetHealth::Failing => "failing",
+            TargetHealth::Unhealthy => "unhealthy",
+        }
+    }
+
+    /// Whether it is well, where that is known.
+    pub const fn is_healthy(self) -> Option<bool> {
+        match self {
+            TargetHealth::Unknown => None,
+            TargetHealth::Healthy => Some(true),
+            TargetHealth::Failing | TargetHealth::Unhealthy => Some(false),
+        }
+    }
+
+    const fn number(self) -> u64 {
+        match self {
+            TargetHealth::Unknown => 0,
+            TargetHealth::Healthy => 1,
+            TargetHealth::Failing => 2,
+            TargetHealth::Unhealthy => 3,
+        }
+    }
 }
 
 impl UpstreamMetrics {
@@ -102,9 +153,15 @@ impl TargetMetrics {
         self.teller.get() == teller
     }
 
-    /// What the last health checks say.
-    pub fn set_healthy(&self, healthy: bool) {
-        self.unhealthy.set(u64::from(!healthy));
+    pub fn set_health(&self, health: TargetHealth) {
+        self.health.set(health.number());
+    }
+
+    /// What is known about it; unknown at first.
+    pub fn health(&self) -> TargetHealth {
+        let number = self.health.get();
+        let known = TargetHealth::ALL.into_iter().find(|health| health.number() == number);
+        known.unwrap_or(TargetHealth::Unknown)
     }
 
     /// The target is taken out of the rotation, because it keeps failing.
@@ -116,10 +173,6 @@ impl TargetMetrics {
     /// It is taken back in.
     pub fn readmit(&self) {
         self.ejected.subtract(1);
-    }
-
-    pub fn is_healthy(&self) -> bool {
-        self.unhealthy.get() == 0
     }
 
     /// Whether it is out of the rotation.
@@ -154,7 +207,8 @@ mod tests {
     fn readmitting_never_goes_below_zero() {
         let target = TargetMetrics::default();
         target.readmit();
-        assert!(!target.is_ejected() && target.is_healthy());
+        assert!(!target.is_ejected());
+        assert_eq!(target.health(), TargetHealth::Unknown);
         target.eject();
         assert!(target.is_ejected());
     }

@@ -1,5 +1,5 @@
-//! Which target a request goes to. Only available targets count, and an attempt does not go where one just failed, as
-//! long as there is another.
+//! Which target a request goes to. Only available targets count, and an attempt does not go where one just failed, or
+//! where just now no connection came about, as long as there is another.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -31,8 +31,14 @@ impl Upstream {
         }
         let available = |at: &usize| self.targets.get(*at).is_some_and(|t| t.is_available());
         let fresh = |at: &usize| !tried.contains(at) && available(at);
-        let chosen = self.choose_among(turn, key, fresh);
-        chosen.or_else(|| self.choose_among(turn, key, available))
+        let reachable =
+            |at: &usize| fresh(at) && self.targets.get(*at).is_some_and(|t| !t.is_unreachable());
+        let chosen = self
+            .choose_among(turn, key, reachable)
+            .or_else(|| self.choose_among(turn, key, fresh))
+            .or_else(|| self.choose_among(turn, key, available))?;
+        self.targets.get(chosen).inspect(|target| target.asked_again());
+        Some(chosen)
     }
 
     fn choose_among(

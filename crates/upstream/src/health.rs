@@ -56,8 +56,12 @@ async fn check(upstream: Weak<Upstream>, at: usize) {
             if target.is_replaced(upstream.serial) {
                 return;
             }
-            let was = target.is_healthy();
+            let was = target.passes_checks();
             let now = streak.after(probed.is_ok(), was, health);
+            if now == was && now && probed.is_ok() {
+                // The first word about one that nothing was known of.
+                target.set_healthy(true);
+            }
             if now != was {
                 target.set_healthy(now);
                 let why = probed.err().unwrap_or_else(|| "probes succeed again".to_owned());

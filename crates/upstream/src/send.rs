@@ -48,7 +48,11 @@ impl Upstream {
         request: &mut Request,
         host: &HostSent,
     ) -> Result<Reply, Fault> {
-        self.send_as(ex, request, host, 0).await
+        let elsewhere = match self.settings.retry.elsewhere {
+            true => self.targets.len().saturating_sub(1),
+            false => 0,
+        };
+        self.send_as(ex, request, host, elsewhere).await
     }
 
     /// [`Upstream::send`] for a request of the gateway's own: where no connection comes about, nothing was sent, and every
@@ -160,6 +164,7 @@ impl Upstream {
         if good {
             return target.succeeded();
         }
+        target.is_failing();
         let Some(outlier) = &self.settings.outlier else { return };
         if target.failed(outlier) && self.may_eject(outlier.max_ejected_percent) {
             target.eject(outlier.eject);
@@ -264,6 +269,10 @@ impl Attempts<'_> {
         let kind = failure.fault.kind;
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
+        if connecting && self.upstream.settings.outlier.is_none() {
+            // Without a rule of the operator's own about targets that fail.
+            target.set_unreachable();
+        }
         if connecting && self.elsewhere > 0 {
             self.elsewhere -= 1;
             return true;

@@ -91,6 +91,8 @@ pub struct Timeouts {
 pub struct Retry {
     /// Attempts after the first.
     pub attempts: u32,
+    /// Where no connection comes about, every other target is tried, beside those attempts: nothing was sent yet.
+    pub elsewhere: bool,
     pub on: RetryOn,
     /// A body up to this size is kept so that it can be sent again.
     pub body_bytes_max: usize,
@@ -158,7 +160,12 @@ pub(crate) mod tests {
                 response: Duration::from_secs(5),
                 idle: Duration::from_secs(60),
             },
-            retry: Retry { attempts: 0, on: RetryOn::default(), body_bytes_max: 65536 },
+            retry: Retry {
+                attempts: 0,
+                elsewhere: true,
+                on: RetryOn::default(),
+                body_bytes_max: 65536,
+            },
             health: None,
             outlier: None,
             breaker: Breaker { connections: 100, requests: 100, pending: 100 },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kit::clock;
-use telemetry::{TargetMetrics, UpstreamMetrics};
+use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use crate::settings::{Outlier, TargetSettings};
 
@@ -25,16 +25,24 @@ pub struct Target {
     ejected_until: AtomicU64,
     ejections: AtomicU32,
     faults_in_a_row: AtomicU32,
-    /// What the health checks of this upstream say, and before their first word those of the one before it.
-    healthy: AtomicBool,
+    /// Milliseconds since the Unix epoch until which others are asked first, since it could not be connected to; 0 if it could.
+    unreachable_until: AtomicU64,
+    /// Health checks tell of it.
+    checked: bool,
+    /// False while the health checks of this upstream fail, and before their first word while those of the one before it did.
+    passes_checks: AtomicBool,
     metrics: Arc<TargetMetrics>,
 }
+
+/// How long others are asked first once it could not be connected to. Short, so that it is back soon after it is well; long
+/// enough that where connecting takes all of its timeout, hardly a request waits for that.
+const UNREACHABLE_MS: u64 = 1000;
 
 /// A repeated offender is ejected for longer each time, up to this multiple of the configured time.
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    /// `checked`: health checks tell of it. Without them it is believed to be well.
+    /// `checked`: health checks tell of it. Without them its replies do, and it gets requests whatever they say.
     pub(crate) fn new(
         settings: &TargetSettings,
         metrics: &UpstreamMetrics,
@@ -45,7 +53,8 @@ impl Target {
         let literal = settings.host.parse().map(|ip| vec![SocketAddr::new(ip, settings.port)]);
         Target {
             authority: settings.authority().into(),
-            healthy: AtomicBool::new(!checked || metrics.is_healthy()),
+            checked,
+            passes_checks: AtomicBool::new(!checked || metrics.health() != TargetHealth::Unhealthy),
             metrics,
             url: url.into(),
             addresses: ArcSwap::from_pointee(literal.unwrap_or_default()),
@@ -54,6 +63,7 @@ impl Target {
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
             faults_in_a_row: AtomicU32::new(0),
+            unreachable_until: AtomicU64::new(0),
             settings: settings.clone(),
         }
     }
@@ -77,15 +87,27 @@ impl Target {
         self.addresses.load_full()
     }
 
-    /// What the health checks say; healthy until they say otherwise.
-    pub fn is_healthy(&self) -> bool {
-        self.healthy.load(Ordering::Relaxed)
+    /// What is known about it, from health checks or, without them, from its replies.
+    pub fn health(&self) -> TargetHealth {
+        self.metrics.health()
+    }
+
+    /// False while its health checks fail; it gets no requests then.
+    pub(crate) fn passes_checks(&self) -> bool {
+        self.passes_checks.load(Ordering::Relaxed)
     }
 
     /// The upstream of this serial serves from now on: it is what the metrics tell of under this name.
     pub(crate) fn claim(&self, serial: u64) {
         self.metrics.claim(serial);
-        self.metrics.set_healthy(self.is_healthy());
+        // What checks said of it is nothing to one that has none, and what replies said nothing to one that has.
+        let foreign = match self.checked {
+            true => TargetHealth::Failing,
+            false => TargetHealth::Unhealthy,
+        };
+        if self.health() == foreign {
+            self.metrics.set_health(TargetHealth::Unknown);
+        }
     }
 
     /// Whether another upstream has taken the place of that one, which exchanges that began before may still hold.
@@ -119,12 +141,38 @@ impl Target {
     }
 
     pub(crate) fn is_available(&self) -> bool {
-        self.is_healthy() && !self.is_ejected()
+        self.passes_checks() && !self.is_ejected()
     }
 
+    /// What the health checks say.
     pub(crate) fn set_healthy(&self, healthy: bool) {
-        self.healthy.store(healthy, Ordering::Relaxed);
-        self.metrics.set_healthy(healthy);
+        self.passes_checks.store(healthy, Ordering::Relaxed);
+        self.know(if healthy { TargetHealth::Healthy } else { TargetHealth::Unhealthy });
+    }
+
+    /// Almost always known already; a plain load keeps the cache line shared between workers.
+    fn know(&self, health: TargetHealth) {
+        if self.health() != health {
+            self.metrics.set_health(health);
+        }
+    }
+
+    /// It could not be connected to: for a moment others are asked first.
+    pub(crate) fn set_unreachable(&self) {
+        self.unreachable_until.store(wall_ms() + UNREACHABLE_MS, Ordering::Relaxed);
+    }
+
+    /// Others are to be asked first.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        let until = self.unreachable_until.load(Ordering::Relaxed);
+        until != 0 && wall_ms() < until
+    }
+
+    /// It is asked again after a while of being passed over: by this request, and not by all that come before its outcome.
+    pub(crate) fn asked_again(&self) {
+        if self.unreachable_until.load(Ordering::Relaxed) != 0 {
+            self.set_unreachable();
+        }
     }
 
     pub(crate) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
@@ -150,6 +198,19 @@ impl Target {
         // Almost always zero already; a plain load keeps the cache line shared between workers.
         if self.faults_in_a_row.load(Ordering::Relaxed) != 0 {
             self.faults_in_a_row.store(0, Ordering::Relaxed);
+        }
+        if self.unreachable_until.load(Ordering::Relaxed) != 0 {
+            self.unreachable_until.store(0, Ordering::Relaxed);
+        }
+        if !self.checked {
+            self.know(TargetHealth::Healthy);
+        }
+    }
+
+    /// Its last exchange failed; where there are health checks, they know better.
+    pub(crate) fn is_failing(&self) {
+        if !self.checked {
+            self.know(TargetHealth::Failing);
         }
     }
 

@@ -23,7 +23,7 @@ keys! {
         timeout: UpstreamTimeout,
         /// What is tried again.
         retry: Retry,
-        /// Asks each target regularly whether it is well; without it all are believed to be.
+        /// Asks each target regularly whether it is well; without it their replies tell, and none is left out.
         health: Option<Health>,
         /// Leaves out for a while a target whose replies are faults; without it none is left out.
         outlier: Option<Outlier>,
@@ -108,10 +108,11 @@ keys! {
 keys! {
     /// What is tried again.
     pub struct Retry {
-        /// How many more attempts after the first.
+        /// How many more attempts after the first; none if absent. Where no connection comes about, every other target is tried
+        /// beside those, unless this is 0.
         // Repeating is only safe where the operator says so. A pooled connection that proves stale is
         // replaced once regardless.
-        attempts: Between<0, 10> = const { Between::new(0) },
+        attempts: Option<Spanned<Between<0, 10>>>,
         /// What is worth another attempt: `connect_failure`, `reset`, `timeout`, or a status from 500.
         // No byte of the request left the gateway then.
         on: Vec<RetryOn> = vec![RetryOn::ConnectFailure],
