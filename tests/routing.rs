@@ -246,3 +246,108 @@ fn the_upstream_sees_the_host_it_shall() {
         assert_eq!(request.get("x-forwarded-host"), Some("client.test:81"), "{route}");
     }
 }
+
+const METHODS: &str = r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  read:    { match: { path: "/a", methods: [GET] }, respond: { body: read } }
+  write:   { match: { path: "/a", methods: [PUT, POST] }, respond: { body: write } }
+  gold:    { match: { path: "/a", methods: [DELETE], headers: { x-tier: gold } }, respond: { body: gold } }
+  below:   { match: { path: "/b/**", methods: [GET] }, respond: { body: below } }
+  head:    { match: { path: "/b/c", methods: [HEAD] }, respond: { status: 204 } }
+  get:     { match: { path: "/b/c", methods: [GET] }, respond: { body: get } }
+  any:     { match: { path: "/b/d" }, respond: { body: any } }
+  find:    { match: { path: "/f", methods: [PROPFIND, FETCH] }, respond: { body: find } }
+  hosted:  { match: { path: "/h", host: a.test, methods: [GET] }, respond: { body: hosted } }
+  kong:    { match: { path: "/kong", methods: [POST] }, errors: kong, respond: { body: kong } }
+  wso2:    { match: { path: "/wso2", methods: [POST] }, errors: wso2, respond: { body: wso2 } }
+"#;
+
+/// RFC 9110, 9.3.2: HEAD is GET without the content.
+#[test]
+fn head_goes_where_get_does() {
+    let gateway = Gateway::start(METHODS);
+    let mut wire = gateway.wire();
+    for (target, status, length) in [
+        ("/a", 200, Some("4")),
+        ("/b/x", 200, Some("5")),
+        // A route of the same path that names it comes first.
+        ("/b/c", 204, None),
+        ("/b/d", 200, Some("3")),
+    ] {
+        let reply = wire.ask(format!("HEAD {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        assert_eq!((reply.status(), reply.get("content-length")), (status, length), "{target}");
+        assert_eq!(wire.get("/a").text(), "read", "nothing of a body is in the way");
+    }
+}
+
+/// RFC 9110, 15.5.6.
+#[test]
+fn a_path_that_takes_other_methods_is_405_and_says_which() {
+    let gateway = Gateway::start(METHODS);
+    let ask = |request: &str| gateway.wire().ask(request);
+    for (method, target, lines, status, allow) in [
+        ("DELETE", "/a", "", 405, Some("GET, HEAD, POST, PUT, OPTIONS")),
+        ("PATCH", "/a", "X-Tier: gold\r\n", 405, Some("GET, HEAD, POST, PUT, DELETE, OPTIONS")),
+        ("DELETE", "/a", "X-Tier: gold\r\n", 200, None),
+        ("POST", "/b/x/y", "", 405, Some("GET, HEAD, OPTIONS")),
+        ("GET", "/f", "", 405, Some("PROPFIND, FETCH, OPTIONS")),
+        ("FETCH", "/a", "", 405, Some("GET, HEAD, POST, PUT, OPTIONS")),
+        ("SNATCH", "/a", "", 501, Some("GET, HEAD, POST, PUT, OPTIONS")),
+        ("OPTIONS", "/a", "", 204, Some("GET, HEAD, POST, PUT, OPTIONS")),
+        ("POST", "/h", "", 405, Some("GET, HEAD, OPTIONS")),
+        ("GET", "/none", "", 404, None),
+        ("SNATCH", "/none", "", 404, None),
+    ] {
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n");
+        let reply = ask(&request);
+        assert_eq!((reply.status(), reply.get("allow")), (status, allow), "{method} {target}");
+    }
+    let other = ask("POST /h HTTP/1.1\r\nHost: b.test\r\n\r\n");
+    assert_eq!((other.status(), other.get("allow")), (404, None), "the path of another host");
+    let problem = ask("DELETE /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(problem.text().contains("\"fault\":\"method_not_allowed\""), "{problem:?}");
+    let head = ask("HEAD /f HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((head.status(), head.get("allow")), (405, Some("PROPFIND, FETCH, OPTIONS")));
+}
+
+/// The route that takes other methods says in which form the client reads of it.
+#[test]
+fn a_405_has_the_form_of_the_route() {
+    let gateway = Gateway::start(METHODS);
+    let mut wire = gateway.wire();
+    for (target, body) in [
+        ("/kong", "{\n    \"message\": \"Method not allowed\"\n}"),
+        (
+            "/wso2",
+            r#"{"code":"405","message":"Method Not Allowed","description":"Method not allowed for given API resource"}"#,
+        ),
+    ] {
+        let lines = "Content-Type: application/json\r\nContent-Length: 2\r\n";
+        let reply = wire.ask(format!("PUT {target} HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n{{}}"));
+        assert_eq!((reply.status(), reply.get("allow")), (405, Some("POST, OPTIONS")), "{reply:?}");
+        assert_eq!(reply.text(), body, "{target}");
+    }
+}
+
+#[test]
+fn explain_says_405_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    std::fs::write(&file, METHODS).unwrap();
+    let file = file.to_str().unwrap();
+    for (method, url, said) in [
+        ("HEAD", "/a", "route `read`"),
+        ("HEAD", "/b/c", "route `head`"),
+        (
+            "DELETE",
+            "/a",
+            "no route takes DELETE here: 405 with `Allow: GET, HEAD, POST, PUT, OPTIONS`",
+        ),
+        ("SNATCH", "/a", "refused with 501"),
+        ("DELETE", "/none", "no route matches: 404"),
+    ] {
+        let run = crate::harness::tidegate(&["explain", file, method, url]);
+        assert!(run.stdout.contains(said), "{method} {url}: {run:?}");
+    }
+}

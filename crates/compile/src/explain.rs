@@ -80,7 +80,7 @@ pub fn explain_request(
             Some(allow) => {
                 line(&mut text, format_args!("no route takes OPTIONS: 204 with `Allow: {allow}`"));
             }
-            None => text.push_str("no route matches: 404\n"),
+            None => text.push_str(&untaken(plan, &head, &resolved.path)),
         },
         Some(found) if !found.names_method && !is_usual => {
             text.push_str("refused with 501: no such method is registered, and the route");
@@ -123,6 +123,21 @@ fn refused(text: &mut String, why: Refused) {
             let why = why.why().trim_end_matches('.').replacen("The", "the", 1);
             line(text, format_args!("refused with 400: {why}, see the listener's `paths.{key}`"));
         }
+    }
+}
+
+/// What a request gets that no route takes.
+fn untaken(plan: &Plan, head: &RequestHead, path: &[u8]) -> String {
+    let method = String::from_utf8_lossy(head.method());
+    let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
+    match plan.table.others(head, path) {
+        Some((allow, _)) if known => {
+            format!("no route takes {method} here: 405 with `Allow: {allow}`\n")
+        }
+        Some(_) => {
+            format!("refused with 501: {method} is no registered method, and no route names it\n")
+        }
+        None => "no route matches: 404\n".to_owned(),
     }
 }
 

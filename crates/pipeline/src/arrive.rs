@@ -54,6 +54,30 @@ pub(crate) fn arrive(
     Ok(arrived)
 }
 
+/// What a request is refused with that no route takes by its method, though some take others (RFC 9110, 15.5.6), and the route whose
+/// form that has.
+pub(crate) fn misdirected<'p>(
+    plan: &'p Plan,
+    listener: &Listener,
+    head: &RequestHead,
+) -> Option<(Fault, &'p HeldRoute)> {
+    let path = path::resolve(head.path(), listener.paths).ok()?.path;
+    let (allow, route) = plan.table.others(head, &path)?;
+    let (method, shown_path) = (head.method(), shown(head.path()));
+    let known = http1::is_registered_method(method) || plan.table.names(method);
+    let fault = match known {
+        true => Fault::new(
+            Kind::MethodNotAllowed,
+            format!("{} {shown_path}, which takes {allow}", shown(method)),
+        ),
+        false => Fault::new(
+            Kind::NotImplemented,
+            format!("method {}, which no route names", shown(method)),
+        ),
+    };
+    Some((fault.with_header("Allow", allow), route))
+}
+
 /// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
 pub(crate) fn options(plan: &Plan, listener: &Listener, head: &RequestHead) -> Option<String> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;

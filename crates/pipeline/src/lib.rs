@@ -88,17 +88,22 @@ async fn answer(
     reply
 }
 
-/// No route takes the request. What `OPTIONS` asks can be said all the same, where others are taken (RFC 9110, 9.3.7).
+/// No route takes the request. What `OPTIONS` asks can be said all the same, where others are taken (RFC 9110, 9.3.7), and what
+/// else may be asked.
 fn unrouted(
     (plan, listener): (&Plan, &Listener),
     account: &mut Account,
     request: &Request,
     fault: Fault,
 ) -> Reply {
-    if fault.kind == Kind::NoRoute
-        && let Some(allow) = arrive::options(plan, listener, &request.head)
-    {
-        return allowing(&allow);
+    if fault.kind == Kind::NoRoute {
+        if let Some(allow) = arrive::options(plan, listener, &request.head) {
+            return allowing(&allow);
+        }
+        if let Some((fault, route)) = arrive::misdirected(plan, listener, &request.head) {
+            problem::note_speech(route.errors, &mut account.ex, &request.head);
+            return problem::reply(&mut account.ex, route.errors, fault);
+        }
     }
     problem::reply(&mut account.ex, Errors::Problem, fault)
 }

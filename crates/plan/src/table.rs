@@ -2,7 +2,8 @@
 //!
 //! Specificity decides, never the order in a file: exact host before wildcard before any; then the longer path, a
 //! literal segment before a parameter, an exact path before `**`; then methods, more headers, more query parameters. A
-//! route whose predicates do not hold is passed over and the next less specific one is tried.
+//! route whose predicates do not hold is passed over and the next less specific one is tried. `HEAD` goes where `GET`
+//! does, unless a route of the same path names it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -46,7 +47,12 @@ pub enum Want {
 pub struct Table {
     entries: Vec<Entry>,
     hosts: Hosts,
+    /// Methods that routes name beside the usual ones, each once.
+    unusual: Vec<String>,
 }
+
+/// The methods that clients of HTTP use, in the order in which they are told.
+const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// A route that was found.
 pub struct Found<'t> {
@@ -126,7 +132,8 @@ impl Table {
             entries.push(Entry { matcher, route });
         }
         hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        if conflicts.is_empty() { Ok(Table { entries, hosts }) } else { Err(conflicts) }
+        let unusual = unusual(&entries);
+        if conflicts.is_empty() { Ok(Table { entries, hosts, unusual }) } else { Err(conflicts) }
     }
 
     /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`]. A preflight
@@ -146,18 +153,26 @@ impl Table {
         if head.method() != b"OPTIONS" {
             return None;
         }
-        let mut allowed = self.allowed(head, path);
-        (!allowed.is_empty()).then(|| {
-            allowed.push("OPTIONS");
-            allowed.join(", ")
-        })
+        self.others(head, path).map(|(allow, _)| allow)
     }
 
-    /// The usual methods for which there is a route.
-    fn allowed(&self, head: &RequestHead, path: &[u8]) -> Vec<&'static str> {
-        const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-        let is_taken = |method: &&str| self.find_for(method.as_bytes(), head, path).is_some();
-        USUAL.into_iter().filter(is_taken).collect()
+    /// What else may be asked of what no route takes by its method, as `Allow` says it (RFC 9110, 15.5.6), and one of the routes
+    /// that take it. Nothing where none does.
+    pub fn others(&self, head: &RequestHead, path: &[u8]) -> Option<(String, &Arc<Route>)> {
+        let named = self.unusual.iter().map(String::as_str).filter(|name| *name != "OPTIONS");
+        let taken: Vec<(&str, &Arc<Route>)> = USUAL
+            .into_iter()
+            .chain(named)
+            .filter_map(|name| Some((name, self.find_for(name.as_bytes(), head, path)?.route)))
+            .collect();
+        let (_, route) = taken.first()?;
+        let allow = taken.iter().map(|(name, _)| *name).chain(["OPTIONS"]);
+        Some((allow.collect::<Vec<_>>().join(", "), route))
+    }
+
+    /// Whether some route names the method, however unusual it is.
+    pub fn names(&self, method: &[u8]) -> bool {
+        self.unusual.iter().any(|named| named.as_bytes() == method)
     }
 
     fn find_for(&self, method: &[u8], head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
@@ -231,8 +246,13 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 
     fn first(&self, list: &[usize]) -> Option<&'t Entry> {
-        let entries = list.iter().filter_map(|at| self.table.entries.get(*at));
-        entries.into_iter().find(|e| e.matcher.unmet(self.method, self.head).is_none())
+        let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
+        let is_met = |e: &&Entry| e.matcher.unmet(self.method, self.head).is_none();
+        let named = (self.method == b"HEAD").then(|| {
+            let names = |e: &&Entry| e.matcher.methods.iter().any(|method| method == "HEAD");
+            entries().filter(names).find(is_met)
+        });
+        named.flatten().or_else(|| entries().find(is_met))
     }
 }
 
@@ -319,7 +339,9 @@ impl Matcher {
 
     /// The first predicate beside host and path that the request does not meet.
     fn unmet(&self, method: &[u8], head: &RequestHead) -> Option<Refusal> {
-        if !self.methods.is_empty() && !self.methods.iter().any(|m| m.as_bytes() == method) {
+        // Whoever may GET may ask for the head of it (RFC 9110, 9.3.2).
+        let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
+        if !self.methods.is_empty() && !self.methods.iter().any(takes) {
             return Some(Refusal::Method);
         }
         let header = self
@@ -344,6 +366,16 @@ impl Matcher {
             _ => self.unmet(head.method(), head),
         }
     }
+}
+
+fn unusual(entries: &[Entry]) -> Vec<String> {
+    let mut named = Vec::new();
+    for method in entries.iter().flat_map(|entry| &entry.matcher.methods) {
+        if !USUAL.contains(&method.as_str()) && !named.contains(method) {
+            named.push(method.clone());
+        }
+    }
+    named
 }
 
 /// The method a browser asks about before it sends a page's request (the Fetch standard, 3.2.2).
