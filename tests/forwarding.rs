@@ -1,6 +1,7 @@
 //! What happens to header lines on the way.
 
-use crate::harness::{Gateway, H2, Origin, Plain};
+use crate::harness::{Gateway, H2, Origin, Plain, tidegate, until};
+use crate::telemetry::metric;
 
 /// Names and values, without the lines the gateway adds.
 fn own(headers: &[(String, String)]) -> Vec<(&str, &str)> {
@@ -67,6 +68,16 @@ fn lines_of_one_connection_stay_behind() {
     assert_eq!(own(&reply.headers), [("X-Kept", "a"), ("Content-Length", "0")]);
 }
 
+/// What a gateway calls itself in the `Via` of requests: no other process has that name.
+#[track_caller]
+fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
+    let (received, name) = via.split_once(' ').unwrap();
+    let digits = name.strip_prefix("tidegate-").unwrap_or_default();
+    let good = digits.len() == 12 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(received == version && good, "{via}");
+    name
+}
+
 /// A client must not rob a request of what routes, frames or protects it.
 #[test]
 fn connection_cannot_name_what_the_gateway_needs() {
@@ -81,7 +92,7 @@ fn connection_cannot_name_what_the_gateway_needs() {
     assert_eq!(request.get("host"), Some("a.test"));
     assert_eq!(request.get("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.get("x-request-id"), Some("mine"));
-    assert_eq!(request.get("via"), Some("1.1 tidegate"));
+    assert!(pseudonym(request.get("via").unwrap(), "1.1").starts_with("tidegate-"));
 }
 
 /// What policies add is theirs, and what they see is what goes on.
@@ -125,7 +136,8 @@ fn the_upstream_learns_who_asked() {
         assert_eq!(request.get("x-forwarded-proto"), Some(proto), "{listener}");
         assert_eq!(request.get("x-forwarded-host"), Some(host), "{listener}");
         assert_eq!(request.all("forwarded").is_empty(), proto == "http", "{listener}");
-        assert_eq!(request.all("via").join(", "), "1.0 fred, 1.1 tidegate", "{listener}");
+        let via = request.all("via").join(", ");
+        pseudonym(via.strip_prefix("1.0 fred, ").unwrap(), "1.1");
     }
 }
 
@@ -218,14 +230,13 @@ fn via_tells_what_was_received() {
     let gateway = Gateway::before(&origin);
     let seen = || origin.requests().pop().unwrap().get("via").unwrap().to_owned();
     let reply = gateway.wire().ask("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
-    assert_eq!((reply.get("via"), &*seen()), (Some("1.0 tidegate"), "1.0 tidegate"));
+    assert_eq!(reply.get("via"), Some("1.0 tidegate"));
+    let own = pseudonym(&seen(), "1.0").to_owned();
     let reply = gateway.wire().get("/");
-    assert_eq!((reply.get("via"), &*seen()), (Some("1.0 tidegate"), "1.1 tidegate"));
+    assert_eq!((reply.get("via"), pseudonym(&seen(), "1.1")), (Some("1.0 tidegate"), &*own));
     let reply = H2::connect(gateway.address("public")).get("http://a.test/");
-    assert_eq!(
-        (&reply.headers["via"].as_bytes(), &*seen()),
-        (&&b"1.0 tidegate"[..], "2.0 tidegate")
-    );
+    let said = (reply.headers["via"].as_bytes(), seen());
+    assert_eq!((said.0, pseudonym(&said.1, "2.0")), (&b"1.0 tidegate"[..], &*own));
 }
 
 #[test]
@@ -252,5 +263,89 @@ fn a_request_goes_no_further_than_it_says() {
         assert_eq!(ask(method, left).text(), "far", "{method} {left}");
         let request = origin.requests().pop().unwrap();
         assert_eq!(request.all("max-forwards"), [passed], "{method} {left}");
+    }
+}
+
+/// RFC 9110, 7.6.3: what a gateway has sent on and gets back would go round for ever.
+#[test]
+fn a_request_that_comes_back_is_stopped_at_the_second_pass() {
+    let yaml = |to: &str| {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\n\
+             upstreams: {{ there: {{ targets: [\"http://{to}\"], retry: {{ attempts: 3, on: [502, 503, 504] }} }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: there }} }}\n"
+        )
+    };
+    let leads_to = |gateway: &Gateway, to: &Gateway| {
+        gateway.rewrite(yaml(&to.address("public").to_string()));
+        gateway.wait_for_log("the configuration serves generation=2");
+    };
+    // By itself, and by way of another gateway.
+    let [alone, one, other] = [(); 3].map(|()| Gateway::start(yaml("127.0.0.1:1")));
+    leads_to(&alone, &alone);
+    leads_to(&one, &other);
+    leads_to(&other, &one);
+    for gateway in [&alone, &one] {
+        for request in [
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi",
+        ] {
+            let reply = gateway.wire().ask(request);
+            assert_eq!(reply.status(), 508, "{reply:?}");
+            assert!(reply.text().contains("\"fault\":\"loop\""), "{reply:?}");
+        }
+        gateway.wait_for_log("fault=\"loop\"");
+        // Each went out once and came back once.
+        let passes = "tidegate_requests_total{route=\"all\",status_class=\"5xx\"}";
+        until("all passes are counted", || metric(gateway, passes) == Some(4.0));
+    }
+    // Another gateway's name, and one that only begins like its own, are nothing to it.
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    gateway.wire().get("/");
+    let own = pseudonym(origin.request().get("via").unwrap(), "1.1").to_owned();
+    for (via, status) in [
+        ("1.1 tidegate".to_owned(), 200),
+        ("1.1 tidegate-000000000000".to_owned(), 200),
+        (format!("1.1 {own}x, 1.1 x{own}"), 200),
+        (format!("1.0 fred, HTTP/1.1 {own} (comment), 1.1 other"), 508),
+        (format!("1.0 fred\r\nVia: 2.0 {own}"), 508),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nVia: {via}\r\n\r\n");
+        assert_eq!(gateway.wire().ask(request).status(), status, "{via}");
+    }
+}
+
+#[test]
+fn check_warns_of_an_upstream_that_is_a_listener() {
+    for (listener, target, warned) in [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080", true),
+        ("127.0.0.1:8080", "http://localhost:8080", true),
+        ("0.0.0.0:8080", "http://localhost:8080", true),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080", true),
+        ("[::]:8080", "http://127.0.0.1:8080", true),
+        ("[::]:8080", "http://[::1]:8080", true),
+        ("127.0.0.1:8080", "http://0.0.0.0:8080", true),
+        ("10.0.0.1:8080", "http://10.0.0.1:8080", true),
+        ("0.0.0.0:80", "http://localhost", true),
+        ("127.0.0.1:8080", "http://127.0.0.1:8081", false),
+        ("127.0.0.1:8080", "http://127.0.0.2:8080", false),
+        ("10.0.0.1:8080", "http://localhost:8080", false),
+        ("0.0.0.0:8080", "http://10.0.0.1:8080", false),
+        ("0.0.0.0:8080", "http://[::1]:8080", false),
+        ("127.0.0.1:0", "http://127.0.0.1:8080", false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tidegate.yaml");
+        let text = format!(
+            "listen: {{ public: {{ address: \"{listener}\" }} }}\nupstreams: {{ there: {{ targets: [\"{target}\"] }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: there }} }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+        let said = run.stdout + &run.stderr;
+        assert_eq!(run.code, Some(0), "{said}");
+        let what = "is the listener `public` of this gateway";
+        assert_eq!(said.contains(what), warned, "{listener} {target}: {said}");
     }
 }

@@ -27,7 +27,7 @@ fn a_configuration_is_printed_and_every_operation_tried() {
     expect_test::expect![[r#"
         listen:
           public:
-            address: "127.0.0.1:8080"
+            address: "127.0.0.1:8081"
         upstreams:
           calculator:
             targets: ["http://localhost:8080"]

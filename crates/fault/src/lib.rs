@@ -182,6 +182,9 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
     /// The engine that transforms messages took longer than it may.
     EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
+    /// The request has been through this gateway before (RFC 9110, 7.6.3).
+    // 508 and not 502, which outer passes would take for an upstream's failure and retry.
+    Loop => 508, Gateway, Warn, "loop", "The request came back to the gateway that had sent it on.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
 }

@@ -6,13 +6,14 @@
 //! configuration, as JSON values that `config` decodes or [`yaml`] writes.
 //!
 //! The public names: [`Documents`] and [`Spot`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`yaml`] (as text).
+//! [`wsdl`] (SOAP services), [`yaml`] (as text), [`listen_beside`] (a listener that is no target).
 #![forbid(unsafe_code)]
 
 mod documents;
 mod endpoints;
 mod expand;
 mod extensions;
+mod listener;
 mod model;
 mod sides;
 mod swagger;
@@ -22,6 +23,7 @@ mod yaml;
 
 pub use documents::{Documents, Spot};
 pub use expand::{Made, MadeRoute, Options, expand};
+pub use listener::listen_beside;
 pub use model::{Body, Content, Model, Operation, Parameter, Path, Reply};
 pub use sides::Side;
 pub use yaml::yaml;

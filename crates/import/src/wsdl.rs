@@ -172,7 +172,7 @@ fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
     }
     let name = options.name.as_str();
     Ok(json!({
-        "listen": { "public": { "address": "127.0.0.1:8080" } },
+        "listen": { "public": { "address": crate::listen_beside([address]) } },
         "upstreams": { name: { "targets": [format!("{scheme}{authority}")] } },
         "routes": { name: {
             "match": { "path": format!("{prefix}/**") },

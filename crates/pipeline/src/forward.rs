@@ -1,11 +1,59 @@
 //! What a gateway does to the lines of a head that passes: the connection's own lines stay behind, and the next hop learns
 //! who asked (RFC 9110, 7.6).
 
+use std::sync::LazyLock;
+
 use fault::{Fault, Kind};
 use message::{Headers, Protocol, Reply, RequestHead};
-use policy::Exchange;
+use policy::{Exchange, RequestId};
 
-/// How this gateway calls itself in `Via`, behind the version of what it received (RFC 9110, 7.6.3).
+/// What this process calls itself in the `Via` of requests, and no other does, so that it knows what it has sent on before.
+static PSEUDONYM: LazyLock<Pseudonym> = LazyLock::new(Pseudonym::made);
+
+struct Pseudonym {
+    name: String,
+    /// The values of `Via`, by the version of what was received.
+    lines: [(Protocol, String); 3],
+}
+
+/// As many random digits as are never the same twice on one way.
+const DIGITS: usize = 12;
+
+impl Pseudonym {
+    fn made() -> Pseudonym {
+        let id = RequestId::made();
+        let name = format!("tidegate-{}", id.as_str().get(..DIGITS).unwrap_or(id.as_str()));
+        let versions =
+            [(Protocol::Http11, "1.1"), (Protocol::Http2, "2.0"), (Protocol::Http10, "1.0")];
+        let lines = versions.map(|(protocol, version)| (protocol, format!("{version} {name}")));
+        Pseudonym { name, lines }
+    }
+
+    fn line(&self, received: Protocol) -> &str {
+        let line = self.lines.iter().find(|(protocol, _)| *protocol == received);
+        line.map_or(&*self.name, |(_, line)| line)
+    }
+
+    /// Whether a line of `Via` names it: entries of a protocol and a name, and perhaps a comment.
+    fn is_in(&self, line: &[u8]) -> bool {
+        line.len() > self.name.len()
+            && line
+                .split(|b| matches!(b, b',' | b' ' | b'\t'))
+                .any(|word| word == self.name.as_bytes())
+    }
+}
+
+/// What has been through this process before would go round for ever.
+fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
+    match head.headers.get_all("via").any(|line| PSEUDONYM.is_in(line)) {
+        true => {
+            Err(Fault::new(Kind::Loop, "its Via names this gateway: an upstream leads back here"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// How this gateway calls itself in the `Via` of replies, behind the version of what it received (RFC 9110, 7.6.3).
 fn via(received: Protocol) -> &'static [u8] {
     match received {
         Protocol::Http10 => b"1.0 tidegate",
@@ -31,6 +79,7 @@ pub(crate) fn drop_named(headers: &mut Headers) {
 
 /// Readies a request for the upstream. Gives the protocol it asks to change to.
 pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
+    refuse_loop(head)?;
     let upgrade = upgrade_asked(head);
     if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
         websocket_version(head)?;
@@ -79,7 +128,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
-    headers.add_known("Via", via(*protocol));
+    headers.add_known("Via", PSEUDONYM.line(*protocol).as_bytes());
     headers.add_known("X-Request-Id", ex.id.as_bytes());
     // What trusted proxies said stays; the peer itself is the next in the list.
     headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());

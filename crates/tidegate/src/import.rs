@@ -109,7 +109,11 @@ fn configuration(made: Made, upstream: Option<&str>, name: &str) -> Json {
     let routes: Map<String, Json> =
         made.routes.into_iter().map(|made| (made.name, made.route)).collect();
     let mut all = Map::new();
-    all.insert("listen".to_owned(), json!({ "public": { "address": "127.0.0.1:8080" } }));
+    let targets = upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
+    let url = |target: &'_ Json| target.get("url").unwrap_or(target).as_str().map(str::to_owned);
+    let targets: Vec<String> = targets.flatten().filter_map(url).collect();
+    let address = ::import::listen_beside(targets.iter().map(String::as_str));
+    all.insert("listen".to_owned(), json!({ "public": { "address": address } }));
     if asks {
         let issuer =
             json!({ "issuer": "https://idp.example", "jwks": "https://idp.example/jwks.json" });

@@ -1,0 +1,41 @@
+//! Where a configuration that is made listens.
+
+/// The port a configuration that is made listens on, and those after it where a service has that already.
+const PORT: u16 = 8080;
+
+/// An address to listen on that is no target's: what is made never sends requests back to itself. Every host counts, since its
+/// name may be this machine's.
+pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
+    let taken: Vec<u16> = targets.into_iter().filter_map(port).collect();
+    let free = (PORT..).find(|port| !taken.contains(port)).unwrap_or(PORT);
+    format!("127.0.0.1:{free}")
+}
+
+/// The port of a URL, written or its scheme's own.
+fn port(url: &str) -> Option<u16> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let written = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    written.or(match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_port_that_no_target_has() {
+        for (targets, address) in [
+            (&["http://a"][..], "127.0.0.1:8080"),
+            (&["http://localhost:8080/ws"], "127.0.0.1:8081"),
+            (&["http://a:8081", "https://[::1]:8080?wsdl"], "127.0.0.1:8082"),
+            (&["not a URL", "http://user@b:x"], "127.0.0.1:8080"),
+        ] {
+            assert_eq!(listen_beside(targets.iter().copied()), address);
+        }
+    }
+}
