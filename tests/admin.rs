@@ -69,8 +69,8 @@ fn what_it_shows_is_complete_and_holds_no_secret() {
     let gateway = start();
     let plan = json(&gateway.admin_get("/plan"));
     assert_eq!(
-        (&plan["generation"], &plan["workers"], &plan["drain_ms"]),
-        (&1.into(), &2.into(), &30_000.into())
+        (&plan["generation"], &plan["workers"], &plan["drain_ms"], &plan["drain_delay_ms"]),
+        (&1.into(), &2.into(), &30_000.into(), &5_000.into())
     );
     // Defaults are spelt out.
     assert_eq!(plan["listeners"][0]["limits"]["head_bytes_max"], 64 * 1024);
@@ -251,7 +251,7 @@ fn it_is_not_ready_while_it_drains() {
         }
     });
     let yaml = format!(
-        "{YAML}  slow: {{ match: {{ path: /slow }}, upstream: origin }}\nupstreams: {{ origin: {{ targets: [\"http://{}\"] }} }}\n",
+        "{YAML}  slow: {{ match: {{ path: /slow }}, upstream: origin }}\nupstreams: {{ origin: {{ targets: [\"http://{}\"] }} }}\ndrain: {{ delay: 0s }}\n",
         origin.address()
     );
     let gateway = Gateway::start(yaml);

@@ -235,7 +235,7 @@ fn explain_prints_every_default() {
         "drain: 30s",
         "balance: round_robin",
         "connect: 1s",
-        "attempts: 0",
+        "delay: 5s",
         "unhealthy_after: 2",
         "consecutive_faults: 5",
         "requests: 65536",

@@ -33,7 +33,13 @@ fn origin(gate: &Gate) -> Origin {
     })
 }
 
+/// One that stops without telling first.
 fn gateway(origin: &Origin, more: &str) -> Gateway {
+    delayed(origin, "0s", more)
+}
+
+fn delayed(origin: &Origin, delay: &str, more: &str) -> Gateway {
+    let more = format!("drain: {{ delay: {delay} }}\n{more}");
     Gateway::start(format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n{more}\
          upstreams: {{ origin: {{ targets: [\"http://{}\"] }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: origin }} }}\n",
@@ -46,7 +52,7 @@ const UPGRADE: &str =
 
 #[test]
 fn exchanges_end_and_nobody_new_is_let_in() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let gate = Gate::default();
         let origin = origin(&gate);
         let gateway = gateway(&origin, "telemetry: { access_log: { path: access.log } }\n");
@@ -80,6 +86,102 @@ fn exchanges_end_and_nobody_new_is_let_in() {
         let log = std::fs::read_to_string(gateway.path("access.log")).unwrap();
         assert_eq!(log.lines().count(), 4, "{log}");
     }
+}
+
+/// Who balances between gateways hears of it before a connection is refused.
+#[test]
+fn listeners_stay_open_while_the_end_is_told() {
+    for signal in [Signal::TERM, Signal::QUIT] {
+        let gate = Gate::default();
+        let origin = origin(&gate);
+        let gateway = delayed(&origin, "10m", "");
+        let mut wire = gateway.wire();
+        wire.get("/");
+        gateway.signal(signal);
+        until("it is not ready", || gateway.admin_get("/readyz").status() == 503);
+        for _ in 0..10 {
+            assert_eq!(
+                (wire.get("/").text(), gateway.wire().get("/").text()),
+                ("ok".into(), "ok".into())
+            );
+        }
+        assert!(!gateway.log().contains("draining"), "{}", gateway.log());
+        // It does not wait for whoever asks again.
+        gateway.signal(signal);
+        assert!(wire.is_closed());
+        assert_eq!(gateway.wait_for_exit().code(), Some(0));
+        gateway.wait_for_log("told to stop again");
+    }
+    // And then they close.
+    let gate = Gate::default();
+    let origin = origin(&gate);
+    let gateway = delayed(&origin, "50ms", "");
+    let address = gateway.address("public");
+    let mut busy = gateway.wire();
+    busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(1);
+    gateway.signal(Signal::TERM);
+    gateway.wait_for_log("draining");
+    until("new connections are refused", || TcpStream::connect(address).is_err());
+    gate.open();
+    assert_eq!(busy.read_reply().text(), "slow");
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_others_to_hear() {
+    let origin = origin(&Gate::default());
+    let gateway = delayed(&origin, "10m", "");
+    gateway.signal(Signal::INT);
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    gateway.wait_for_log("every exchange has ended");
+}
+
+#[test]
+fn a_second_signal_cuts() {
+    for (first, second) in
+        [(Signal::TERM, Signal::TERM), (Signal::TERM, Signal::INT), (Signal::INT, Signal::QUIT)]
+    {
+        let origin = origin(&Gate::default());
+        let gateway = gateway(&origin, "shutdown: { drain: 10m }\n");
+        let mut busy = gateway.wire();
+        busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        origin.wait_for_requests(1);
+        gateway.signal(first);
+        gateway.wait_for_log("draining");
+        // What else an operator may send is no reason to hurry.
+        gateway.signal(Signal::HUP);
+        gateway.wait_for_log("SIGHUP: not reloaded");
+        gateway.signal(second);
+        assert!(busy.is_closed(), "{first:?} {second:?}");
+        assert_eq!(gateway.wait_for_exit().code(), Some(0));
+        gateway.wait_for_log("exchanges that did not end in time were cut");
+    }
+}
+
+#[test]
+fn the_other_signals_end_nothing() {
+    let origin = origin(&Gate::default());
+    let gateway = gateway(&origin, "telemetry: { access_log: { path: access.log } }\n");
+    let (log, old) = (gateway.path("access.log"), gateway.path("access.log.1"));
+    let lines = |path: &std::path::Path| std::fs::read_to_string(path).unwrap().lines().count();
+    let mut wire = gateway.wire();
+    wire.get("/");
+    until("the line is there", || lines(&log) == 1);
+    std::fs::rename(&log, &old).unwrap();
+    gateway.signal(Signal::USR1);
+    until("the file is there again", || log.exists());
+    wire.get("/");
+    until("the line is in the new file", || lines(&log) == 1);
+    assert_eq!(lines(&old), 1);
+    assert!(!gateway.log().contains("generation=2"), "it reloads nothing");
+    gateway.signal(Signal::USR2);
+    gateway.wait_for_log("SIGUSR2 is ignored");
+    assert_eq!(wire.get("/").text(), "ok");
+    // A signal that was ignored is not the first of two.
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    gateway.wait_for_log("every exchange has ended");
 }
 
 #[test]

@@ -87,6 +87,7 @@ pub fn compile(
         own_keys,
         workers,
         drain: config.shutdown.drain,
+        drain_delay: config.drain.delay,
         admin,
         access_log,
     };

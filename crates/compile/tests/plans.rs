@@ -108,6 +108,8 @@ fn the_whole_in_words() {
         workers: 2
         shutdown:
           drain: 30s
+        drain:
+          delay: 5s
         upstreams:
           orders:
             targets:

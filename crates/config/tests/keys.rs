@@ -78,6 +78,9 @@ telemetry: { access_log: {} }
               "shutdown": {
                 "drain": "30s"
               },
+              "drain": {
+                "delay": "5s"
+              },
               "upstreams": {
                 "a": {
                   "targets": [
@@ -202,6 +205,9 @@ telemetry: { access_log: {} }
               "shutdown": {
                 "drain": "30s"
               },
+              "drain": {
+                "delay": "5s"
+              },
               "upstreams": {},
               "issuers": {},
               "routes": {},
@@ -299,6 +305,9 @@ fn every_key() {
               "workers": 2,
               "shutdown": {
                 "drain": "0s"
+              },
+              "drain": {
+                "delay": "5s"
               },
               "upstreams": {
                 "orders": {
@@ -598,6 +607,8 @@ fn the_schema_and_the_reader_agree() {
         (format!(r#"{{ {listener}, "worker": 2 }}"#), false),
         (format!(r#"{{ {listener}, "shutdown": {{ "drain": 30 }} }}"#), false),
         (format!(r#"{{ {listener}, "shutdown": {{ "drain": "30s" }} }}"#), true),
+        (format!(r#"{{ {listener}, "drain": {{ "delay": "5s" }} }}"#), true),
+        (format!(r#"{{ {listener}, "drain": "5s" }}"#), false),
         (upstream(r#""balance": "hash""#), true),
         (upstream(r#""balance": { "hash": {} }"#), true),
         (upstream(r#""balance": { "hash": { "by": "path" } }"#), true),

@@ -18,6 +18,7 @@ pub fn plan(plan: &Plan) -> Value {
         "generation": plan.generation,
         "workers": plan.workers,
         "drain_ms": millis(plan.drain),
+        "drain_delay_ms": millis(plan.drain_delay),
         "admin": plan.admin.map(|address| address.to_string()),
         "access_log": plan.access_log.as_ref().map(access_log),
         "listeners": plan.listeners.iter().map(|listener| self::listener(listener)).collect::<Vec<_>>(),

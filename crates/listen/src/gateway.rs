@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Gateway {
     threads: Mutex<Vec<JoinHandle<()>>>,
     held: Mutex<Held>,
     upkeep: mpsc::Sender<Arc<Plan>>,
+    /// Set once what drains is not waited for any more.
+    cut: Arc<AtomicBool>,
 }
 
 /// The background work for the upstreams of every plan: look-ups and health checks. It runs beside the workers.
@@ -61,8 +64,14 @@ impl Gateway {
         }
         let (upkeep, plans) = mpsc::channel(ORDERS_MAX);
         let threads = Mutex::new(threads);
-        let gateway =
-            Gateway { telemetry, workers: senders, threads, held: Mutex::default(), upkeep };
+        let gateway = Gateway {
+            telemetry,
+            workers: senders,
+            threads,
+            held: Mutex::default(),
+            upkeep,
+            cut: Arc::default(),
+        };
         Ok((gateway, Upkeep { plans }))
     }
 
@@ -112,7 +121,8 @@ impl Gateway {
         let mut drained = Vec::new();
         for worker in &self.workers {
             let (sender, done) = oneshot::channel();
-            if worker.send(Order::Drain { limit, done: sender }).await.is_ok() {
+            let order = Order::Drain { limit, cut: self.cut.clone(), done: sender };
+            if worker.send(order).await.is_ok() {
                 drained.push(done);
             }
         }
@@ -122,6 +132,11 @@ impl Gateway {
         }
         self.join();
         all
+    }
+
+    /// Ends what drains, or will, at once.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
     }
 
     fn join(&self) {

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kit::clock;
@@ -24,8 +25,8 @@ use crate::sockets::{Key, Opened};
 pub(crate) enum Order {
     /// Serve this from now on. Exchanges that began with another plan end with it.
     Adopt { serving: Serving, sockets: Vec<Opened>, done: oneshot::Sender<()> },
-    /// Accept no more and end; true if every exchange ended in time.
-    Drain { limit: Duration, done: oneshot::Sender<bool> },
+    /// Accept no more and end, at once where `cut` is set; true if every exchange ended in time.
+    Drain { limit: Duration, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
 }
 
 /// A plan with what belongs to it.
@@ -86,8 +87,8 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
                 // Nobody waits any more if the gateway gave up.
                 let _heard = done.send(());
             }
-            Order::Drain { limit, done } => {
-                let _heard = done.send(doors.drain(limit).await);
+            Order::Drain { limit, cut, done } => {
+                let _heard = done.send(doors.drain(limit, &cut).await);
                 return;
             }
         }
@@ -163,12 +164,12 @@ impl Doors {
         }
     }
 
-    async fn drain(&mut self, limit: Duration) -> bool {
+    async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
         let doors = || self.open.values().map(|open| &open.door).chain(&self.leaving);
         doors().for_each(|door| door.close());
         while doors().any(|door| door.open_here() > 0) {
-            if began.elapsed() >= limit {
+            if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {
                 doors().for_each(|door| door.cut());
                 tokio::task::yield_now().await;
                 return false;

@@ -58,6 +58,8 @@ pub struct Plan {
     pub workers: usize,
     /// How long a shutdown or a removed listener waits for exchanges to end.
     pub drain: Duration,
+    /// How long listeners stay open once the gateway says that it is not ready.
+    pub drain_delay: Duration,
     /// Where the admin API listens, where it does.
     pub admin: Option<std::net::SocketAddr>,
     pub access_log: Option<AccessLogSettings>,

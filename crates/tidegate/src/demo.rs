@@ -46,7 +46,7 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
             say("\nIt stays up until Ctrl-C.");
             tokio::signal::ctrl_c().await?;
         }
-        running.end().await;
+        running.end(std::future::pending()).await;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }

@@ -38,8 +38,12 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             }
             Err(NotStarted::Failed(error)) => return Err(error),
         };
-        signals.steer(&running).await;
-        running.end().await;
+        let ending = signals.steer(&running).await;
+        let gateway = running.gateway.clone();
+        if ending == Ending::Announced && !running.announce_end(signals.second(&gateway)).await {
+            gateway.cut();
+        }
+        running.end(signals.second(&gateway)).await;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -95,12 +99,32 @@ async fn admin_api(
 }
 
 impl Running {
-    /// Lets exchanges end, then stops.
-    pub(crate) async fn end(self) {
+    /// Says that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
+    async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
+        self.control.set_draining();
+        let delay = self.control.plan().drain_delay;
+        if delay.is_zero() {
+            return true;
+        }
+        tracing::info!(?delay, "not ready any more; listeners stay open for the delay");
+        tokio::time::timeout(delay, hurried).await.is_err()
+    }
+
+    /// Lets exchanges end, then stops; once `hurried` comes, at once.
+    pub(crate) async fn end(self, hurried: impl Future<Output = ()>) {
         self.control.set_draining();
         let limit = self.control.plan().drain;
         tracing::info!(limit = ?limit, "draining");
-        match self.gateway.drain(limit).await {
+        let cutting = async {
+            hurried.await;
+            self.gateway.cut();
+            std::future::pending().await
+        };
+        let all = tokio::select! {
+            all = self.gateway.drain(limit) => all,
+            never = cutting => never,
+        };
+        match all {
             true => tracing::info!("every exchange has ended"),
             false => tracing::warn!("exchanges that did not end in time were cut"),
         }
@@ -119,7 +143,27 @@ fn raise_descriptors() {
 struct Signals {
     hangup: Signal,
     terminate: Signal,
+    quit: Signal,
     interrupt: Signal,
+    reopen: Signal,
+    unused: Signal,
+}
+
+/// How the gateway was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// By whoever runs it: others are told first.
+    Announced,
+    /// By Ctrl-C: somebody sits in front of it and waits.
+    Interrupted,
+}
+
+/// What a signal asks for.
+enum Asked {
+    Reload,
+    Reopen,
+    Nothing,
+    End(Ending),
 }
 
 impl Signals {
@@ -127,22 +171,64 @@ impl Signals {
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            unused: signal(SignalKind::user_defined2())?,
         })
     }
 
-    /// Reloads on SIGHUP; returns when the program shall end.
-    async fn steer(&mut self, running: &Running) {
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.reopen.recv() => Asked::Reopen,
+            _ = self.unused.recv() => Asked::Nothing,
+            _ = self.terminate.recv() => Asked::End(Ending::Announced),
+            _ = self.quit.recv() => Asked::End(Ending::Announced),
+            _ = self.interrupt.recv() => Asked::End(Ending::Interrupted),
+        }
+    }
+
+    /// Does what signals ask for; returns when the program shall end.
+    async fn steer(&mut self, running: &Running) -> Ending {
         loop {
-            tokio::select! {
-                _ = self.hangup.recv() => {
+            match self.next().await {
+                Asked::Reload => {
                     running.gateway.reopen_log();
                     // The outcome is logged and counted where it is decided.
                     let _told = running.control.reload().await;
                 }
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
+                Asked::Reopen => reopen(&running.gateway),
+                Asked::Nothing => ignore(),
+                Asked::End(ending) => return ending,
             }
         }
     }
+
+    /// Returns when a program that is ending already is told so again.
+    async fn second(&mut self, gateway: &Gateway) {
+        loop {
+            match self.next().await {
+                Asked::Reload => tracing::warn!("SIGHUP: not reloaded, the gateway is stopping"),
+                Asked::Reopen => reopen(gateway),
+                Asked::Nothing => ignore(),
+                Asked::End(_) => {
+                    tracing::warn!("told to stop again: what is left is cut");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn reopen(gateway: &Gateway) {
+    gateway.reopen_log();
+    tracing::info!("SIGUSR1: the access log is opened again");
+}
+
+/// Elsewhere it starts a new program on the old one's sockets; here it would end this one.
+fn ignore() {
+    tracing::warn!(
+        "SIGUSR2 is ignored: SIGHUP reloads, SIGUSR1 opens the access log again, SIGTERM stops"
+    );
 }

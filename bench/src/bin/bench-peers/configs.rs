@@ -37,6 +37,7 @@ impl Setting<'_> {
 admin: {{ address: "127.0.0.1:{admin}" }}
 workers: 1
 upstreams: {{ echo: {{ targets: ["http://127.0.0.1:{backend}"] }} }}
+drain: {{ delay: 0s }}
 routes: {{ echo: {{ match: {{ path: "/echo/**" }}, upstream: echo }} }}
 "#
         )

@@ -42,6 +42,8 @@ keys! {
         workers: Option<Spanned<Between<1, 256>>>,
         /// How the gateway stops.
         shutdown: Shutdown,
+        /// How it tells that it will stop, before it does.
+        drain: Drain,
         /// The services that requests are sent to, by name.
         upstreams: Map<Upstream> = Map::default(),
         /// Who signs tokens, by name.
@@ -70,9 +72,18 @@ keys! {
 }
 
 keys! {
+    /// How the gateway tells that it will stop, before it does.
+    pub struct Drain {
+        /// How long listeners stay open once `/readyz` says 503, after SIGTERM and SIGQUIT.
+        // Kubernetes tells its proxies and the process at the same time, and they hear of it within seconds.
+        delay: Duration = Duration::from_secs(5),
+    }
+}
+
+keys! {
     /// How the gateway stops.
     pub struct Shutdown {
-        /// How long exchanges may take to end after the gateway was told to stop.
+        /// How long exchanges may take to end once the listeners are closed.
         // What Kubernetes grants before it kills.
         drain: Duration = Duration::from_secs(30),
     }
