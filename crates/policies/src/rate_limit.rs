@@ -1,7 +1,7 @@
 //! `rate_limit`: so many requests in so long, by whoever asks. Exact over all workers of the process.
 //!
 //! Owns the counts and the header lines that tell of them (draft-ietf-httpapi-ratelimit-headers). Never waits: a
-//! request passes or is 429 at once. Counts that several nodes share are reconciled beside the requests, see [`shared`].
+//! request passes or is 429 at once. Only where several nodes count together it asks for most of them, see [`shared`].
 
 mod counts;
 mod resp;
@@ -13,9 +13,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
 use kit::scratch;
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 
 pub use counts::{Counts, WINDOWS_MAX};
 pub use window::Window;
@@ -23,6 +24,7 @@ pub use window::Window;
 use crate::hash::Hash;
 use crate::key::By;
 use counts::Taken;
+use shared::Shared;
 use window::seconds;
 
 /// What the operator said.
@@ -45,10 +47,16 @@ pub struct Tier {
     windows: Vec<Window>,
     /// The value of `RateLimit-Policy`.
     told: Box<str>,
+    /// Requests of a key that pass before others are asked, where several nodes count together.
+    slack: u32,
 }
 
-/// The policy. The counts are the plan's before where nothing changed.
-pub fn policy(settings: Settings, counts: Arc<Counts>) -> Policy {
+/// One request of so many of a burst may pass before others are asked: what passes too much is at most that part for each node,
+/// and nothing below two such parts.
+const SLACK: u32 = 100;
+
+/// The policy. The counts are the plan's before where nothing changed; `shared` are who else counts in them.
+pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared>>) -> Policy {
     let Settings { by, otherwise, plans, headers, code } = settings;
     let mut tiers = vec![otherwise];
     let mut by_plan = HashMap::new();
@@ -66,7 +74,10 @@ pub fn policy(settings: Settings, counts: Arc<Counts>) -> Policy {
     let limit = Limit { by, tiers, by_plan, headers, code, counts };
     Policy {
         name: "rate_limit",
-        request: Some(Step::Head(Box::new(limit))),
+        request: Some(match shared {
+            None => Step::Head(Box::new(limit)),
+            Some(shared) => Step::Call(Box::new(SharedLimit { limit, shared })),
+        }),
         response: headers.then(|| Step::Head(Box::new(Tell) as Box<dyn OnHead<ReplyHead>>)),
     }
 }
@@ -79,6 +90,12 @@ struct Limit {
     headers: bool,
     code: u32,
     counts: Arc<Counts>,
+}
+
+/// One that others count in too.
+struct SharedLimit {
+    limit: Limit,
+    shared: Arc<Shared>,
 }
 
 /// Writes what the limits of a route noted on the way down.
@@ -95,7 +112,8 @@ impl Tier {
             // Writing to a String does not fail.
             let _always_ok = write!(told, "{comma}\"{name}\";q={burst};w={per}");
         }
-        Tier { windows, told: told.into() }
+        let burst = windows.iter().map(|window| window.burst).min().unwrap_or_default();
+        Tier { windows, told: told.into(), slack: burst.saturating_sub(1) / SLACK }
     }
 
     /// Appends the value of `RateLimit`.
@@ -140,22 +158,31 @@ impl Limit {
     }
 }
 
-impl OnHead<RequestHead> for Limit {
-    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+/// What a request is counted under.
+struct Counted<'l> {
+    tier: &'l Tier,
+    /// Of the tier, as the policy numbers them.
+    number: u32,
+    key: u64,
+}
+
+impl Limit {
+    /// Nothing where there is no limit.
+    fn counted(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Counted<'_>> {
         let index = self.tier(ex);
-        let Some((tier, hash)) = self.tiers.get(index).filter(|(tier, _)| !tier.windows.is_empty())
-        else {
-            return Ok(Onward::Next);
-        };
+        let (tier, hash) = self.tiers.get(index).filter(|(tier, _)| !tier.windows.is_empty())?;
         let mut hash = *hash;
         self.by.write(ex, head, &mut hash);
         let number = u32::try_from(index).unwrap_or_default();
-        let taken = self.counts.take(hash.finish(), number, &tier.windows);
+        Some(Counted { tier, number, key: hash.finish() })
+    }
+
+    fn decided(&self, tier: &Tier, taken: &Taken, ex: &mut Exchange) -> Flow {
         match taken.wait {
-            Some(wait) => return Err(self.refusal(tier, &taken, wait)),
+            Some(wait) => return Err(self.refusal(tier, taken, wait)),
             None if self.headers => {
                 let mut standing = scratch::lend();
-                tier.tell(&taken, &mut standing);
+                tier.tell(taken, &mut standing);
                 let lines = ex.limit_lines.get_or_insert_with(Headers::new);
                 lines.add_known("RateLimit", &standing);
                 lines.add_known("RateLimit-Policy", tier.told.as_bytes());
@@ -163,6 +190,51 @@ impl OnHead<RequestHead> for Limit {
             None => {}
         }
         Ok(Onward::Next)
+    }
+}
+
+impl OnHead<RequestHead> for Limit {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let Some(Counted { tier, number, key }) = self.counted(ex, head) else {
+            return Ok(Onward::Next);
+        };
+        let taken = self.counts.take(key, number, &tier.windows);
+        self.decided(tier, &taken, ex)
+    }
+}
+
+impl OnCall<RequestHead> for SharedLimit {
+    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
+        let Some(Counted { tier, number, key }) = self.limit.counted(ex, head) else {
+            return Some(Ok(Onward::Next));
+        };
+        let counts = &self.limit.counts;
+        let taken = match self.shared.is_away() {
+            true => counts.take(key, number, &tier.windows),
+            false => counts.take_untold(key, number, &tier.windows, tier.slack)?,
+        };
+        Some(self.limit.decided(tier, &taken, ex))
+    }
+
+    fn on_call<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+    ) -> LocalBoxFuture<'a, Flow> {
+        if let Some(flow) = self.at_once(ex, head) {
+            return Box::pin(std::future::ready(flow));
+        }
+        Box::pin(async move {
+            let Some(Counted { tier, number, key }) = self.limit.counted(ex, head) else {
+                return Ok(Onward::Next);
+            };
+            let taken = match self.shared.ask(key, number).await {
+                Some(told) => Taken::elsewhere(&tier.windows, told.passes, &told.ahead),
+                // Alone, then.
+                None => self.limit.counts.take(key, number, &tier.windows),
+            };
+            self.limit.decided(tier, &taken, ex)
+        })
     }
 }
 

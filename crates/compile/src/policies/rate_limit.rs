@@ -40,8 +40,8 @@ pub(crate) fn build(
         headers: keys.headers,
         code: code(keys, &by.value),
     };
-    let counts = counts(keys, place, &settings, report);
-    rate_limit::policy(settings, counts)
+    let (counts, shared) = counts(keys, place, &settings, report);
+    rate_limit::policy(settings, counts, shared)
 }
 
 /// By whom a limit counts, as the policy knows it.
@@ -221,13 +221,13 @@ fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n s
     Some(&name.value)
 }
 
-/// The counts of the plan before if they were made of the same.
+/// The counts of the plan before if they were made of the same, and who else counts in them.
 fn counts(
     keys: &RateLimit,
     place: &mut Place<'_, '_>,
     settings: &Settings,
     report: &mut Report,
-) -> Arc<Counts> {
+) -> (Arc<Counts>, Option<Arc<Shared>>) {
     let whose = keys.name.as_ref().map_or(place.route, |name| &name.value);
     // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
     let kind = if keys.name.is_some() { "name" } else { "route" };
@@ -241,9 +241,12 @@ fn counts(
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
     let windows = tiers.map(Tier::windows).max().unwrap_or_default();
     let Some(name) = &keys.shared else {
-        return place.making.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
+        let counts = place.making.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
+        return (counts, None);
     };
-    let Some(store) = store(name, place, report) else { return Arc::new(Counts::new(1, 1)) };
+    let Some(store) = store(name, place, report) else {
+        return (Arc::new(Counts::new(1, 1)), None);
+    };
     let metrics = place.making.telemetry.store(&name.value);
     let shared = place.making.kept_or(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration hash in the same way, and nobody without it does.
@@ -252,7 +255,7 @@ fn counts(
         Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans, metrics))
     });
     place.making.work(shared.clone());
-    shared.counts()
+    (shared.counts(), Some(shared))
 }
 
 fn store(name: &Spanned<String>, place: &Place<'_, '_>, report: &mut Report) -> Option<Store> {

@@ -35,8 +35,9 @@ keys! {
         /// How often counts are told to the others.
         // What the others may let through too much in that time is small, and ten round trips a second are nothing to a server.
         interval: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_millis(100))),
-        /// How long the server may take to answer.
-        // Requests do not wait for it; a second tells a slow server from one that is gone.
-        timeout: Timeout = Timeout(Duration::from_secs(1)),
+        /// How long the server may take to answer. Requests wait for it until it is found to be away.
+        // A server in reach answers within a millisecond; with the pause between two questions, one that is gone is seen
+        // within a second.
+        timeout: Timeout = Timeout(Duration::from_millis(250)),
     }
 }

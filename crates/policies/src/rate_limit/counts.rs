@@ -73,23 +73,58 @@ impl Counts {
         self.take_at(key, tier, windows, self.now())
     }
 
+    /// The same where no more than `slack` requests of the key are untold then. None: somebody else has to be asked first, and
+    /// nothing is charged.
+    pub(crate) fn take_untold(
+        &self,
+        key: u64,
+        tier: u32,
+        windows: &[Window],
+        slack: u32,
+    ) -> Option<Taken> {
+        let now = self.now();
+        self.with_entry(key, tier, now, |entry| {
+            let allowed = entry.untold < slack;
+            let before = *entry;
+            let taken = entry.take(windows, now);
+            match taken.wait.is_some() || allowed {
+                true => Some(taken),
+                false => {
+                    *entry = before;
+                    None
+                }
+            }
+        })
+    }
+
     pub(crate) fn now(&self) -> u64 {
         nanoseconds(clock::now().duration_since(self.epoch))
     }
 
     fn take_at(&self, key: u64, tier: u32, windows: &[Window], now: u64) -> Taken {
+        self.with_entry(key, tier, now, |entry| entry.take(windows, now))
+    }
+
+    /// Changes the entry of a key, or makes one.
+    pub(crate) fn with_entry<R: Default>(
+        &self,
+        key: u64,
+        tier: u32,
+        now: u64,
+        change: impl FnOnce(&mut Entry) -> R,
+    ) -> R {
         self.with_shard(key, |slots| match slots.find(key) {
             Some(at) => {
                 let mut entry = slots.read(at);
-                let taken = entry.take(windows, now);
+                let changed = change(&mut entry);
                 slots.write(at, &entry);
-                taken
+                changed
             }
             None => {
                 let mut entry = Entry::new(key, tier);
-                let taken = entry.take(windows, now);
+                let changed = change(&mut entry);
                 slots.insert(&entry, now);
-                taken
+                changed
             }
         })
     }
@@ -147,6 +182,19 @@ impl Entry {
             *standing = window.standing(paid_at, now);
         }
         Taken { wait, standings }
+    }
+}
+
+impl Taken {
+    /// What others decided: how far ahead of now each window is then, in nanoseconds.
+    pub(crate) fn elsewhere(windows: &[Window], passes: bool, ahead: &[u64]) -> Taken {
+        let mut standings = [Standing::default(); WINDOWS_MAX];
+        let mut wait = 1;
+        for ((window, ahead), standing) in windows.iter().zip(ahead).zip(&mut standings) {
+            *standing = window.standing(*ahead, 0);
+            wait = wait.max(window.take(*ahead, 0).err().unwrap_or_default());
+        }
+        Taken { wait: (!passes).then_some(wait), standings }
     }
 }
 

@@ -1,10 +1,13 @@
-//! Counts that several gateways share through a Redis or Valkey server, reconciled beside the requests.
+//! Counts that several gateways share through a Redis or Valkey server.
 //!
-//! Requests are decided by the local counts alone. Every interval a gateway tells the server what it let through, and the
-//! server's answer, which has everybody's requests in it, becomes the local count. What all let through too much meanwhile is
-//! owed, and paid back before anything passes again. So at the worst, each gateway lets through in one interval what
-//! it would have let through alone, and the rate holds over time. While the server is away each gateway limits alone, and tells
-//! what it has not told once the server is back.
+//! A request that the local counts refuse is refused: they know of nothing that did not pass. Of the others, one in a hundred of the
+//! burst passes untold, which is none of a small one; for the rest the server is asked, which charges the request where every
+//! window allows it, in one step for all gateways. So a burst up to a hundred is exact, and of a larger one each gateway lets through a
+//! hundredth too much at the most, which is owed and paid back. Requests that ask at the same time share a call.
+//!
+//! Every interval a gateway tells what passed untold, and learns what all did. While the server is away, which a call
+//! or the question whether it is there shows within a second, each gateway limits alone and no request waits; what passed is told
+//! once the server is back.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,12 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kit::LocalBoxFuture;
+use kit::clock::{self, Instant};
 use kit::dial::{self, Link, Place};
 use policy::{Background, Caller};
 use telemetry::StoreMetrics;
+use tokio::sync::{Notify, oneshot};
 
 use super::counts::{Counts, WINDOWS_MAX};
-use super::{Tier, resp};
+use super::{Tier, Window, resp};
 
 /// Where a store listens.
 pub mod store {
@@ -47,10 +52,38 @@ pub struct Shared {
     /// As the policy numbers them.
     tiers: Vec<Tier>,
     link: Mutex<Option<Link>>,
+    /// Requests that wait for the server's word.
+    asks: Mutex<Vec<Ask>>,
+    /// Rung when there is one.
+    bell: Notify,
+    /// When the server was heard of last, if it was.
+    heard: Mutex<Option<Instant>>,
     /// The server answered the last time; a change is worth a line in the log.
     answers: AtomicBool,
     metrics: Arc<StoreMetrics>,
 }
+
+/// What the server says to a request.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) passes: bool,
+    /// How far ahead of now each window is then, in nanoseconds.
+    pub(crate) ahead: [u64; WINDOWS_MAX],
+}
+
+/// A request that waits for it.
+struct Ask {
+    key: u64,
+    tier: u32,
+    answer: oneshot::Sender<Said>,
+}
+
+/// Requests that wait at once; more are decided alone.
+const ASKS_MAX: usize = 10_000;
+
+/// A server that nothing was said to for so long is asked whether it is there. With the time it may take to answer, that is within a
+/// second.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// What one key has to tell.
 struct Told {
@@ -78,6 +111,32 @@ const SCRIPT: &str = "local t = redis.call('TIME') \
     end \
     return out";
 
+/// For each request: adds what is owed to the times of its key, one for each window, and if none of them is further ahead of
+/// the server's clock then than the burst allows, the cost of one more. Gives whether it passes, and how far ahead each is then. A hundredth
+/// of a cost is forgiven, for what rounding to microseconds takes.
+const ASK: &str = "local t = redis.call('TIME') \
+    local now = t[1] * 1000000 + t[2] \
+    local out, k, a = {}, 0, 1 \
+    while ARGV[a] do \
+    local n, ats, passes = tonumber(ARGV[a]), {}, 1 \
+    for w = 1, n do \
+    local at = tonumber(redis.call('GET', KEYS[k + w]) or '0') \
+    if at < now then at = now end \
+    at = at + tonumber(ARGV[a + 3 * w - 2]) \
+    ats[w] = at \
+    local cost = tonumber(ARGV[a + 3 * w - 1]) \
+    if at + cost - now > tonumber(ARGV[a + 3 * w]) + cost / 100 then passes = 0 end \
+    end \
+    out[#out + 1] = passes \
+    for w = 1, n do \
+    local at = ats[w] + passes * tonumber(ARGV[a + 3 * w - 1]) \
+    redis.call('SET', KEYS[k + w], string.format('%.0f', at), 'PX', math.ceil((at - now) / 1000) + 1000) \
+    out[#out + 1] = string.format('%.0f', at - now) \
+    end \
+    k, a = k + n, a + 3 * n + 1 \
+    end \
+    return out";
+
 impl Shared {
     /// The counts are those the policy charges; `plans` those of its settings.
     pub fn new(
@@ -93,6 +152,9 @@ impl Shared {
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
             link: Mutex::default(),
+            asks: Mutex::default(),
+            bell: Notify::new(),
+            heard: Mutex::default(),
             answers: AtomicBool::new(true),
             metrics,
         }
@@ -100,6 +162,110 @@ impl Shared {
 
     pub fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
+    }
+
+    /// The server did not answer the last time; no request waits for it.
+    pub(crate) fn is_away(&self) -> bool {
+        !self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more request of a key passes, by the server's word. None where it does not answer.
+    pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<Said> {
+        let (answer, said) = oneshot::channel();
+        {
+            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+            if asks.len() >= ASKS_MAX {
+                return None;
+            }
+            asks.push(Ask { key, tier, answer });
+        }
+        self.bell.notify_one();
+        // Who asks the server has a deadline, behind one call that is under way.
+        tokio::time::timeout(2 * self.store.timeout, said).await.ok()?.ok()
+    }
+
+    /// Asks for everybody who waits.
+    async fn answer_all(&self) {
+        loop {
+            let asks: Vec<Ask> = {
+                let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = asks.len().min(KEYS_MAX);
+                asks.drain(..count).filter(|ask| !ask.answer.is_closed()).collect()
+            };
+            if asks.is_empty() {
+                return;
+            }
+            let told: Vec<Told> = asks.iter().map(|ask| self.untold(ask)).collect();
+            let answered = tokio::time::timeout(self.store.timeout, self.call(&told, true)).await;
+            match self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))) {
+                Some(said) => self.pass_on(asks, &told, &said),
+                // Without an answer they decide alone.
+                None => self.take_back(&told),
+            }
+        }
+    }
+
+    /// What passed untold of a request's key goes with it.
+    fn untold(&self, ask: &Ask) -> Told {
+        let mut told = Told { key: ask.key, tier: ask.tier, untold: 0 };
+        self.counts.change(ask.key, |entry| {
+            told.untold = std::mem::take(&mut entry.untold);
+        });
+        told
+    }
+
+    /// Nobody was told of it.
+    fn take_back(&self, told: &[Told]) {
+        for told in told {
+            self.counts.change(told.key, |entry| {
+                entry.untold = entry.untold.saturating_add(told.untold);
+            });
+        }
+    }
+
+    fn pass_on(&self, asks: Vec<Ask>, told: &[Told], said: &[u64]) {
+        let mut said = said.iter().copied();
+        for (ask, told) in asks.into_iter().zip(told) {
+            let passes = said.next() == Some(1);
+            let theirs: Vec<u64> = said.by_ref().take(self.intervals(ask.tier).count()).collect();
+            self.learn_one(told, &theirs);
+            let mut ahead = [0; WINDOWS_MAX];
+            ahead.iter_mut().zip(&theirs).for_each(|(ahead, us)| *ahead = us.saturating_mul(1000));
+            // It may have gone meanwhile.
+            let _heard = ask.answer.send(Said { passes, ahead });
+        }
+    }
+
+    /// Notes whether the server answers.
+    fn heard<T>(&self, answered: io::Result<T>) -> Option<T> {
+        match answered {
+            Ok(answer) => {
+                self.metrics.answered();
+                *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::now());
+                if !self.answers.swap(true, Ordering::Relaxed) {
+                    tracing::info!("the store of shared limits answers again");
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                self.metrics.failed();
+                if self.answers.swap(false, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the store of shared limits is away; each gateway limits alone");
+                }
+                None
+            }
+        }
+    }
+
+    /// Asks whether the server is there, where nothing else would tell soon enough.
+    async fn ping(&self) {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
+            return;
+        }
+        let time = self.store.timeout.min(SILENCE_MAX);
+        let answered = tokio::time::timeout(time, self.command(["PING"].into_iter())).await;
+        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
     }
 
     /// True if there is more to tell.
@@ -112,68 +278,75 @@ impl Shared {
             }
         });
         if told.is_empty() {
+            self.ping().await;
             return false;
         }
-        let answered = tokio::time::timeout(self.store.timeout, self.tell(&told)).await;
-        let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        match answered {
-            Ok(ahead) => {
-                self.metrics.answered();
+        let answered = tokio::time::timeout(self.store.timeout, self.call(&told, false)).await;
+        match self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))) {
+            Some(ahead) => {
                 self.learn(&told, &ahead);
-                if !self.answers.swap(true, Ordering::Relaxed) {
-                    tracing::info!("the store of shared limits answers again");
-                }
                 told.len() == KEYS_MAX
             }
-            Err(error) => {
-                self.metrics.failed();
-                for told in &told {
-                    self.counts.change(told.key, |entry| {
-                        entry.untold = entry.untold.saturating_add(told.untold);
-                    });
-                }
-                if self.answers.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the store of shared limits is away; each gateway limits alone");
-                }
+            None => {
+                self.take_back(&told);
                 false
             }
         }
     }
 
-    /// The windows of a key's plan, as its policy numbers them.
-    fn intervals(&self, tier: u32) -> impl Iterator<Item = u64> {
+    fn windows(&self, tier: u32) -> impl Iterator<Item = &Window> {
         let tier = usize::try_from(tier).unwrap_or_default();
         let windows = self.tiers.get(tier).into_iter().flat_map(|tier| &tier.windows);
-        windows.take(WINDOWS_MAX).map(super::Window::interval)
+        windows.take(WINDOWS_MAX)
     }
 
-    /// How far ahead of now each key is in each window, in microseconds.
-    async fn tell(&self, told: &[Told]) -> io::Result<Vec<u64>> {
+    /// The windows of a key's plan, as its policy numbers them.
+    fn intervals(&self, tier: u32) -> impl Iterator<Item = u64> {
+        self.windows(tier).map(Window::interval)
+    }
+
+    /// Tells of what passed; where it `asks`, one more request of each key comes with that. How far ahead of now each key is in
+    /// each window, in microseconds, and before that whether the request passes.
+    async fn call(&self, told: &[Told], asks: bool) -> io::Result<Vec<u64>> {
+        let (mut keys, mut costs) = (Vec::new(), Vec::new());
+        for Told { key, tier, untold } in told {
+            if asks {
+                costs.push(self.windows(*tier).count().to_string());
+            }
+            for (index, window) in self.windows(*tier).enumerate() {
+                keys.push(format!("tidegate:rate:{key:016x}:{index}"));
+                let interval = u128::from(window.interval());
+                costs.push(microseconds(interval * u128::from(*untold)));
+                if asks {
+                    costs.push(microseconds(interval));
+                    costs.push(microseconds(window.tolerance().into()));
+                }
+            }
+        }
+        let (script, verdicts) = if asks { (ASK, told.len()) } else { (SCRIPT, 0) };
+        let count = keys.len().to_string();
+        let command = ["EVAL", script, &count].into_iter();
+        let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
+        let answer = self.command(command).await?.numbers()?;
+        match answer.len() == keys.len() + verdicts {
+            true => Ok(answer),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// On the connection there is, or a new one. One that failed, or whose answer nobody waited for, is not used again.
+    async fn command<'a>(
+        &self,
+        command: impl Iterator<Item = &'a str>,
+    ) -> io::Result<resp::Answer> {
         let known = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut link = match known {
             Some(link) => link,
             None => self.connect().await?,
         };
-        let (mut keys, mut costs) = (Vec::new(), Vec::new());
-        for Told { key, tier, untold } in told {
-            for (window, interval) in self.intervals(*tier).enumerate() {
-                keys.push(format!("tidegate:rate:{key:016x}:{window}"));
-                let nanoseconds = u128::from(interval) * u128::from(*untold);
-                let mut cost = String::new();
-                // Writing to a String does not fail.
-                let _always_ok = write!(cost, "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
-                costs.push(cost);
-            }
-        }
-        let count = keys.len().to_string();
-        let command = ["EVAL", SCRIPT, &count].into_iter();
-        let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
-        let ahead = resp::ask(&mut link, command).await?.numbers()?;
-        if ahead.len() != keys.len() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+        let answer = resp::ask(&mut link, command).await?;
         *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
-        Ok(ahead)
+        Ok(answer)
     }
 
     async fn connect(&self) -> io::Result<Link> {
@@ -197,34 +370,56 @@ impl Shared {
 
     fn learn(&self, told: &[Told], ahead: &[u64]) {
         let mut ahead = ahead.iter();
-        for Told { key, tier, .. } in told {
-            let intervals: Vec<u64> = self.intervals(*tier).collect();
-            let theirs: Vec<u64> = ahead.by_ref().take(intervals.len()).copied().collect();
-            let now = self.counts.now();
-            self.counts.change(*key, |entry| {
-                // What passed here since it was told comes on top.
-                let since = u64::from(entry.untold);
-                for ((paid_at, ahead), interval) in
-                    entry.paid_at.iter_mut().zip(&theirs).zip(&intervals)
-                {
-                    let owed =
-                        ahead.saturating_mul(1000).saturating_add(since.saturating_mul(*interval));
-                    *paid_at = (*paid_at).max(now.saturating_add(owed));
-                }
-            });
+        for told in told {
+            let count = self.intervals(told.tier).count();
+            let theirs: Vec<u64> = ahead.by_ref().take(count).copied().collect();
+            self.learn_one(told, &theirs);
         }
     }
+
+    fn learn_one(&self, told: &Told, theirs: &[u64]) {
+        let now = self.counts.now();
+        self.counts.with_entry(told.key, told.tier, now, |entry| {
+            // What passed here since it was told comes on top.
+            let since = u64::from(entry.untold);
+            for ((paid_at, ahead), interval) in
+                entry.paid_at.iter_mut().zip(theirs).zip(self.intervals(told.tier))
+            {
+                let owed =
+                    ahead.saturating_mul(1000).saturating_add(since.saturating_mul(interval));
+                *paid_at = (*paid_at).max(now.saturating_add(owed));
+            }
+        });
+    }
+}
+
+/// Nanoseconds as the script adds them.
+fn microseconds(nanoseconds: u128) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _always_ok = write!(text, "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+    text
 }
 
 impl Background for Shared {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
+            let began = clock::now();
+            loop {
+                let left = self.store.interval.saturating_sub(began.elapsed());
+                // Those that ask must not keep the others from being told.
+                if left.is_zero() || tokio::time::timeout(left, self.bell.notified()).await.is_err()
+                {
+                    break;
+                }
+                self.answer_all().await;
+            }
             for _ in 0..CALLS_MAX {
                 if !self.tell_some().await {
                     break;
                 }
             }
-            self.store.interval
+            Duration::ZERO
         })
     }
 }

@@ -45,6 +45,11 @@ impl Window {
         self.interval
     }
 
+    /// What the burst costs.
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.tolerance
+    }
+
     /// The number after one more request, or how long that has to wait.
     pub(crate) fn take(&self, paid_at: u64, now: u64) -> Result<u64, u64> {
         let next = paid_at.max(now).saturating_add(self.interval);
