@@ -88,6 +88,30 @@ fn with_all_but_one_of_many_dead_no_request_fails() {
     }
 }
 
+/// A machine that is gone refuses nothing: connecting takes all of its time, and then the next target is asked.
+#[test]
+fn a_target_that_never_answers_a_connection_costs_no_request() {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    // Nobody accepts, and once its queue is full the system drops what comes.
+    let limit = std::time::Duration::from_millis(200);
+    let mut queued = Vec::new();
+    while let Ok(connection) = std::net::TcpStream::connect_timeout(&address, limit) {
+        queued.push(connection);
+    }
+    let well = Backend::start("echo", &[]);
+    let gone = format!("http://{address}");
+    for balance in BALANCES {
+        let upstream = format!("balance: {balance}, timeout: {{ connect: 100ms }}");
+        let gateway = gateway(&[&gone, &well.url], &upstream);
+        let mut wires = [(); 4].map(|()| gateway.wire());
+        let failed = KINDS.map(|(kind, written)| (kind, failures(&mut wires, written)));
+        assert!(failed.iter().all(|(_, failed)| *failed == 0), "{balance}: {failed:?}");
+    }
+}
+
 /// The first in the order written whenever it can be reached, and the next while it cannot.
 #[test]
 fn failover_needs_no_health_checks_and_goes_back() {
