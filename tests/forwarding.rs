@@ -349,3 +349,16 @@ fn check_warns_of_an_upstream_that_is_a_listener() {
         assert_eq!(said.contains(what), warned, "{listener} {target}: {said}");
     }
 }
+
+/// A case of `xpath_route` that names a URL ends there as a route does at its upstream.
+#[test]
+fn check_warns_of_a_case_that_is_a_listener() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    let text = "listen: { public: { address: \"127.0.0.1:8080\" } }\n\
+        routes: { all: { match: { path: \"/**\" }, respond: {}, policies: [{ xpath_route: { cases: [{ xpath: \"/a\", equals: b, url: \"http://localhost:8080/c\" }] } }] } }\n";
+    std::fs::write(&file, text).unwrap();
+    let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+    let said = run.stdout + &run.stderr;
+    assert!(said.contains("is the listener `public` of this gateway"), "{said}");
+}

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use config::{
-    Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, UpstreamTls,
+    At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, TargetUrl,
+    UpstreamTls,
 };
 use plan::Plan;
 use plan::telemetry::Telemetry;
@@ -64,7 +65,7 @@ pub(crate) fn build(
 
 /// An upstream for a URL that a policy calls: one target, the ordinary bounds, no retries. TLS as `tls` says.
 pub(crate) fn to_url(
-    url: &config::TargetUrl,
+    url: &TargetUrl,
     timeout: settled::Timeouts,
     tls: &UpstreamTls,
     report: &mut Report,
@@ -99,7 +100,9 @@ fn settings(
     report: &mut Report,
 ) -> Option<Settings> {
     check_targets(&upstream.targets, &upstream.tls, report);
-    warn_of_loops(config, upstream, report);
+    for Target { url, .. } in &upstream.targets.value {
+        warn_of_loop(config, &url.value, url.at, report);
+    }
     warn_stays(upstream, report);
     let timeout = &upstream.timeout;
     let health = upstream.health.as_ref().map(|health| self::health(health, report));
@@ -145,27 +148,19 @@ fn check_targets(targets: &Spanned<Vec<Target>>, tls: &UpstreamTls, report: &mut
 }
 
 /// A target that is a listener of the same gateway sends requests round in circles.
-fn warn_of_loops(config: &Config, upstream: &config::Upstream, report: &mut Report) {
-    for Target { url, .. } in &upstream.targets.value {
-        let leads = |address: SocketAddr| {
-            // Port 0 is a different port each time.
-            address.port() != 0
-                && address.port() == url.value.port
-                && is_here(&url.value.host, address.ip())
-        };
-        let mut listeners = config.listen.iter();
-        let listener = listeners.find(|(_, listener)| leads(listener.address.value.0));
-        if let Some((name, _)) = listener {
-            let what = format!(
-                "the target `{}` is the listener `{}` of this gateway: what comes back is refused with 508",
-                url.value, name.value
-            );
-            report.warn(
-                url.at,
-                what,
-                "write where the service runs, or give the listener another port",
-            );
-        }
+pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mut Report) {
+    let leads = |address: SocketAddr| {
+        // Port 0 is a different port each time.
+        address.port() != 0 && address.port() == url.port && is_here(&url.host, address.ip())
+    };
+    let mut listeners = config.listen.iter();
+    if let Some((name, _)) = listeners.find(|(_, listener)| leads(listener.address.value.0)) {
+        let what = format!(
+            "the target `{url}` is the listener `{}` of this gateway: what comes back is refused with 508",
+            name.value
+        );
+        let help = "write where the service runs, or give the listener another port";
+        report.warn(at, what, help);
     }
 }
 

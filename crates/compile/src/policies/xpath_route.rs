@@ -86,7 +86,10 @@ fn way(case: &Spanned<XpathCase>, place: &mut Place<'_, '_>, report: &mut Report
             }
             Some((place.diversion(&name.value), None))
         }
-        (None, Some(url)) => to_url(&url.value, place, report),
+        (None, Some(url)) => {
+            upstreams::warn_of_loop(place.config, &url.value.target, url.at, report);
+            to_url(&url.value, place, report)
+        }
         (Some(_), Some(url)) => {
             let what = "`upstream` and `url` both say where the case goes";
             report.error(url.at, what, "keep one of the two");
