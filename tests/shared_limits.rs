@@ -40,11 +40,11 @@ impl Redis {
         let _gone = std::fs::remove_file(self.folder.path().join("redis"));
     }
 
-    /// A gateway whose limit is told to this server.
+    /// A gateway whose limit is told to this server, which may take its time on a busy machine.
     fn gateway(&self, origin: &Origin, limit: &str) -> Gateway {
         let route = format!("policies: [{{ rate_limit: {{ {limit}, by: route, shared: ours }} }}]");
         let store = format!(
-            "stores: {{ ours: {{ redis: \"unix://{}/redis\", password: geheim, interval: 20ms }} }}",
+            "stores: {{ ours: {{ redis: \"unix://{}/redis\", password: geheim, interval: 20ms, timeout: 30s }} }}",
             self.folder.path().display()
         );
         Plain { route: &route, more: &store, ..Plain::default() }.start(origin)
@@ -236,7 +236,7 @@ impl Secure {
 
     fn gateway(&self, origin: &Origin, tls: &str) -> Gateway {
         let store = format!(
-            "stores: {{ ours: {{ redis: \"rediss://localhost:{}/3\", password: geheim, interval: 20ms, tls: {{ {tls} }} }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}",
+            "stores: {{ ours: {{ redis: \"rediss://localhost:{}/3\", password: geheim, interval: 20ms, timeout: 30s, tls: {{ {tls} }} }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}",
             self.port
         );
         let route = "policies: [{ rate_limit: { requests: 3, per: 1h, by: route, shared: ours } }]";

@@ -81,8 +81,8 @@ struct Ask {
 /// Requests that wait at once; more are decided alone.
 const ASKS_MAX: usize = 10_000;
 
-/// A server that nothing was said to for so long is asked whether it is there. With the time it may take to answer, that is within a
-/// second.
+/// A server that nothing was heard of for so long is asked whether it is there. With the time it may take to answer, unless that is
+/// written to be longer, what hangs is seen within a second.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// What one key has to tell.
@@ -263,8 +263,8 @@ impl Shared {
         if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
             return;
         }
-        let time = self.store.timeout.min(SILENCE_MAX);
-        let answered = tokio::time::timeout(time, self.command(["PING"].into_iter())).await;
+        let asked = self.command(["PING"].into_iter());
+        let answered = tokio::time::timeout(self.store.timeout, asked).await;
         self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
     }
 
