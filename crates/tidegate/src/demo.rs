@@ -46,9 +46,16 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
             say("\nIt stays up until Ctrl-C.");
             tokio::signal::ctrl_c().await?;
         }
-        running.end(std::future::pending()).await;
+        running.end(interrupted()).await;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
+}
+
+/// Ctrl-C, or a second one. Where it cannot be caught, it ends the program the rough way.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn started(file: &Path) -> anyhow::Result<Running> {
