@@ -175,8 +175,8 @@ fn a_reply_that_is_refused_is_told_in_every_layout() {
         let told = if verbose { message } else { "SOAP/XML process failure" };
         let backend = verbose.then_some(200);
         let expected = [
-            kong_11("Client", step, told, backend),
-            kong_12("Sender", step, told, backend),
+            kong_11("Server", step, told, backend),
+            kong_12("Receiver", step, told, backend),
             kong_json(step, verbose.then_some(message), backend),
         ];
         for (content_type, expected) in CONTENT_TYPES.into_iter().zip(expected) {

@@ -33,7 +33,7 @@ fn a_reply_is_held_to_the_wsdl() {
     let message = "Error Node: AddResult, Error code: 1824, Line: 4, Message: Element '{http://tempuri.org/}AddResult': 'many' is not a valid value of the atomic type 'xs:int'.";
     assert_eq!(
         reply.text(),
-        kong_11("Client", "Response - XSD validation failed", message, Some(200))
+        kong_11("Server", "Response - XSD validation failed", message, Some(200))
     );
     assert_eq!(reply.status(), 500);
 
@@ -45,6 +45,45 @@ fn a_reply_is_held_to_the_wsdl() {
     let origin = Origin::answering(answer(500, XML, fault.as_bytes()));
     let reply = post(&gateway(&origin, ROUTE), &add());
     assert_eq!((reply.status(), reply.text()), (500, fault));
+}
+
+/// Whatever is wrong with a reply: a client that could mend it would not find it.
+#[test]
+fn a_refused_reply_is_the_servers_fault_whoever_refuses_it() {
+    let files: &[(&str, &str)] =
+        &[("later.xsl", "<x:a xmlns:x=\"http://www.w3.org/1999/XSL/Transform\"/>")];
+    let soap = "soap: { schema: calculator.wsdl, versions: [\"1.1\", \"1.2\"], validate: [response], verbose: true }";
+    let xslt = "xslt: { on: response, stylesheet: rename.xsl, verbose: true }";
+    let broken = "xslt: { on: response, stylesheet: later.xsl, verbose: true }";
+    let (wrong, none) = (result("many"), envelope(SOAP_11, ""));
+    for (policy, body) in [
+        (soap, wrong.as_str()),
+        (soap, "<a"),
+        (soap, ""),
+        (soap, "<a/>"),
+        (soap, &none),
+        (xslt, "<a"),
+        (xslt, "no xml"),
+        (broken, "<a/>"),
+    ] {
+        let origin = Origin::answering(answer(200, XML, body.as_bytes()));
+        for errors in ["errors: kong, ", ""] {
+            let faulty = policy.replace("later.xsl,", "later.xsl, bad_definitions: fault,");
+            let route = format!("{errors}policies: [{{ {faulty} }}]");
+            let gateway = gateway_to(&origin.url(), &route, files);
+            let reply = post(&gateway, &add());
+            assert_eq!(reply.status(), 500, "{route} {body}: {}", reply.text());
+            let code = "<faultcode>soap:Server</faultcode>";
+            assert!(reply.text().contains(code), "{route} {body}: {}", reply.text());
+            let reply = post_12(&gateway, &add().replace(SOAP_11, SOAP_12));
+            let code = "<env:Value>env:Receiver</env:Value>";
+            assert!(reply.text().contains(code), "{route} {body}: {}", reply.text());
+            let json = "Content-Type: application/json\r\n";
+            let reply = post_to(&gateway, "/", json, "{}");
+            let status = if errors.is_empty() { [500, 502] } else { [500, 500] };
+            assert!(status.contains(&reply.status()), "{route} {body}: {}", reply.text());
+        }
+    }
 }
 
 #[test]

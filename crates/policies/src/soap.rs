@@ -240,7 +240,7 @@ pub(crate) fn refused_request(step: &'static str, failed: Failed, verbose: bool)
     fault(kind, step, failed, verbose, None)
 }
 
-/// The fault for a reply that a step refuses.
+/// The fault for a reply that a step refuses: the server's, whoever of those behind the client it was.
 pub(crate) fn refused_reply(
     step: &'static str,
     failed: Failed,
@@ -248,7 +248,9 @@ pub(crate) fn refused_reply(
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    fault(kind, step, failed, verbose, Some(status))
+    // But for what is not about the message: a client may ask for another coding.
+    let server = failed.server || step != RESPONSE_GENERAL;
+    fault(kind, step, Failed { server, ..failed }, verbose, Some(status))
 }
 
 fn fault(
