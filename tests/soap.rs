@@ -2,6 +2,7 @@
 
 mod actions;
 mod arriving;
+mod canonical;
 mod costly;
 mod descriptions;
 mod faults;

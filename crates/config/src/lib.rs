@@ -49,7 +49,7 @@ pub use policies::{
     Envelope, FaultStatus, Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi,
     IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, OpenApi, Policy,
     RateLimit, Requests, RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest,
-    SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
+    SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine, XsltOutput,
 };
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};

@@ -19,7 +19,7 @@ use message::{Gathered, Headers, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
 use tokio::time::timeout;
 use xml::Shelf;
-use xslt::{Parameter, Stylesheet};
+use xslt::{Parameter, Style, Stylesheet};
 
 use crate::charset;
 use crate::soap::{self, Codings, Failed};
@@ -54,6 +54,8 @@ pub struct Settings {
     pub sheet: Sheets,
     /// For our own engine.
     pub parameters: Vec<Parameter>,
+    /// How our own engine writes XML.
+    pub style: Style,
     /// Takes every ` xmlns=""` out of the result.
     pub strip_empty_namespaces: bool,
     /// It stands before the validation of its side, or where there is none behind it.

@@ -33,6 +33,6 @@ mod stylesheet;
 
 pub use error::{At, Error, ErrorKind, Failed};
 pub use limits::Budgets;
-pub use out::{Encoding, Method};
+pub use out::{Encoding, Method, Style};
 pub use resolver::{Nothing, Resolver, Resource};
 pub use stylesheet::{Argument, Output, Parameter, Run, Stylesheet};

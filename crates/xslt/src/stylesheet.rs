@@ -10,7 +10,7 @@ use crate::compile;
 use crate::error::{At, Error, ErrorKind, Failed};
 use crate::exslt::Surroundings;
 use crate::limits::Budgets;
-use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Target};
+use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Style, Target};
 use crate::program::Program;
 use crate::resolver::{Nothing, Resolver};
 use crate::run::{Given, Held, Machine, Reach, spaces};
@@ -23,6 +23,8 @@ const ROOM_BYTES: usize = 256;
 #[derive(Debug)]
 pub struct Stylesheet {
     program: Program,
+    /// What `xsl:output` asks for where results are written in canonical form.
+    canonical: Settings,
     /// The program without a tree, where it needs none.
     streamed: Option<Streamed>,
     /// What runs without a tree know of one another.
@@ -69,6 +71,8 @@ pub struct Run<'a> {
     pub seed: u64,
     /// Writes XML whatever `xsl:output` says.
     pub as_xml: bool,
+    /// How XML is written, unless `as_xml` says that it is.
+    pub style: Style,
 }
 
 /// What a transformation gave.
@@ -96,6 +100,7 @@ impl Default for Run<'_> {
             now: None,
             seed: 0,
             as_xml: false,
+            style: Style::Plain,
         }
     }
 }
@@ -106,7 +111,8 @@ impl Stylesheet {
     pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
         let program = compile::compile(bytes, uri, resolver)?;
         let streamed = lower(&program);
-        Ok(Stylesheet { program, streamed, shelf: Shelf::default() })
+        let canonical = Arc::new(program.output.canonical());
+        Ok(Stylesheet { program, canonical, streamed, shelf: Shelf::default() })
     }
 
     /// Whether [`Stylesheet::transform_bytes`] reads and writes at once, without a tree of the source.
@@ -131,7 +137,7 @@ impl Stylesheet {
         let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
         let out = Composer::new(Target::Bytes(Box::new(serializer)));
         let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
-        let mut known = Known::of(self.shelf.take(), &run.budgets, run.as_xml);
+        let mut known = Known::of(self.shelf.take(), run);
         let parsed = known.precedents.parse(source, options, &mut stream);
         self.shelf.give(known);
         parsed.map_err(Failed::Source)?;
@@ -151,9 +157,10 @@ impl Stylesheet {
 
     fn settings(&self, run: &Run<'_>) -> Settings {
         let settings = &self.program.output;
-        match run.as_xml {
-            true => Arc::new(Declared { method: Some(Method::Xml), ..(**settings).clone() }),
-            false => settings.clone(),
+        match (run.as_xml, run.style) {
+            (true, _) => Arc::new(Declared { method: Some(Method::Xml), ..(**settings).clone() }),
+            (false, Style::Plain) => settings.clone(),
+            (false, Style::Canonical) => self.canonical.clone(),
         }
     }
 

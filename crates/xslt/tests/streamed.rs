@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use xml::{Doctype, Document, Options};
-use xslt::{Argument, Budgets, Failed, Nothing, Output, Parameter, Resource, Run, Stylesheet};
+use xslt::{
+    Argument, Budgets, Failed, Nothing, Output, Parameter, Resource, Run, Style, Stylesheet,
+};
 
 #[path = "streamed/documents.rs"]
 mod documents;
@@ -153,6 +155,16 @@ fn written_documents() {
 }
 
 #[test]
+fn written_documents_in_canonical_form() {
+    let canonical = Run { style: Style::Canonical, ..Run::default() };
+    for (text, sheet) in streamed_sheets() {
+        for source in DOCUMENTS {
+            check_with(&text, &sheet, source.as_bytes(), &canonical);
+        }
+    }
+}
+
+#[test]
 fn encodings() {
     for (text, sheet) in streamed_sheets() {
         for source in encoded() {
@@ -184,6 +196,8 @@ fn output_settings() {
                     source.as_bytes(),
                     &Run { as_xml: true, ..Run::default() },
                 );
+                let canonical = Run { style: Style::Canonical, ..Run::default() };
+                check_with(&text, &sheet, source.as_bytes(), &canonical);
             }
         }
     }

@@ -131,7 +131,7 @@ fn namespaces_are_fixed_up() {
          <x:element name='none' namespace=''/></in></x:element></x:template>",
         "<a/>",
         expect![[
-            r#"<p:e xmlns:p="urn:p" xmlns:ns0="urn:q" ns0:a="1" ns0:b="2"><in xmlns="urn:d"><none xmlns=""/></in></p:e>"#
+            r#"<p:e xmlns:p="urn:p" xmlns:p_1="urn:q" xmlns:ns_1="urn:q" p_1:a="1" ns_1:b="2"><in xmlns="urn:d"><none xmlns=""/></in></p:e>"#
         ]],
     );
     check(

@@ -9,8 +9,8 @@ use ::policies::soap::Failed;
 use ::policies::supply::{self as supplies, Fetched, Wanted};
 use ::policies::xslt::{self as transforms, On, Settings, Sheet, Sheets};
 use ::saxon::Engine;
-use config::{At, Map, MessageSide, Policy, Report, Spanned, XsltEngine};
-use xslt::{Argument, Parameter, Resolver, Resource, Stylesheet};
+use config::{At, Map, MessageSide, Policy, Report, Spanned, XsltEngine, XsltOutput};
+use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
 use super::soap;
 use super::soap::load::{self, Documents, Following, Found, XSLT};
@@ -40,6 +40,7 @@ pub(crate) fn build(
         // What is not there was complained about.
         sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
         parameters: parameters.collect(),
+        style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
         before: is_before(keys.on.value, at, place),
         verbose: keys.verbose,
@@ -51,6 +52,15 @@ pub(crate) fn build(
     match on == On::Response && soap::is_mock(place) {
         true => plan::Policy { name: "xslt", request: None, response: None },
         false => transforms::policy(on, settings),
+    }
+}
+
+/// How our own engine writes XML.
+fn style(keys: &config::Xslt, place: &Place<'_, '_>) -> Style {
+    match keys.output.as_ref().map(|output| output.value) {
+        Some(XsltOutput::Canonical) => Style::Canonical,
+        None if place.of.errors == config::Errors::Kong => Style::Canonical,
+        Some(XsltOutput::Plain) | None => Style::Plain,
     }
 }
 
@@ -83,6 +93,10 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
         false => Ok(None),
         true => saxon::engine(place, report).map(Some),
     };
+    if let (true, Some(output)) = (by_saxon, &keys.output) {
+        let what = "`output` is how the native engine writes, and this stylesheet is for Saxon";
+        report.error(output.at, what, "remove `output`");
+    }
     let recipe = match engine {
         Ok(None) => Recipe { documents, saxon: None },
         Ok(Some(engine)) => {

@@ -43,7 +43,7 @@ pub use soap::{
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use xpath_route::{XpathCase, XpathRoute};
-pub use xslt::{Xslt, XsltEngine};
+pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
 use crate::decode::{Decode, Decoder, did_you_mean, list};
 use crate::node::{Entry, Node, Value};

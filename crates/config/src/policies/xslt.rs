@@ -18,6 +18,10 @@ keys! {
         engine: XsltEngine = XsltEngine::Auto,
         /// Values for its parameters, as strings.
         parameters: Map<String> = Map::default(),
+        /// How the native engine writes XML: `plain` as the stylesheet asks, or `canonical`, the bytes of libxslt behind Kong's
+        /// plugins: Canonical XML 1.0 with comments, an XML declaration in front unless the stylesheet omits it. The route's
+        /// `errors: kong` implies `canonical`.
+        output: Option<Spanned<XsltOutput>>,
         /// Whether every ` xmlns=""` is taken out of the result, so that what the stylesheet writes without a namespace takes
         /// that of its parent.
         // Stylesheets written for other gateways count on it.
@@ -30,6 +34,16 @@ keys! {
         /// The largest message; 413 above for a request, 502 for a reply.
         // As for `soap`; a tree of it takes some ten times as much.
         body_bytes_max: Size = Size(10 * 1024 * 1024),
+    }
+}
+
+words! {
+    /// How XML is written.
+    pub enum XsltOutput {
+        /// As `xsl:output` asks: lines, CDATA sections and a document type among it.
+        Plain = "plain",
+        /// As Canonical XML 1.0 with comments, behind a declaration.
+        Canonical = "canonical",
     }
 }
 

@@ -81,6 +81,7 @@ impl Settings {
                 ..Budgets::default()
             },
             seed: fastrand::u64(..),
+            style: self.style,
             ..Run::default()
         };
         let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(

@@ -235,9 +235,12 @@ impl<'m> Compiler<'m> {
             (self.yes_no(e, "omit-xml-declaration")?, self.yes_no(e, "standalone")?);
         let indent = self.yes_no(e, "indent")?;
         let output = &mut self.output;
-        let encoding = e.attribute("encoding").and_then(|name| Encoding::named(name.trim()));
+        let encoding_name = e.attribute("encoding").map(str::trim).filter(|name| is_encoding(name));
+        if let Some(name) = encoding_name {
+            output.encoding_name = Some(name.into());
+            output.encoding = Encoding::named(name);
+        }
         output.version = text("version").or(output.version.take());
-        output.encoding = encoding.or(output.encoding);
         output.omit_declaration = omit.or(output.omit_declaration);
         output.standalone = alone.or(output.standalone);
         output.doctype_public = text("doctype-public").or(output.doctype_public.take());
@@ -246,6 +249,12 @@ impl<'m> Compiler<'m> {
         output.media_type = text("media-type").or(output.media_type.take());
         Ok(())
     }
+}
+
+/// Whether a text is the name of an encoding (XML 1.0, production 81).
+fn is_encoding(name: &str) -> bool {
+    let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(part)
 }
 
 /// Whether being of a shape's kind and name is all that an alternative asks.

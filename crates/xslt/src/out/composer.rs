@@ -47,6 +47,9 @@ struct Open {
     scope: usize,
 }
 
+/// What the namespace of an attribute is called that came without a prefix.
+const PREFIX: &str = "ns_1";
+
 /// More memory than this is given back between results.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
@@ -125,24 +128,30 @@ impl Desk {
         let Some(piece) = self.tag.attributes.get(at).copied() else { return };
         let pieces = &self.tag.pieces;
         let (prefix, uri) = (pieces.prefix(piece), pieces.uri(piece));
-        if prefix.is_empty() && uri.is_empty() || uri == XML_NAMESPACE {
-            return;
+        match (prefix, uri) {
+            ("", "") | ("xml", XML_NAMESPACE) => return,
+            (_, XML_NAMESPACE) => return self.rename(at, "xml"),
+            _ => {}
         }
         if uri.is_empty() {
             return self.rename(at, "");
         }
-        if !prefix.is_empty() {
-            match self.scope.find(prefix) {
-                Some(found) if found == uri => return,
-                _ if prefix != "xmlns"
-                    && prefix != "xml"
-                    && !self.scope.declares(self.own(), prefix)
-                    && !self.used(prefix, at) =>
-                {
-                    return self.scope.declare(prefix, uri);
-                }
-                _ => {}
-            }
+        // One without a prefix is called as libxslt calls it.
+        let (wanted, is_named) = match prefix {
+            "" => (PREFIX, false),
+            prefix => (prefix, true),
+        };
+        let free = wanted != "xmlns"
+            && wanted != "xml"
+            && !self.scope.declares(self.own(), wanted)
+            && !self.used(wanted, at);
+        if free && !self.scope.means(wanted, uri) {
+            self.scope.declare(wanted, uri);
+        }
+        match (self.scope.means(wanted, uri), is_named) {
+            (true, true) => return,
+            (true, false) => return self.rename(at, PREFIX),
+            (false, _) => {}
         }
         // Another prefix that means it and is not shadowed, or a new one.
         let mut others = self.scope.since(0).rev();
@@ -153,8 +162,8 @@ impl Desk {
             return self.rename(at, &found);
         }
         drop(others);
-        let fresh = (0u32..)
-            .map(|n| format!("ns{n}"))
+        let fresh = (1u32..)
+            .map(|n| format!("{wanted}_{n}"))
             .find(|p| self.scope.find(p).is_none() && !self.used(p, at));
         let fresh = fresh.unwrap_or_default();
         self.scope.declare(&fresh, self.tag.pieces.uri(piece));
@@ -306,6 +315,7 @@ impl Composer {
         let scope = self.desk.scope.len();
         self.desk.open.push(Open { origin: Some(node), scope });
         self.desk.bind(prefix, uri);
+        // One declaration at most: there is nothing to be put in order.
         serializer.start_plain(prefix, local, self.desk.scope.since(scope));
     }
 
@@ -462,7 +472,13 @@ impl Composer {
         }
         let own = desk.own();
         match &mut self.target {
-            Target::Bytes(serializer) => serializer.start(&desk.tag, desk.scope.since(own)),
+            Target::Bytes(serializer) => {
+                if serializer.is_canonical() {
+                    desk.scope.order(own);
+                    desk.tag.order();
+                }
+                serializer.start(&desk.tag, desk.scope.since(own));
+            }
             Target::Tree(builder) => {
                 self.full |= build(builder, &desk.tag, desk.scope.since(own)).is_err();
             }

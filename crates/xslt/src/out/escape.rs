@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 /// Where text stands, which says what must be escaped.
+#[derive(Debug)]
 pub(crate) struct Place {
     references: &'static [(u8, &'static str)],
     /// The bytes of UTF-8 that have one.
@@ -27,6 +28,23 @@ pub(crate) static ATTRIBUTE: Place = Place::new(
         (b'\t', "&#9;"),
         (b'\n', "&#10;"),
         (b'\r', "&#13;"),
+    ],
+    true,
+);
+
+/// Content of an element in canonical form (Canonical XML 1.0, 2.3).
+pub(crate) static CANONICAL_TEXT: Place =
+    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#xD;")], false);
+
+/// A value in canonical form.
+pub(crate) static CANONICAL_ATTRIBUTE: Place = Place::new(
+    &[
+        (b'<', "&lt;"),
+        (b'&', "&amp;"),
+        (b'"', "&quot;"),
+        (b'\t', "&#x9;"),
+        (b'\n', "&#xA;"),
+        (b'\r', "&#xD;"),
     ],
     true,
 );

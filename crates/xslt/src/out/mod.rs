@@ -3,6 +3,7 @@
 //! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a
 //! [`Composer`], and whoever reads the result never sees one.
 
+mod canonical;
 mod composer;
 mod encode;
 mod escape;
@@ -15,4 +16,4 @@ mod tag;
 pub(crate) use composer::{Composer, Target};
 pub(crate) use serializer::Serializer;
 pub(crate) use settings::{Declared, Settings};
-pub use settings::{Encoding, Method};
+pub use settings::{Encoding, Method, Style};

@@ -24,9 +24,19 @@ impl Scope {
 
     #[inline]
     pub(super) fn truncate(&mut self, len: usize) {
-        if let Some(first) = self.bindings.get(len) {
-            self.text.truncate(first.from as usize);
+        let gone = self.bindings.get(len..).unwrap_or_default();
+        // They may have been put in another order.
+        if let Some(from) = gone.iter().map(|binding| binding.from).min() {
+            self.text.truncate(from as usize);
             self.bindings.truncate(len);
+        }
+    }
+
+    /// Puts the declarations from `from` on in the order of their prefixes, of which no two are the same.
+    pub(super) fn order(&mut self, from: usize) {
+        let text = self.text.as_bytes();
+        if let Some(own) = self.bindings.get_mut(from..).filter(|own| own.len() > 1) {
+            own.sort_unstable_by_key(|b| text.get(b.from as usize..b.uri as usize));
         }
     }
 

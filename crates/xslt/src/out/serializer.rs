@@ -1,7 +1,7 @@
 //! Events into bytes, by the methods `xml` and `text`; what is particular to HTML lies beside.
 
 use super::tag::Tag;
-use super::{Encoding, Method, Settings, encode, escape, html};
+use super::{Encoding, Method, Settings, Style, encode, escape, html};
 
 /// Room for the elements that are open at a time.
 const ROOM_OPEN: usize = 16;
@@ -22,7 +22,10 @@ pub(crate) struct Serializer {
     section: String,
     pub(super) indent: bool,
     pub(super) last: char,
-    doctype_written: bool,
+    /// The first element has begun.
+    pub(super) root_written: bool,
+    /// What is escaped in text and in values.
+    places: [&'static escape::Place; 2],
 }
 
 /// What is remembered of an open element.
@@ -46,7 +49,10 @@ enum Early {
 
 impl Serializer {
     pub(crate) fn new(settings: Settings, capacity: usize) -> Serializer {
-        let last = settings.encoding.unwrap_or(Encoding::Utf8).last();
+        let places = match settings.style {
+            Style::Plain => [&escape::TEXT, &escape::ATTRIBUTE],
+            Style::Canonical => [&escape::CANONICAL_TEXT, &escape::CANONICAL_ATTRIBUTE],
+        };
         let mut serializer = Serializer {
             out: Vec::with_capacity(capacity),
             method: None,
@@ -55,8 +61,9 @@ impl Serializer {
             tag_open: false,
             section: String::new(),
             indent: false,
-            last,
-            doctype_written: false,
+            last: settings.last(),
+            root_written: false,
+            places,
             settings,
         };
         if let Some(method) = serializer.settings.method {
@@ -74,7 +81,7 @@ impl Serializer {
         self.section.clone_from(&other.section);
         self.indent = other.indent;
         self.last = other.last;
-        self.doctype_written = other.doctype_written;
+        self.root_written = other.root_written;
     }
 
     /// Another one that is where this one is; none as long as the method is not known.
@@ -127,7 +134,7 @@ impl Serializer {
             self.out.push(b' ');
             self.name(pieces.prefix(*piece), pieces.local(*piece));
             self.out.extend_from_slice(b"=\"");
-            escape::ATTRIBUTE.write(pieces.value(*piece), self.last, &mut self.out);
+            self.value(pieces.value(*piece));
             self.out.push(b'"');
         }
         self.tag_open = true;
@@ -142,7 +149,8 @@ impl Serializer {
     /// All that was written, where texts stand in it as they are.
     pub(crate) fn plainly_written(&self) -> Option<&[u8]> {
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
-        (self.is_plain() && encoding == Encoding::Utf8).then_some(&self.out)
+        let utf8 = encoding == Encoding::Utf8 && self.last == char::MAX;
+        (self.is_plain() && utf8).then_some(&self.out)
     }
 
     /// Has written that, with other texts where there were others.
@@ -193,8 +201,10 @@ impl Serializer {
         }
         if self.tag_open {
             self.tag_open = false;
-            self.out.extend_from_slice(b"/>");
-            return;
+            if !self.is_canonical() {
+                return self.out.extend_from_slice(b"/>");
+            }
+            self.out.push(b'>');
         }
         if self.indent && open.children && !open.mixed {
             self.line(self.open.len());
@@ -224,10 +234,12 @@ impl Serializer {
         self.close_tag();
         let last = self.last;
         let html = self.method == Some(Method::Html);
+        let raw = raw && !self.is_canonical();
+        let [place, _] = self.places;
         let Some(open) = self.open.last_mut() else {
             return match raw {
                 true => self.out.extend_from_slice(text.as_bytes()),
-                false => escape::TEXT.write(text, last, &mut self.out),
+                false => place.write(text, last, &mut self.out),
             };
         };
         open.mixed = true;
@@ -238,8 +250,13 @@ impl Serializer {
             }
             () if open.cdata => self.section.push_str(text),
             () if html => html::text(text, last, &mut self.out),
-            () => escape::TEXT.write(text, last, &mut self.out),
+            () => place.write(text, last, &mut self.out),
         }
+    }
+
+    fn value(&mut self, value: &str) {
+        let [_, place] = self.places;
+        place.write(value, self.last, &mut self.out);
     }
 
     pub(crate) fn comment(&mut self, text: &str) {
@@ -250,6 +267,9 @@ impl Serializer {
         }
         self.end_section();
         self.close_tag();
+        if self.is_canonical() {
+            return self.canonical_leaf(["<!--", text, "", "-->"]);
+        }
         self.break_line(false);
         self.out.extend_from_slice(b"<!--");
         self.out.extend_from_slice(text.as_bytes());
@@ -267,6 +287,10 @@ impl Serializer {
         };
         self.end_section();
         self.close_tag();
+        if self.is_canonical() {
+            let space = if text.is_empty() { "" } else { " " };
+            return self.canonical_leaf(["<?", target, &format!("{space}{text}"), "?>"]);
+        }
         self.break_line(false);
         self.out.extend_from_slice(b"<?");
         self.out.extend_from_slice(target.as_bytes());
@@ -281,7 +305,7 @@ impl Serializer {
     fn decide(&mut self, method: Method) {
         self.method = Some(method);
         self.indent = match method {
-            Method::Xml => self.settings.indent.unwrap_or(false),
+            Method::Xml => self.settings.indent.unwrap_or(false) && !self.is_canonical(),
             Method::Html => self.settings.indent.unwrap_or(true),
             Method::Text => false,
         };
@@ -301,6 +325,9 @@ impl Serializer {
         if self.settings.omit_declaration == Some(true) {
             return;
         }
+        if self.is_canonical() {
+            return self.canonical_declaration();
+        }
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8).name();
         self.out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"");
         self.out.extend_from_slice(encoding.as_bytes());
@@ -317,8 +344,8 @@ impl Serializer {
     /// Before the first element.
     #[inline]
     pub(super) fn doctype(&mut self, prefix: &str, local: &str) {
-        if !self.doctype_written {
-            self.doctype_written = true;
+        if !self.root_written {
+            self.root_written = true;
             self.write_doctype(prefix, local);
         }
     }
@@ -361,7 +388,7 @@ impl Serializer {
                 self.out.extend_from_slice(prefix.as_bytes());
             }
             self.out.extend_from_slice(b"=\"");
-            escape::ATTRIBUTE.write(uri, self.last, &mut self.out);
+            self.value(uri);
             self.out.push(b'"');
         }
     }

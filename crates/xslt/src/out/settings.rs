@@ -10,6 +10,17 @@ pub enum Method {
     Text,
 }
 
+/// How a result of the method `xml` is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Style {
+    /// As the stylesheet says (XSLT 1.0, 16.1).
+    #[default]
+    Plain,
+    /// As Canonical XML 1.0 with comments, behind the declaration the stylesheet asks for: the bytes of gateways that write
+    /// libxslt's results so. It knows neither CDATA sections, document types nor text without escapes, and adds no lines.
+    Canonical,
+}
+
 /// Encodings a result is written in. Characters an encoding lacks are written as references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
@@ -26,6 +37,8 @@ pub(crate) struct Declared {
     pub(crate) method: Option<Method>,
     pub(crate) version: Option<Box<str>>,
     pub(crate) encoding: Option<Encoding>,
+    /// As it is written in the stylesheet, be it known here or not.
+    pub(crate) encoding_name: Option<Box<str>>,
     pub(crate) omit_declaration: Option<bool>,
     pub(crate) standalone: Option<bool>,
     pub(crate) doctype_public: Option<Box<str>>,
@@ -34,10 +47,36 @@ pub(crate) struct Declared {
     pub(crate) cdata_sections: Vec<(Box<str>, Box<str>)>,
     pub(crate) indent: Option<bool>,
     pub(crate) media_type: Option<Box<str>>,
+    pub(crate) style: Style,
 }
 
 /// The same for one run: shared, since a stylesheet is.
 pub(crate) type Settings = Arc<Declared>;
+
+impl Declared {
+    /// What is asked for where results are written in canonical form; other methods have none.
+    pub(crate) fn canonical(&self) -> Declared {
+        match self.method {
+            Some(Method::Html | Method::Text) => self.clone(),
+            Some(Method::Xml) | None => Declared {
+                method: Some(Method::Xml),
+                doctype_public: None,
+                doctype_system: None,
+                cdata_sections: Vec::new(),
+                style: Style::Canonical,
+                ..self.clone()
+            },
+        }
+    }
+
+    /// The last character that is written as itself. What another encoding has is not known; ASCII nearly all have.
+    pub(crate) fn last(&self) -> char {
+        match (self.style, self.encoding, &self.encoding_name) {
+            (Style::Canonical, None, Some(_)) => Encoding::Ascii.last(),
+            (_, encoding, _) => encoding.unwrap_or(Encoding::Utf8).last(),
+        }
+    }
+}
 
 impl Encoding {
     /// By the name an `encoding` attribute has.

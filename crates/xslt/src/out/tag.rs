@@ -95,6 +95,15 @@ impl Tag {
         }
     }
 
+    /// Puts the attributes in the order of their namespaces and names (Canonical XML 1.0, 2.2).
+    pub(crate) fn order(&mut self) {
+        let pieces = &self.pieces;
+        if self.attributes.len() > 1 {
+            let name = |piece: &Piece| (pieces.uri(*piece), pieces.local(*piece));
+            self.attributes.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
+        }
+    }
+
     pub(crate) fn copy_from(&mut self, other: &Tag) {
         self.pieces.text.clone_from(&other.pieces.text);
         self.name = other.name;

@@ -9,7 +9,8 @@ use super::events::Stream;
 use super::memory::Memory;
 use super::text::{Passage, Value};
 use crate::limits::Budgets;
-use crate::out::Composer;
+use crate::out::{Composer, Style};
+use crate::stylesheet::Run;
 
 /// A run at the end of a beginning.
 #[derive(Debug)]
@@ -44,18 +45,19 @@ pub(crate) struct Known {
     pub(crate) precedents: Precedents<Stopped, Written, Copied>,
     budgets: Budgets,
     as_xml: bool,
+    style: Style,
 }
 
 impl Known {
     /// What runs like this one know, of what is at hand.
-    pub(crate) fn of(spare: Option<Box<Known>>, budgets: &Budgets, as_xml: bool) -> Box<Known> {
-        match spare {
-            Some(known) if known.as_xml == as_xml && known.budgets == *budgets => known,
-            _ => {
-                let budgets = budgets.clone();
-                Box::new(Known { precedents: Precedents::default(), budgets, as_xml })
-            }
-        }
+    pub(crate) fn of(spare: Option<Box<Known>>, run: &Run<'_>) -> Box<Known> {
+        let alike = |known: &Known| {
+            (known.as_xml, known.style) == (run.as_xml, run.style) && known.budgets == run.budgets
+        };
+        spare.filter(|known| alike(known)).unwrap_or_else(|| {
+            let (precedents, budgets) = (Precedents::default(), run.budgets.clone());
+            Box::new(Known { precedents, budgets, as_xml: run.as_xml, style: run.style })
+        })
     }
 }
 

@@ -1,0 +1,48 @@
+//! What is particular to canonical form (Canonical XML 1.0, 2.3).
+//!
+//! Owns what stands around the root: the declaration, which canonical form has none of and gateways put in front all the same,
+//! and line breaks beside comments and instructions. The order within a tag is the composer's.
+
+use super::{Serializer, Style};
+
+impl Serializer {
+    #[inline]
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.settings.style == Style::Canonical
+    }
+
+    /// Nothing but its encoding, as the stylesheet spells it, and `standalone` where it is so; a line ends where lines are
+    /// asked for.
+    pub(super) fn canonical_declaration(&mut self) {
+        let settings = self.settings.clone();
+        self.out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"");
+        self.out.extend_from_slice(settings.encoding_name.as_deref().unwrap_or("utf-8").as_bytes());
+        self.out.push(b'"');
+        if settings.standalone == Some(true) {
+            self.out.extend_from_slice(b" standalone=\"yes\"");
+        }
+        self.out.extend_from_slice(b"?>");
+        if settings.indent == Some(true) {
+            self.out.push(b'\n');
+        }
+    }
+
+    /// Writes a comment or an instruction: on a line of its own where it stands beside the root.
+    pub(super) fn canonical_leaf(&mut self, pieces: [&str; 4]) {
+        let beside = self.open.is_empty();
+        if beside && self.root_written {
+            self.out.push(b'\n');
+        }
+        for piece in pieces {
+            let mut lines = piece.split('\r');
+            self.out.extend_from_slice(lines.next().unwrap_or_default().as_bytes());
+            for line in lines {
+                self.out.extend_from_slice(b"&#xD;");
+                self.out.extend_from_slice(line.as_bytes());
+            }
+        }
+        if beside && !self.root_written {
+            self.out.push(b'\n');
+        }
+    }
+}
