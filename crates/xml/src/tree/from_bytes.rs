@@ -1,7 +1,7 @@
 //! The sink that builds a tree.
 
 use crate::tree::{BuildError, Builder, Document};
-use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start};
+use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start, XML_NAMESPACE};
 
 /// Namespaces of ordinary documents.
 const SPACES: usize = 16;
@@ -68,6 +68,10 @@ impl TreeSink {
             self.builder.new_attribute(element.0, name, attribute.value)?;
             if attribute.id {
                 self.builder.add_id(attribute.value, element);
+            } else if local == "id" && namespace.uri == XML_NAMESPACE {
+                // Whatever a document type says of it (xml:id, 4), or without one.
+                let words: Vec<&str> = attribute.value.split_ascii_whitespace().collect();
+                self.builder.add_id(&words.join(" "), element);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Bodies of templates and instructions: text, literal elements, and which instruction a child is.
 
 use super::element::{Child, Element};
-use super::{Compiler, FUNCTIONS, Locals};
+use super::{Compiler, FUNCTIONS, Locals, is_blank};
 use crate::error::Error;
 use crate::program::{Dest, Op};
 
@@ -102,7 +102,8 @@ impl<'m> Compiler<'m> {
         dest: Dest,
     ) -> Result<(), Error> {
         if let Some(select) = e.attribute("select") {
-            if !e.forwards() && !e.children().is_empty() {
+            let blank = |child: &Child<'_>| matches!(child, Child::Text(text) if is_blank(text));
+            if !e.forwards() && !e.children().iter().all(blank) {
                 let what = format!("{} has both select and content", e.shown());
                 return Err(self.wrong(e, what));
             }

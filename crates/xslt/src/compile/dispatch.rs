@@ -34,6 +34,8 @@ impl Compiler<'_> {
             });
             *mode = lists(&all, rules);
         }
+        // Of those that are alike in both, the last in the stylesheet counts (XSLT 1.0, 3.4).
+        self.program.spaces.reverse();
         self.program.spaces.sort_by(|a, b| {
             let order = b.precedence.cmp(&a.precedence);
             order.then(b.priority.total_cmp(&a.priority))

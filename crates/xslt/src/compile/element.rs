@@ -6,6 +6,7 @@ use xml::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 
 use super::XSLT;
 use crate::program::Place;
+use crate::run::spaces;
 
 /// An element of a stylesheet module. Cheap to copy.
 #[derive(Debug, Clone, Copy)]
@@ -127,10 +128,14 @@ impl<'m> Element<'m> {
     }
 
     fn preserves_space(self) -> bool {
-        let space = self.ancestry().find_map(|element| {
-            element.document()?.attribute(element.node, XML_NAMESPACE, "space")
+        let preserves = self.ancestry().find_map(|element| {
+            spaces::preserves(element.document()?.attribute(
+                element.node,
+                XML_NAMESPACE,
+                "space",
+            )?)
         });
-        space == Some("preserve")
+        preserves == Some(true)
     }
 
     /// The children that mean something.

@@ -9,6 +9,7 @@ use crate::program::{Literal, Named, Op};
 /// What a namespace of the stylesheet becomes in the result.
 #[derive(Debug, Clone)]
 pub(super) struct Alias {
+    /// For names that have none.
     pub(super) prefix: Box<str>,
     pub(super) uri: Box<str>,
     pub(super) precedence: u32,
@@ -72,8 +73,13 @@ impl<'m> Compiler<'m> {
         if !element && name.namespace.uri.is_empty() {
             return own;
         }
+        // Only the namespace is another one (XSLT 1.0, 7.1.1), unless there was none, or is none.
         match self.aliases.get(name.namespace.uri) {
-            Some(alias) => Named { prefix: alias.prefix.clone(), uri: alias.uri.clone(), ..own },
+            Some(alias) if own.uri.is_empty() || alias.uri.is_empty() => {
+                let prefix = if alias.uri.is_empty() { "".into() } else { alias.prefix.clone() };
+                Named { prefix, uri: alias.uri.clone(), ..own }
+            }
+            Some(alias) => Named { uri: alias.uri.clone(), ..own },
             None => own,
         }
     }
@@ -98,12 +104,12 @@ impl<'m> Compiler<'m> {
         let excluded = excluded(e);
         let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
         for (prefix, uri) in e.namespaces() {
-            let (prefix, uri) = match self.aliases.get(uri) {
-                Some(alias) => (&*alias.prefix, &*alias.uri),
-                None if uri == XSLT || excluded.contains(&uri) || uri.is_empty() => continue,
-                None => (prefix, uri),
-            };
-            if !list.iter().any(|(p, _)| **p == *prefix) && !uri.is_empty() {
+            // What is excluded is so by what the stylesheet says.
+            if uri == XSLT || excluded.contains(&uri) || uri.is_empty() {
+                continue;
+            }
+            let uri = self.aliases.get(uri).map_or(uri, |alias| &*alias.uri);
+            if !uri.is_empty() {
                 list.push((prefix.into(), uri.into()));
             }
         }

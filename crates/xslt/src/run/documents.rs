@@ -73,10 +73,19 @@ impl Machine<'_> {
         if !href.is_empty() {
             return self.load(href, &found.uri, reach);
         }
+        self.module(module, reach)
+    }
+
+    /// A module as if it were a source (XSLT 1.0, 12.1).
+    fn module(&mut self, module: u32, reach: &mut Reach<'_>) -> Result<Node, Error> {
         if let Some(doc) = self.documents.modules.get(&module) {
             return Ok(Node::new(*doc, Document::ROOT));
         }
-        let doc = self.add(found.document.clone(), reach)?;
+        let Some(found) = self.given.program.modules.get(module as usize) else {
+            return Err(dynamic("an expression without a module"));
+        };
+        let document = spaces::stripped(&found.document, self.given.program);
+        let doc = self.add(document, reach)?;
         self.documents.modules.insert(module, doc);
         Ok(Node::new(doc, Document::ROOT))
     }
@@ -115,8 +124,16 @@ impl Machine<'_> {
             let kind = ErrorKind::Resolve { href: href.into(), cause: cause.into() };
             Error::new(kind, At::default())
         })?;
+        let modules =
+            || self.given.program.modules.iter().position(|module| *module.uri == *found.uri);
         let doc = match self.documents.known.get(&*found.uri) {
             Some(doc) => *doc,
+            // Documents of one address are one document.
+            None if !found.uri.is_empty() && *found.uri == *self.given.base => DocId(0),
+            None if let Some(module) = modules() => {
+                let module = u32::try_from(module).unwrap_or(u32::MAX);
+                self.module(module, reach)?.doc
+            }
             None => {
                 let max = self.given.budgets.documents_max;
                 if self.documents.loaded >= max {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use xml::{Kind, NodeId};
+use xml::NodeId;
 use xpath::{DocId, Evaluation, Focus, Node, Value};
 
 use super::{Machine, Reach, dynamic};
@@ -78,9 +78,7 @@ impl Machine<'_> {
         lists: &mut HashMap<Rc<str>, Vec<Node>>,
         reach: &mut Reach<'_>,
     ) -> Result<(), Error> {
-        if reach.world.get().of(node).kind(node.id) == Kind::Document
-            || !self.matches(&key.matches, node, reach)?
-        {
+        if !self.matches(&key.matches, node, reach)? {
             return Ok(());
         }
         let focus = Focus::of(node);

@@ -43,6 +43,15 @@ pub(crate) fn strips(name: xml::QName<'_>, program: &Program) -> bool {
 
 fn preserved(document: &Document, element: NodeId) -> bool {
     let ancestry = std::iter::successors(Some(element), |id| document.parent(*id));
-    let space = ancestry.filter_map(|id| document.attribute(id, XML_NAMESPACE, "space")).next();
-    space == Some("preserve")
+    let mut spaces = ancestry.filter_map(|id| document.attribute(id, XML_NAMESPACE, "space"));
+    spaces.find_map(preserves) == Some(true)
+}
+
+/// What an `xml:space` says of white space; a value that is neither of its two says nothing (XSLT 1.0, 3.4).
+pub(crate) fn preserves(space: &str) -> Option<bool> {
+    match space {
+        "preserve" => Some(true),
+        "default" => Some(false),
+        _ => None,
+    }
 }

@@ -283,8 +283,8 @@ impl<'s> Stream<'s> {
     /// By the nearest `xml:space`.
     fn preserves(&self, told: &Told<'_>) -> bool {
         let own = told.attributes.and_then(|attributes| attributes.get(XML_NAMESPACE, "space"));
-        match own {
-            Some(space) => space.value == "preserve",
+        match own.and_then(|space| spaces::preserves(space.value)) {
+            Some(preserves) => preserves,
             None => self.memory.frames.last().is_some_and(|frame| frame.preserves),
         }
     }
