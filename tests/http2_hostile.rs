@@ -73,6 +73,33 @@ fn a_client_that_only_resets_is_sent_away() {
     assert!(origin.accepted() <= 300, "{} were begun", origin.accepted());
 }
 
+/// A stream that costs nothing and ends paid for each reset of one that costs much.
+#[test]
+fn a_client_that_resets_between_cheap_requests_is_sent_away() {
+    let origin = Origin::start(|peer| {
+        peer.request();
+        peer.read_to_end();
+    });
+    let more = "routes: { cheap: { match: { path: /cheap }, respond: { status: 204 } }, all: { match: { path: /** }, upstream: origin } }";
+    let yaml = Plain::default().yaml(&origin);
+    let (front, _) = yaml.split_once("routes:").unwrap();
+    let gateway = Gateway::start(format!("{front}{more}\n"));
+    let mut wire = greet(&gateway);
+    let cheap = [&[0x82, 0x86, 0x44, 6][..], b"/cheap", &GET[3..]].concat();
+    let pair = |n: u32| {
+        let costly = frame(HEADERS, ALL, 4 * n + 1, GET);
+        let reset = frame(RST_STREAM, 0, 4 * n + 1, &8u32.to_be_bytes());
+        [costly, frame(HEADERS, ALL, 4 * n + 3, &cheap), reset].concat()
+    };
+    for n in 0..1000 {
+        if !wire.try_send(pair(n)) {
+            break;
+        }
+    }
+    assert_eq!(code(&next(&mut wire, GOAWAY).unwrap()), CALM);
+    assert!(origin.accepted() <= 600, "{} were begun", origin.accepted());
+}
+
 #[test]
 fn a_client_that_asks_for_answers_and_reads_none_is_sent_away() {
     let origin = Origin::saying("ok");

@@ -188,6 +188,45 @@ fn trailers_over_http_2_are_held_to_the_rules_of_http_1() {
     assert_eq!(ask(&large), None);
 }
 
+/// What a policy sets or removes in a head does not come back as a trailer, which some servers read as headers.
+#[test]
+fn trailers_do_not_say_again_what_policies_have_decided() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request_head() {
+            let body = peer.read_until(b"\r\n\r\n").unwrap();
+            peer.note(&Message { body, ..request });
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Secret: 1\r\n\r\n";
+            let trailers = "x-secret: 2\r\nX_Frame_Options: none\r\naccess-control-allow-origin: *\r\nx-sum: 1\r\n";
+            peer.send(format!("{head}2\r\nok\r\n0\r\n{trailers}\r\n"));
+        }
+    });
+    let route = concat!(
+        "policies: [{ headers: { request: { set: { x-user: gateway }, remove: [x-admin] }, ",
+        "response: { set: { x-frame-options: DENY }, remove: [x-secret] } } }]"
+    );
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let lies = [("x-user", "root"), ("x_user", "root"), ("x-admin", "1"), ("x-request-id", "a")];
+    let trailers = [&lies[..], &[("x-http-method-override", "PUT"), ("x-sum", "1")]].concat();
+
+    let lines: String = trailers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+    let mut wire = gateway.wire();
+    wire.send("POST /a HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    wire.send(format!("5\r\nhello\r\n0\r\n{lines}\r\n"));
+    let head = wire.read_head();
+    assert_eq!((head.status(), head.get("x-secret")), (200, None));
+    assert_eq!(wire.read_until(b"\r\n\r\n").unwrap(), b"2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n");
+
+    let mut wire = greet(&gateway);
+    let head = frame(HEADERS, HEAD, 1, &block(&[&POST[..], &[TO]].concat()));
+    let data = frame(DATA, 0, 1, b"hello");
+    wire.send([head, data, frame(HEADERS, ALL, 1, &block(&trailers))].concat());
+    assert_eq!(status(&mut wire), Some(200));
+    let requests = origin.requests();
+    let bodies: Vec<String> =
+        requests.iter().map(Message::text).filter(|b| !b.is_empty()).collect();
+    assert_eq!(bodies, ["5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"; 2]);
+}
+
 /// Issue 18.8: what a gateway drops or sets comes back under the same name with underscores, which CGI cannot tell apart.
 #[test]
 fn names_with_underscores_are_dropped_with_their_twins() {

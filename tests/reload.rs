@@ -440,8 +440,9 @@ fn listeners_come_go_and_move() {
         &gateway,
         &listeners("public: { address: \"127.0.0.2:0\" }, second: { address: \"127.0.0.1:0\" }"),
     );
-    let moved = gateway.address("public");
-    assert_eq!(moved.ip().to_string(), "127.0.0.2");
+    let address = || gateway.address("public");
+    until("the new address is logged", || address().ip().to_string() == "127.0.0.2");
+    let moved = address();
     assert_eq!(Wire::connect(moved).get("/version").status(), 200);
     until("the old address is closed", || std::net::TcpStream::connect(first).is_err());
     on_first.send(gate);

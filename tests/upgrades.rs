@@ -169,6 +169,30 @@ fn a_tunnel_may_be_silent() {
     assert_eq!(wire.read_to_end(), b"awake");
 }
 
+/// A tunnel in which nothing passes, or of which one end is done and the other says nothing, held two sockets for ever.
+#[test]
+fn a_tunnel_may_not_be_silent_for_ever() {
+    let origin = Origin::start(|peer| {
+        peer.request();
+        peer.send(SWITCH);
+        peer.read_to_end();
+        // It reads no end and sends none.
+        peer.is_closed();
+    });
+    let open = "timeout: { tunnel: 200ms }";
+    let half_closed = "timeout: { idle: 200ms, tunnel: 1h }";
+    for (listener, is_done) in [(open, false), (half_closed, true)] {
+        let gateway = Plain { listener, ..Plain::default() }.start(&origin);
+        let mut wire = tunnel(&gateway);
+        wire.send("a");
+        if is_done {
+            wire.shut();
+        }
+        assert!(wire.is_closed(), "{listener}");
+        until("the origin is let go", || origin.open() == 0);
+    }
+}
+
 #[test]
 fn an_end_by_reset_ends_the_other_side() {
     let origin = Origin::start(|peer| {

@@ -50,6 +50,7 @@ pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Ve
                     body: timeout.body.0,
                     body_total: timeout.body_total.map(|total| total.0),
                     idle: timeout.idle.0,
+                    tunnel: timeout.tunnel.0,
                     tls: timeout.tls.0,
                 },
             })

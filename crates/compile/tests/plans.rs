@@ -81,6 +81,7 @@ fn the_whole_in_words() {
               head: 10s
               body: 30s
               idle: 75s
+              tunnel: 10m
               tls: 10s
           inside:
             address: "127.0.0.1:8081"
@@ -102,6 +103,7 @@ fn the_whole_in_words() {
               head: 10s
               body: 30s
               idle: 75s
+              tunnel: 10m
               tls: 10s
         admin:
           address: "127.0.0.1:9901"

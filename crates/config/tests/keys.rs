@@ -71,6 +71,7 @@ telemetry: { access_log: {} }
                     "head": "10s",
                     "body": "30s",
                     "idle": "75s",
+                    "tunnel": "10m",
                     "tls": "10s"
                   }
                 }
@@ -253,6 +254,7 @@ fn every_key() {
                     "head": "10s",
                     "body": "30s",
                     "idle": "75s",
+                    "tunnel": "10m",
                     "tls": "10s"
                   }
                 },
@@ -295,6 +297,7 @@ fn every_key() {
                     "head": "1s",
                     "body": "2m",
                     "idle": "3h",
+                    "tunnel": "10m",
                     "tls": "250ms"
                   }
                 }

@@ -127,6 +127,7 @@ fn listener(listener: &Listener) -> Value {
             "body_ms": millis(timeout.body),
             "body_total_ms": timeout.body_total.map(millis),
             "idle_ms": millis(timeout.idle),
+            "tunnel_ms": millis(timeout.tunnel),
             "tls_ms": millis(timeout.tls),
         },
     })

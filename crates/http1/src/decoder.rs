@@ -272,8 +272,17 @@ fn may_trail(name: &[u8]) -> bool {
         if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive location \
         max-forwards origin pragma proxy-authenticate proxy-authentication-info \
         proxy-authorization proxy-connection range referer retry-after set-cookie te trailer \
-        transfer-encoding upgrade vary via warning www-authenticate";
-    !NEVER.split(' ').any(|never| is_alias(name, never.as_bytes())) && !is_forwarding(name)
+        transfer-encoding upgrade vary via warning www-authenticate x-http-method \
+        x-http-method-override x-method-override x-request-id";
+    !NEVER.split(' ').any(|never| is_alias(name, never.as_bytes()))
+        && !is_forwarding(name)
+        && !is_of_cors(name)
+}
+
+/// What pages of other sites may read is said in the head alone (the Fetch standard, 3.3).
+fn is_of_cors(name: &[u8]) -> bool {
+    const FAMILY: &[u8] = b"access-control-";
+    name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))
 }
 
 fn length_left(left: u64) -> Stage {

@@ -117,7 +117,11 @@ impl<'a> Reading<'a> {
                 };
                 self.head.authority = Some((value, "443"));
             }
-            _ => self.is_plain = value.eq_ignore_ascii_case(b"http"),
+            _ => match value.to_ascii_lowercase().as_slice() {
+                b"http" => self.is_plain = true,
+                b"https" => {}
+                _ => return Err("a scheme other than http and https"),
+            },
         }
         Ok(())
     }
@@ -260,9 +264,10 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_refused() {
-        let cases: [&[(&str, &str)]; 21] = [
+        let cases: [&[(&str, &str)]; 22] = [
             &[(":method", "PUT")],
             &[(":status", "200")],
+            &[(":scheme", "https")],
             &[(":protocol", "websocket")],
             &[("a", "b"), (":authority", "x")],
             &[("A", "b")],
@@ -290,6 +295,10 @@ mod tests {
             let mut lines = GET.to_vec();
             lines.remove(missing);
             assert!(read(true, &lines).is_err(), "{lines:?}");
+        }
+        for scheme in ["ftp", "http\r\nx: y", "http://b/", ""] {
+            let lines = [(":method", "GET"), (":path", "/"), (":scheme", scheme)];
+            assert!(read(true, &lines).is_err(), "{scheme:?}");
         }
         let connect = [(":method", "CONNECT"), (":authority", "a:1")];
         assert!(read(true, &connect).is_ok());

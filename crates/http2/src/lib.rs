@@ -28,7 +28,7 @@ mod session;
 
 pub use block::{Block, Head};
 pub use error::{Code, Error};
-pub use session::{Config, Event, PREFACE, Piece, Read, Session};
+pub use session::{Config, Event, PREFACE, Piece, RESETS_PER_SECOND, Read, Session};
 
 /// Decodes a block of compressed header lines with an empty table, for fuzzing; the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {

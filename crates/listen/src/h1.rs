@@ -20,7 +20,8 @@ use crate::client::{Client, ClientBody, Shared};
 use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
-use crate::{goodbye, h2, tunnel};
+use crate::tunnel::{self, Silence};
+use crate::{goodbye, h2};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -384,8 +385,11 @@ impl H1 {
         let (wire, early) = self.take_wire();
         let place = &self.connection.place;
         let closing = |cx: &Context<'_>| place.is_closing(cx.waker()) && place.door.is_cutting();
-        let (passed, ended) =
-            tunnel::join((wire, early), (tunnel.wire, tunnel.early), closing).await;
+        let timeout = &self.listener.timeout;
+        let half_closed = timeout.idle.min(timeout.tunnel);
+        let silence = Silence { open: timeout.tunnel, half_closed };
+        let upstream = (tunnel.wire, tunnel.early);
+        let (passed, ended) = tunnel::join((wire, early), upstream, silence, closing).await;
         account.request_bytes = passed.up;
         account.reply_bytes = passed.down;
         if let Err(e) = ended {

@@ -78,8 +78,10 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
     if said.is_some() && said == remaining {
         return Framing::Length(None);
     }
-    // One line frames a body, never two, and never one that is wrong (RFC 9112, 6.3).
-    reply.head.headers.remove("content-length");
+    if announced {
+        // One line frames a body, never two, and never one that is wrong (RFC 9112, 6.3).
+        reply.head.headers.remove("content-length");
+    }
     match remaining {
         Some(n) => Framing::Length(Some(n)),
         None if asked.protocol == Protocol::Http10 => Framing::Close,

@@ -4,9 +4,10 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use kit::Wire;
 use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{Alarm, Wire, clock};
 use tokio::io::AsyncWrite;
 
 /// Bytes that passed each way.
@@ -16,21 +17,42 @@ pub(crate) struct Passed {
     pub(crate) down: u64,
 }
 
-/// Joins two streams. What was read of each before goes to the other first. An error on either side ends both.
+/// How long a tunnel may be silent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Silence {
+    /// Both ways, while both ends are open.
+    pub(crate) open: Duration,
+    /// Once one end is done and only the other may still say something.
+    pub(crate) half_closed: Duration,
+}
+
+/// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
 pub(crate) async fn join(
     (mut client, from_client): (Wire, Vec<u8>),
     (mut upstream, from_upstream): (Wire, Vec<u8>),
+    silence: Silence,
     closing: impl Fn(&Context<'_>) -> bool,
 ) -> (Passed, io::Result<()>) {
     let mut up = Direction::new(from_client);
     let mut down = Direction::new(from_upstream);
+    let mut alarm = Alarm::default();
+    alarm.set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {
         if closing(cx) {
             return Poll::Ready(Ok(()));
         }
-        let up = up.poll(cx, &mut client, &mut upstream)?;
-        let down = down.poll(cx, &mut upstream, &mut client)?;
-        if up.is_ready() && down.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        let before = (up.progress(), down.progress());
+        let is_up = up.poll(cx, &mut client, &mut upstream)?.is_ready();
+        let is_down = down.poll(cx, &mut upstream, &mut client)?.is_ready();
+        if is_up && is_down {
+            return Poll::Ready(Ok(()));
+        }
+        if before != (up.progress(), down.progress()) {
+            let longest = if is_up || is_down { silence.half_closed } else { silence.open };
+            alarm.set(clock::now(), longest);
+        }
+        ready!(alarm.poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
     (Passed { up: up.passed, down: down.passed }, ended)
@@ -45,7 +67,7 @@ struct Direction {
     state: State,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum State {
     Open,
     /// The reader is done; the writer is being told.
@@ -56,6 +78,11 @@ enum State {
 impl Direction {
     fn new(pending: Vec<u8>) -> Direction {
         Direction { pending, sent: 0, passed: 0, state: State::Open }
+    }
+
+    /// Another value whenever something was taken, or the end came.
+    fn progress(&self) -> (u64, usize, State) {
+        (self.passed, self.sent, self.state)
     }
 
     fn poll(

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::scratch::LARGE_BYTES;
 
+use crate::{Decided, Headers};
+
 /// Trailer lines, raw and validated: `Name: value\r\n...`. Empty where there are none.
 pub type Trailers = Vec<u8>;
 
@@ -111,6 +113,17 @@ impl Body {
         }
     }
 
+    /// Drops the trailers, when they come, that say something the head has decided: what a policy sets or removes in the head would
+    /// come back behind the body for whoever reads trailers as headers.
+    pub fn guard_trailers(&mut self, head: &Headers) {
+        *self = match std::mem::take(self) {
+            Body::Stream(inner) => {
+                Body::Stream(Box::new(Guarded { inner, decided: head.decided() }))
+            }
+            other @ (Body::Empty | Body::Whole(_)) => other,
+        };
+    }
+
     /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a
     /// gathered body gets a length.
     pub async fn gather(self, bytes_max: usize, too_large: Kind) -> Result<Bytes, Fault> {
@@ -157,6 +170,26 @@ impl Body {
             Body::Whole(bytes) => Some(Body::Whole(bytes.clone())),
             Body::Stream(_) => None,
         }
+    }
+}
+
+/// See [`Body::guard_trailers`].
+struct Guarded {
+    inner: Box<dyn Source>,
+    decided: Decided,
+}
+
+impl Source for Guarded {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        self.inner.poll_fill(cx, out)
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.inner.remaining()
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        self.decided.others(self.inner.trailers())
     }
 }
 

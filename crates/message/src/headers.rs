@@ -8,6 +8,7 @@ use kit::pack::{self, Spare};
 thread_local! {
     static BYTES: Spare<u8> = const { RefCell::new(Vec::new()) };
     static LINES: Spare<Line> = const { RefCell::new(Vec::new()) };
+    static REMOVED: Spare<Span> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lends the thread's scratch list of lines, to parse a head into.
@@ -29,11 +30,34 @@ pub struct Headers {
     /// Of the names: a bit for each length that one has, or had before it was removed. Most names that are asked for are not
     /// there, and most of these have a length of their own.
     lengths: u64,
+    /// Names that were removed, whether they were there or not.
+    removed: Vec<Span>,
 }
 
 /// A name or value that cannot be written into a head without changing its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidLine;
+
+/// See [`Headers::decided`]. Names, each with a line end behind it.
+pub struct Decided(Vec<u8>);
+
+impl Decided {
+    /// The trailer lines whose names are none of these, in any spelling.
+    pub fn others(&self, trailers: Vec<u8>) -> Vec<u8> {
+        let is_decided = |line: &&[u8]| {
+            let name = line.split(|b| *b == b':').next().unwrap_or_default();
+            self.0.split(|b| *b == b'\n').any(|decided| http1::is_alias(decided, name))
+        };
+        let mut lines = trailers.split_inclusive(|b| *b == b'\n');
+        match lines.any(|line| is_decided(&line)) {
+            false => trailers,
+            true => {
+                let lines = trailers.split_inclusive(|b| *b == b'\n');
+                lines.filter(|line| !is_decided(line)).flatten().copied().collect()
+            }
+        }
+    }
+}
 
 impl Headers {
     /// Empty, with memory an earlier head used.
@@ -50,7 +74,7 @@ impl Headers {
     /// Takes a head over; the lines' offsets are into the bytes.
     pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
         let lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
-        Headers { bytes, lines, lengths }
+        Headers { bytes, lines, lengths, removed: Vec::new() }
     }
 
     /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
@@ -100,6 +124,7 @@ impl Headers {
             line.name.len() == name.len()
                 && http1::is_alias(line.name.of(&lines.bytes), name.as_bytes())
         };
+        self.note_removed(name);
         let mut lines = self.that_may_be(name).iter();
         let Some(first) = lines.position(|line| is_alias(self, line)) else {
             return;
@@ -108,6 +133,26 @@ impl Headers {
         if self.lines.iter().skip(first).any(|line| is_alias(self, line)) {
             self.retain(|n, _| !http1::is_alias(n, name.as_bytes()));
         }
+    }
+
+    fn note_removed(&mut self, name: &str) {
+        if self.removed.capacity() == 0 {
+            self.removed = pack::take(&REMOVED);
+        }
+        let removed = self.append(&[name.as_bytes()]);
+        self.removed.push(removed);
+    }
+
+    /// The names that this head has decided about: those of its lines, and those that were removed from it. Whoever reads trailers
+    /// as headers would read one of these as another word on the same.
+    pub fn decided(&self) -> Decided {
+        let lines = self.lines.iter().map(|line| line.name);
+        let mut names = Vec::new();
+        for name in lines.chain(self.removed.iter().copied()) {
+            names.extend_from_slice(name.of(&self.bytes));
+            names.push(b'\n');
+        }
+        Decided(names)
     }
 
     /// Keeps the lines for which `keep(name, value)` holds.
@@ -301,7 +346,9 @@ fn at(offset: usize) -> u32 {
 
 impl Clone for Headers {
     fn clone(&self) -> Headers {
-        Headers::copied(&self.bytes, &self.lines)
+        let mut clone = Headers::copied(&self.bytes, &self.lines);
+        clone.removed.extend_from_slice(&self.removed);
+        clone
     }
 }
 
@@ -309,6 +356,9 @@ impl Drop for Headers {
     fn drop(&mut self) {
         pack::give(&BYTES, std::mem::take(&mut self.bytes));
         pack::give(&LINES, std::mem::take(&mut self.lines));
+        if self.removed.capacity() > 0 {
+            pack::give(&REMOVED, std::mem::take(&mut self.removed));
+        }
     }
 }
 
@@ -365,6 +415,18 @@ mod tests {
         assert_eq!(headers.get("x-user"), None);
         headers.remove("X-User");
         assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn trailers_say_nothing_that_the_head_has_decided() {
+        let mut headers = parsed("X-User: me\r\nA: 1\r\n");
+        headers.remove("x-admin");
+        headers.remove("a");
+        let decided = headers.clone().decided();
+        let trailers = "x-user: root\r\nX_Admin: 1\r\nX-Sum: 2\r\nx_user: 3\r\na: 4\r\n";
+        assert_eq!(decided.others(trailers.into()), b"X-Sum: 2\r\n");
+        assert_eq!(decided.others(b"X-Sum: 2\r\n".to_vec()), b"X-Sum: 2\r\n");
+        assert_eq!(decided.others(Vec::new()), b"");
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod outgoing;
 
 pub use body::{Body, Fill, Gathered, Source, Trailers};
 pub use head::{Protocol, ReplyHead, RequestHead};
-pub use headers::{Headers, InvalidLine, with_lines};
+pub use headers::{Decided, Headers, InvalidLine, with_lines};
 pub use outgoing::{Broken, Outgoing, Outlet};
 
 use kit::Wire;

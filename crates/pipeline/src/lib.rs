@@ -85,6 +85,9 @@ async fn answer(
         Descent::Turned { depth, reply } => (depth, reply),
     };
     ascend(route, depth, ex, &mut reply).await;
+    if !route.policies.is_empty() {
+        reply.body.guard_trailers(&reply.head.headers);
+    }
     reply
 }
 
@@ -142,6 +145,9 @@ async fn send(
     forward::conditions(ex, &mut request.head);
     // A request that was written for the last time has no lines left to be looked at.
     let protocol = forward::request(ex, &mut request.head)?;
+    if !arrived.route.policies.is_empty() {
+        request.body.guard_trailers(&request.head.headers);
+    }
     let (diverted, target) =
         ex.notes.as_ref().map_or((None, None), |n| (n.divert, n.target.as_deref()));
     match target {

@@ -88,6 +88,8 @@ pub struct Timeouts {
     pub body_total: Option<Duration>,
     /// Between two requests of a connection; past it the connection closes silently.
     pub idle: Duration,
+    /// For a tunnel through which nothing passes; past it both its ends close. One with one end done has [`Self::idle`].
+    pub tunnel: Duration,
     /// For the TLS handshake and the PROXY protocol header.
     pub tls: Duration,
 }

@@ -182,6 +182,10 @@ keys! {
         // nginx's 75 s: longer than the 60 s of load balancers in front, so that they close first and no
         // request meets a closing connection.
         idle: Timeout = Timeout(Duration::from_secs(75)),
+        /// How long a tunnel (a WebSocket, another upgrade) may be silent in both directions; both ends are closed after. Once one
+        /// end is done, `idle` counts.
+        // Twice Envoy's five minutes, ten times nginx's one: clients that keep one open on purpose ping within a minute.
+        tunnel: Timeout = Timeout(Duration::from_secs(600)),
         /// How long a TLS handshake may take.
         tls: Timeout = Timeout(Duration::from_secs(10)),
     }

@@ -32,8 +32,15 @@ const UNSENT_BYTES_MAX: usize = 128 * 1024;
 /// What a buffer keeps of its memory while nothing is in it.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Streams reset by the client beyond those that it let end (CVE-2023-44487).
+/// Streams that the client may have reset at once (CVE-2023-44487): a browser that leaves a page resets a hundred.
 const RESETS_MAX: u32 = 256;
+
+/// So many streams that end allow one more reset. What one of them costs is next to nothing, and what a reset one has begun at an
+/// upstream may go on there; a client that gives up one call in eight is a slow service's.
+const ENDS_PER_RESET: u32 = 8;
+
+/// So many more it may reset each second, whatever ends.
+pub const RESETS_PER_SECOND: u32 = 32;
 
 /// Frames that carry nothing, one after the other without a [`Session::rest`].
 const FRUITLESS_MAX: u32 = 10_000;
@@ -100,6 +107,7 @@ pub struct Session {
     sent: usize,
     /// The client's table was told to be empty.
     forgot: bool,
+    /// Of what the client may reset, what it has; in parts, of which one reset has [`ENDS_PER_RESET`].
     resets: u32,
     fruitless: u32,
     leaving: Leaving,
@@ -247,6 +255,16 @@ impl Session {
     /// Time has passed: frames without a use are counted anew.
     pub fn rest(&mut self) {
         self.fruitless = 0;
+    }
+
+    /// Forgives resets, as time passes.
+    pub fn forgive(&mut self, resets: u32) {
+        self.resets = self.resets.saturating_sub(resets.saturating_mul(ENDS_PER_RESET));
+    }
+
+    /// The client had a stream reset, by its own word or by what it did to it.
+    fn count_reset(&mut self) {
+        self.resets = self.resets.saturating_add(ENDS_PER_RESET);
     }
 
     /// Asks for a sign of life.

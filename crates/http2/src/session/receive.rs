@@ -1,7 +1,7 @@
 //! What a client sends, frame by frame (RFC 9113, 5 and 6).
 
-use super::{Begun, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving, PREFACE, RESETS_MAX};
-use super::{Read, Session, WINDOW_MAX};
+use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving};
+use super::{PREFACE, RESETS_MAX, Read, Session, WINDOW_MAX};
 use crate::block::{Block, Head, Reading};
 use crate::error::{Code, Error};
 use crate::frame::{self, flag, kind, number};
@@ -67,7 +67,7 @@ impl Session {
             return Err(Error::new(Code::ENHANCE_YOUR_CALM, "frames that come to nothing"));
         }
         let event = self.by_kind(head, payload, block)?;
-        match self.resets > RESETS_MAX {
+        match self.resets > RESETS_MAX * ENDS_PER_RESET {
             true => Err(Error::new(Code::ENHANCE_YOUR_CALM, "streams that are opened to be reset")),
             false => Ok(event),
         }
@@ -302,14 +302,14 @@ impl Session {
         if let Some(stream) = self.streams.remove(head.stream) {
             self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
             stream.wake();
-            self.resets += 1;
+            self.count_reset();
         }
         Ok(())
     }
 
     /// Resets a stream for what the client did to it, which counts as if the client had (CVE-2025-8671).
     fn refuse_stream(&mut self, number: u32, code: Code) {
-        self.resets += 1;
+        self.count_reset();
         self.reset(number, code);
     }
 

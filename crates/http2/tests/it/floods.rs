@@ -31,18 +31,35 @@ fn streams_that_are_opened_to_be_refused() {
     assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
 }
 
-#[test]
-fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
+/// Of what a client does, one in so many is a reset; how long it may go on, up to 5,000.
+fn resets_one_in(many: u32, forgiving: u32) -> u32 {
     let mut client = Client::new();
     for n in 0..5000 {
         let stream = 2 * n + 1;
-        client.send(&get(stream)).unwrap();
-        match n % 2 {
-            0 => client.send(&frame(RST_STREAM, 0, stream, &[0; 4])).unwrap(),
+        if client.send(&get(stream)).is_err() {
+            return n;
+        }
+        match n % many {
+            0 if client.send(&frame(RST_STREAM, 0, stream, &[0; 4])).is_err() => return n,
+            0 => client.session.forgive(forgiving),
             _ => client.reply(stream, true),
         }
         client.answers();
     }
+    5000
+}
+
+#[test]
+fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
+    assert_eq!(resets_one_in(9, 0), 5000);
+    // Seldom enough, they are whatever ends.
+    assert_eq!(resets_one_in(1, 1), 5000);
+}
+
+/// A stream that costs nothing and ends paid for each reset of one that costs much.
+#[test]
+fn resets_are_not_paid_for_by_as_many_cheap_streams() {
+    assert!(resets_one_in(2, 0) < 800, "{}", resets_one_in(2, 0));
 }
 
 #[test]

@@ -18,8 +18,9 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use http1::{Form, Parts, Version};
 use http2::{Block, Config, Event, Head, Session};
+use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
-use kit::{Alarm, Wire, clock};
+use kit::{Alarm, Wire};
 use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
@@ -53,6 +54,8 @@ struct H2 {
     alarm: Alarm,
     /// Something came since the alarm was set.
     heard: bool,
+    /// When resets were forgiven last.
+    forgiven: Instant,
     taking: Taking,
 }
 
@@ -99,6 +102,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
         phase: Phase::Beginning,
         alarm: Alarm::default(),
         heard: false,
+        forgiven: clock::now(),
         taking: Taking::default(),
     };
     h2.alarm.set(clock::now(), h2.time(Phase::Beginning));
@@ -140,17 +144,32 @@ impl H2 {
             if self.shared.session().is_full() {
                 break Reading::Full;
             }
-            match self.shared.wire().poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+            let read = self.shared.wire().poll_read_into(cx, &mut input, SCRATCH_BYTES);
+            match read {
                 Poll::Ready(Ok(0)) => {
                     return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
-                Poll::Ready(Ok(_)) => self.heard = true,
+                Poll::Ready(Ok(_)) => {
+                    self.heard = true;
+                    self.forgive();
+                }
                 Poll::Ready(Err(error)) => return Err(Ended::Gone(error)),
                 Poll::Pending => break Reading::Nothing,
             }
         };
         self.unread = if input.is_empty() { Vec::new() } else { input.to_vec() };
         Ok(read)
+    }
+
+    /// With each second that passes a client may reset some more streams.
+    fn forgive(&mut self) {
+        let now = clock::now();
+        let passed = now.duration_since(self.forgiven).as_secs();
+        if passed > 0 {
+            self.forgiven = now;
+            let seconds = u32::try_from(passed).unwrap_or(u32::MAX);
+            self.shared.session().forgive(seconds.saturating_mul(http2::RESETS_PER_SECOND));
+        }
     }
 
     /// Takes what is whole from the front of the input.
