@@ -74,6 +74,38 @@ fn a_machine_that_gives_up_is_a_complaint() {
     assert!(text.contains("it needs Saxon") && text.contains("it gave up"), "{text}");
 }
 
+/// As clients of the reference system compare them; its places are the operator's.
+#[test]
+fn clients_are_told_of_a_stylesheet_in_saxons_words() {
+    let unknown =
+        sheet("<xsl:template match=\"/\"><xsl:value-of select=\"$unknown\"/></xsl:template>");
+    let lost = sheet("<xsl:import href=\"lost.xsl\"/>");
+    for (text, said) in [
+        (
+            "no xml",
+            &["SXXP0003:  Error reported by XML parser: Content is not allowed in prolog."][..],
+        ),
+        (unknown.as_str(), &["unknown"]),
+        (lost.as_str(), &["lost.xsl"]),
+    ] {
+        let origin = Origin::saying("never");
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{ path: /** }}, upstream: origin, errors: kong, policies: [{{ xslt: {{ on: request, stylesheet: a.xsl, engine: saxon, verbose: true }} }}] }} }}\n",
+            origin.url()
+        );
+        let gateway = Gateway::start_beside(yaml, &[("a.xsl", text)]);
+        let reply = post(&gateway, "/", "application/json", "{}");
+        assert_eq!((reply.status(), reply.get("content-type")), (500, Some("application/json")));
+        let reply = reply.text();
+        assert!(reply.contains("\"message_verbose\": \"Invalid XSLT definition. "), "{reply}");
+        assert!(said.iter().all(|said| reply.contains(said)), "{reply}");
+        assert!(
+            !reply.contains("a.xsl") && !reply.contains("sheet:/") && !reply.contains("/tmp"),
+            "{reply}"
+        );
+    }
+}
+
 #[test]
 fn mistakes_of_a_stylesheet_have_their_places() {
     let wrong = sheet(

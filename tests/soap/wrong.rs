@@ -242,11 +242,112 @@ fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
     for (route, said) in [
         ("soap: { schema: unknown.xsd, verbose: true }", "unknown.xsd:"),
         ("soap: { schema: names.xsd, verbose: true }", "unknown.xsd:"),
-        ("xslt: { on: request, stylesheet: no.xsl, verbose: true }", "no.xsl:"),
     ] {
         let text = told(route, files);
         assert!(text.starts_with(said), "{route}: {text}");
     }
+}
+
+/// As clients of the reference system compare them; whoever mends a stylesheet has its lines from `check` and the log.
+#[test]
+fn a_stylesheet_is_told_in_the_words_of_libxml2_and_libxslt() {
+    let later = RENAME.replace("version=\"1.0\" xmlns", "version=\"2.0\" xmlns");
+    let naming = |file: &str| {
+        RENAME.replace(
+            "<xsl:template match=\"t:Subtract\">",
+            &format!("<xsl:include href=\"{file}\"/><xsl:template match=\"t:Subtract\">"),
+        )
+    };
+    let (absent, broken) = (naming("sub/none.xsl"), naming("text.xsl"));
+    let expression = RENAME.replace("t:Subtract", "t:Subtract[");
+    let files: &[(&str, &str)] = &[
+        ("later.xsl", &later),
+        ("text.xsl", "no xml"),
+        ("empty.xsl", ""),
+        ("open.xsl", "\n<p:a xmlns:p='urn:p'>\n<b>\n"),
+        ("crossed.xsl", "<a>\n<b>\n</a>"),
+        ("other.xsl", "<a/>"),
+        ("absent.xsl", &absent),
+        ("broken.xsl", &broken),
+        ("expression.xsl", &expression),
+    ];
+    for (file, said) in [
+        ("later.xsl", "compilation error. xsl:version: only 1.1 features are supported"),
+        ("text.xsl", "Error code: 4, Line: 1, Message: Start tag expected, 'Less Than' not found"),
+        ("empty.xsl", "Error code: 4, Line: 1, Message: Document is empty"),
+        ("open.xsl", "Error code: 77, Line: 4, Message: Premature end of data in tag b line 3"),
+        (
+            "crossed.xsl",
+            "Error code: 76, Line: 3, Message: Opening and ending tag mismatch: b line 2 and a",
+        ),
+        (
+            "other.xsl",
+            "compilation error. xsltParseStylesheetProcess : document is not a stylesheet",
+        ),
+        ("absent.xsl", "Failed to parse the XML resource 'sub/none.xsl'."),
+        ("broken.xsl", "Failed to parse the XML resource 'text.xsl'."),
+    ] {
+        let route =
+            format!("xslt: {{ on: request, stylesheet: {file}, engine: native, verbose: true }}");
+        assert_eq!(told(&route, files), format!("Invalid XSLT definition. {said}"), "{file}");
+    }
+    let text = told("xslt: { on: request, stylesheet: expression.xsl, verbose: true }", files);
+    assert!(text.starts_with("Invalid XSLT definition. compilation error. "), "{text}");
+    assert!(!text.contains("expression.xsl"), "{text}");
+    // The operator has the place.
+    let said = complaints("policies: [{ xslt: { on: request, stylesheet: crossed.xsl } }]", files);
+    assert!(said.contains("crossed.xsl:3:"), "{said}");
+}
+
+#[test]
+fn what_a_definition_names_and_cannot_be_used_is_told() {
+    let schema = |location: &str| {
+        format!(
+            "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" xmlns:t=\"urn:t\"><xs:import namespace=\"urn:t\" schemaLocation=\"{location}\"/><xs:element name=\"Add\" type=\"t:T\"/></xs:schema>"
+        )
+    };
+    let wsdl = |location: &str| {
+        format!(
+            "<w:definitions xmlns:w=\"http://schemas.xmlsoap.org/wsdl/\"><w:import namespace=\"urn:t\" location=\"{location}\"/></w:definitions>"
+        )
+    };
+    let (absent, text, within) =
+        (schema("parts/none.xsd"), schema("text.xsd"), schema("names.xsd"));
+    let (gone, other, no_xml) = (wsdl("none.wsdl"), wsdl("other.wsdl"), wsdl("text.xsd"));
+    let files: &[(&str, &str)] = &[
+        ("absent.xsd", &absent),
+        ("text.xsd", "no xml"),
+        ("no-xml.xsd", &text),
+        ("within.xsd", &within),
+        (
+            "names.xsd",
+            "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"urn:t\"><xs:include schemaLocation=\"http://h.test/none.xsd\"/></xs:schema>",
+        ),
+        ("gone.wsdl", &gone),
+        ("root.wsdl", &other),
+        ("other.wsdl", "<w:definition xmlns:w=\"http://schemas.xmlsoap.org/wsdl/\"/>"),
+        ("no-xml.wsdl", &no_xml),
+    ];
+    let unparsed = |name: &str| format!("Failed to parse the XML resource '{name}'.");
+    for (file, said) in [
+        ("absent.xsd", unparsed("parts/none.xsd")),
+        ("no-xml.xsd", unparsed("text.xsd")),
+        ("within.xsd", unparsed("http://h.test/none.xsd")),
+        ("gone.wsdl", unparsed("none.wsdl")),
+        ("no-xml.wsdl", unparsed("text.xsd")),
+        (
+            "root.wsdl",
+            "Invalid WSDL/XSD schema. The root of the imported 'other.wsdl' is 'definition', and that of a WSDL is 'definitions' or 'description'".to_owned(),
+        ),
+    ] {
+        let route = format!("soap: {{ schema: {file}, verbose: true }}");
+        assert_eq!(told(&route, files), said, "{file}");
+    }
+    // By the configuration's own name for it, wherever the file is.
+    let mapped = schema("http://h.test/t.xsd");
+    let files: &[(&str, &str)] = &[("mapped.xsd", &mapped), ("text.xsd", "no xml")];
+    let route = "soap: { schema: mapped.xsd, imports: { \"http://h.test/t.xsd\": text.xsd }, verbose: true }";
+    assert_eq!(told(route, files), unparsed("http://h.test/t.xsd"));
 }
 
 #[test]

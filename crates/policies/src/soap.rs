@@ -229,6 +229,11 @@ pub(crate) fn malformed(error: &xml::Error, message: &[u8]) -> String {
     words::malformed(error, message)
 }
 
+/// What libxml2 says of a definition that is no XML.
+pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
+    words::not_xml(error, bytes)
+}
+
 /// What libxml2 says of a text that does not even begin as XML does, of a definition too.
 pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     words::no_xml(error, bytes)

@@ -1,6 +1,7 @@
 //! `xslt` to its policy: the stylesheet compiled for the engine it is for, and shared by all routes that name the same.
 
 mod saxon;
+mod told;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -109,7 +110,11 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
         Err(unavailable) => {
             let what = format!("it needs Saxon: {}", unavailable.what);
             complain(&what, unavailable.instead, keys, place, report);
-            return Some(Sheets::Fixed(Err(Failed::server(what))));
+            return Some(Sheets::Fixed(Err(Failed::hiding(
+                told::UNAVAILABLE,
+                told::UNAVAILABLE,
+                what,
+            ))));
         }
     };
     let recipe = Arc::new(recipe);
@@ -118,13 +123,13 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
         Some(_) if !remote.is_empty() => None,
         Some(_) | None => match recipe.at_once(place) {
             Ok(sheet) => Some(sheet),
-            Err(what) => {
+            Err(wrong) => {
                 let help = match remote.is_empty() {
                     true => "correct the stylesheet",
                     false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
                 };
-                complain(&what, help, keys, place, report);
-                let failed = recipe.documents.failed(&what, &Fetched::new());
+                complain(&wrong.complaints, help, keys, place, report);
+                let failed = wrong.failed(&recipe.documents, &Fetched::new());
                 return Some(Sheets::Fixed(Err(failed)));
             }
         },
@@ -141,6 +146,23 @@ struct Recipe {
     documents: Documents,
     /// Where it is for Saxon.
     saxon: Option<BySaxon>,
+}
+
+/// Why there is no stylesheet.
+#[derive(Clone)]
+struct Wrong {
+    /// One a line, each with its file, line and column.
+    complaints: String,
+    /// What clients are told.
+    told: String,
+}
+
+impl Wrong {
+    /// As each of those who read of it does: clients without hosts, unless they compare the words; the log with places.
+    fn failed(self, documents: &Documents, fetched: &Fetched) -> Failed {
+        let client = documents.without_hosts(&self.told, fetched);
+        Failed::hiding(self.told, client, self.complaints)
+    }
 }
 
 struct BySaxon {
@@ -165,7 +187,7 @@ impl Recipe {
     }
 
     /// The stylesheet, unless the plan before has it of the same bytes.
-    fn at_once(&self, place: &mut Place<'_, '_>) -> Result<Arc<Sheet>, String> {
+    fn at_once(&self, place: &mut Place<'_, '_>) -> Result<Arc<Sheet>, Wrong> {
         let metrics = place.making.telemetry.definition(&self.documents.location);
         let kept = place.making.kept_or(&self.key(), || {
             let made = self.made(&Fetched::new());
@@ -175,18 +197,21 @@ impl Recipe {
         (*kept).clone()
     }
 
-    fn made(&self, fetched: &Fetched) -> Result<Sheet, String> {
+    fn made(&self, fetched: &Fetched) -> Result<Sheet, Wrong> {
         let found = Found { documents: &self.documents, fetched };
         let location = &self.documents.location;
         if let Some(saxon) = &self.saxon {
             return saxon::compiled(saxon, &found).map(Sheet::Saxon);
         }
         let bytes = found.first();
-        if let Some(refused) = refused_version(bytes, location) {
-            return Err(refused);
+        if let Some(complaints) = refused_version(bytes, location) {
+            return Err(Wrong { complaints, told: told::later() });
         }
         let sheet = Stylesheet::compile(bytes, location, &found);
-        sheet.map(|sheet| Sheet::Native(Box::new(sheet))).map_err(|error| error.to_string())
+        sheet.map(|sheet| Sheet::Native(Box::new(sheet))).map_err(|error| Wrong {
+            complaints: error.to_string(),
+            told: told::broken(&error, &found),
+        })
     }
 }
 
@@ -199,7 +224,7 @@ impl supplies::Recipe<Sheet> for Recipe {
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Sheet, Failed> {
-        self.made(fetched).map_err(|why| self.documents.failed(&why, fetched))
+        self.made(fetched).map_err(|wrong| wrong.failed(&self.documents, fetched))
     }
 }
 

@@ -43,6 +43,58 @@ pub(super) fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     Some(format!("Error code: 4, Line: {}, Message: {message}", error.at.line))
 }
 
+/// What libxml2 says of a text that is no XML; a rule that it words by pieces we do not have keeps our own sentence.
+pub(super) fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
+    if let Some(text) = no_xml(error, bytes) {
+        return text;
+    }
+    let (line, ours) = (error.at.line, error.kind.to_string());
+    let mut open = Open::default();
+    let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+    let read = xml::parse(bytes, &options, &mut open);
+    debug_assert!(read.is_err());
+    let told = open.elements.last().and_then(|(name, from)| {
+        let found = ours.strip_prefix("`</").and_then(|rest| rest.split_once(">`"));
+        match found {
+            Some((found, _)) => Some(format!(
+                "Error code: 76, Line: {line}, Message: Opening and ending tag mismatch: {name} line {from} and \
+                 {found}"
+            )),
+            None if ours.starts_with("the document ends") => Some(format!(
+                "Error code: 77, Line: {line}, Message: Premature end of data in tag {name} line {from}"
+            )),
+            None => None,
+        }
+    });
+    told.unwrap_or_else(|| format!("Line: {line}, Message: {ours}"))
+}
+
+/// Open elements as they are written, each with its line.
+#[derive(Default)]
+struct Open {
+    elements: Vec<(String, u32)>,
+}
+
+impl Sink for Open {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        let QName { prefix, local, .. } = start.name;
+        let colon = if prefix.is_empty() { "" } else { ":" };
+        self.elements.push((format!("{prefix}{colon}{local}"), here.position().line));
+        Ok(())
+    }
+
+    fn text(&mut self, _text: &str, _cdata: bool, _here: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _name: QName<'_>, _here: Here<'_>) -> Result<(), xml::Error> {
+        self.elements.pop();
+        Ok(())
+    }
+}
+
 /// Rules whose sentence names nothing: whether it is about elements within, its code, and what it says.
 const PLAIN: &[(&str, bool, u16, &str)] = &[
     ("cvc-elt.1", false, 1845, "No matching global declaration available for the validation root."),

@@ -275,6 +275,48 @@ impl Found<'_> {
     }
 }
 
+impl Found<'_> {
+    /// What is wrong with a document that another one names, as that names it: the first that is not there, is no XML, or is
+    /// imported as a description and is none.
+    pub(crate) fn unusable(&self) -> Option<String> {
+        let mut waiting = vec![self.documents.location.clone()];
+        let mut seen: HashSet<String> = waiting.iter().cloned().collect();
+        while let Some(base) = waiting.pop() {
+            let (references, _) = references(&self.load(&base).unwrap_or_default());
+            for reference in references {
+                let Some((location, written)) = self.documents.meant(&base, &reference) else {
+                    continue;
+                };
+                if !seen.insert(location.clone()) || matches!(reference, Reference::Namespace(_)) {
+                    continue;
+                }
+                let bytes = self.load(&location).unwrap_or_default();
+                let Ok(document) = parsed(&bytes) else {
+                    return Some(format!("Failed to parse the XML resource '{written}'."));
+                };
+                let root = document.root_element().map(|root| document.name(root));
+                let fits = |name: &xml::QName<'_>| {
+                    matches!(
+                        (name.namespace.uri, name.local),
+                        (WSDL11, "definitions") | (WSDL20, "description") | (XSD, "schema")
+                    )
+                };
+                if let (Reference::Description { .. }, Some(root)) = (&reference, root)
+                    && !fits(&root)
+                {
+                    let root = root.local;
+                    return Some(format!(
+                        "Invalid WSDL/XSD schema. The root of the imported '{written}' is '{root}', and that of a WSDL \
+                         is 'definitions' or 'description'"
+                    ));
+                }
+                waiting.push(location);
+            }
+        }
+        None
+    }
+}
+
 impl Resolver for Found<'_> {
     fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
         let found = self.documents.all.get(location).or_else(|| self.fetched.get(location));
@@ -363,7 +405,7 @@ fn beside(path: &Path, reference: &str, report: &mut Report) -> Option<(PathBuf,
 }
 
 /// A document of the operator's. Stylesheets have document types for names of characters, and public schemas for editors.
-pub(super) fn parsed(bytes: &[u8]) -> Result<Document, xml::Error> {
+pub(crate) fn parsed(bytes: &[u8]) -> Result<Document, xml::Error> {
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     Document::parse(bytes, &options)
 }

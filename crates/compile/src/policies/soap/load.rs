@@ -10,8 +10,8 @@ use config::{At, DefinitionFetch, Report};
 use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;
-pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, read};
-use super::documents::{XSD, parsed};
+use super::documents::XSD;
+pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, parsed, read};
 use crate::policies::supply::{self, Supplied};
 use crate::policy::Place;
 
@@ -36,7 +36,12 @@ impl Wrong {
     /// With files as clients may read them.
     fn of(complaints: Vec<String>, found: &Found<'_>) -> Wrong {
         let first = complaints.first().map_or("", String::as_str);
-        let told = Told::First(found.documents.failed(first, found.fetched));
+        let unusable = match complaints.iter().any(|complaint| is_of_another(complaint)) {
+            true => found.unusable(),
+            false => None,
+        };
+        let why = unusable.as_deref().unwrap_or(first);
+        let told = Told::First(found.documents.failed(why, found.fetched));
         Wrong { complaints, told }
     }
 
@@ -74,6 +79,20 @@ pub(crate) struct Flaws {
     pub(crate) broken: Option<Wrong>,
     /// What is not needed, each with its file, line and column.
     pub(crate) unresolved: Vec<String>,
+}
+
+/// Whether a complaint may come of a document that another one names and that is not there or not what it should be.
+fn is_of_another(complaint: &str) -> bool {
+    const CODES: [&str; 7] = [
+        ": src-resolve",
+        ": src-include",
+        ": src-import",
+        ": src-redefine",
+        ": src-not-a-schema",
+        ": s4s-not-xml",
+        ": wsdl-",
+    ];
+    CODES.iter().any(|code| complaint.contains(code))
 }
 
 /// A definition, or why there is none.
@@ -155,8 +174,9 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<(Compiled, Flaws)
             // Without schemas every message breaks some rule as well; this is the one that tells why.
             let typed = outline.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
             if !typed {
-                let text = "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'";
-                return Err(wrong(vec![text.to_owned()]));
+                let none =
+                    || "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'".to_owned();
+                return Err(wrong(vec![found.unusable().unwrap_or_else(none)]));
             }
             described(&outline.map_err(told)?, &found)
         }

@@ -8,7 +8,7 @@ use config::{At, DefinitionAt, Report, Saxon, Spanned};
 use plan::telemetry::EngineReading;
 use xml::{Doctype, Document};
 
-use super::{BySaxon, Found, XSLT};
+use super::{BySaxon, Found, Wrong, XSLT, told};
 use crate::listeners::{bytes, count};
 use crate::policies::soap::load;
 use crate::policy::Place;
@@ -92,7 +92,7 @@ fn reading(engine: &Engine) -> EngineReading {
 }
 
 /// Compiles a stylesheet. The error has a line for each mistake.
-pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::Stylesheet, String> {
+pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::Stylesheet, Wrong> {
     let location = &found.documents.location;
     let texts: Vec<(String, Vec<u8>)> = match recipe.modules.is_empty() {
         false => {
@@ -107,10 +107,13 @@ pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::S
         }
     };
     let made = recipe.engine.compile(&texts, &recipe.parameters);
-    made.map_err(|complaints| told(&complaints, &recipe.modules, location))
+    made.map_err(|complaints| Wrong {
+        told: told::by_saxon(&complaints, ROOT),
+        complaints: listed(&complaints, &recipe.modules, location),
+    })
 }
 
-fn told(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
+fn listed(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
     let one = |complaint: &Complaint| {
         let module = modules.iter().find(|module| module.uri == complaint.module);
         let file = module.map_or(name.into(), |module| module.path.to_string_lossy());
