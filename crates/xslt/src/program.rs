@@ -258,6 +258,19 @@ pub(crate) enum Part {
 pub(crate) struct Literal {
     pub(crate) name: Named,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
+    /// So many of the first of them libxslt gives it.
+    pub(crate) near: usize,
+}
+
+impl Literal {
+    /// The namespaces it is given; `lean`: those that libxslt gives it.
+    #[inline]
+    pub(crate) fn namespaces(&self, lean: bool) -> &[(Box<str>, Box<str>)] {
+        match lean {
+            true => self.namespaces.get(..self.near).unwrap_or_default(),
+            false => &self.namespaces,
+        }
+    }
 }
 
 /// The name of an `xsl:element` or `xsl:attribute` that is made in the run.

@@ -200,6 +200,7 @@ impl Stylesheet {
             budgets: &run.budgets,
             base: run.base,
             surroundings: Surroundings { now: run.now, seed: run.seed },
+            lean: self.settings(run).style == Style::Canonical,
         };
         let mut machine = Machine::new(given, root, Composer::new(target));
         for parameter in run.parameters {

@@ -73,6 +73,52 @@ fn tags_are_in_order_and_nothing_is_left_open() {
     );
 }
 
+/// As libxslt does, with a tree or without: what names do not need is left where it was declared.
+#[test]
+fn namespaces_of_what_stands_around_are_not_copied() {
+    let source = "<s:E xmlns:s='urn:s' xmlns:i='urn:i'><s:B><o xmlns='urn:o'><v i:t='1'/><w xmlns=''/></o></s:B></s:E>";
+    let unwrap = format!(
+        "<x:template match='*[local-name()=\"E\" or local-name()=\"B\"]' priority='1'><x:apply-templates/></x:template>{COPY}"
+    );
+    check(
+        &unwrap,
+        source,
+        expect![[
+            r#"<?xml version="1.0" encoding="utf-8"?><o xmlns="urn:o"><v xmlns:i="urn:i" i:t="1"></v><w xmlns=""></w></o>"#
+        ]],
+    );
+    check(
+        "<x:template match='/'><x:copy-of select='*/*/*'/></x:template>",
+        source,
+        expect![[
+            r#"<?xml version="1.0" encoding="utf-8"?><o xmlns="urn:o" xmlns:i="urn:i" xmlns:s="urn:s"><v i:t="1"></v><w xmlns=""></w></o>"#
+        ]],
+    );
+    check(
+        "<x:template match='*'><x:copy><x:copy-of select='*'/></x:copy></x:template><x:template match='/'><x:apply-templates select='*/*'/></x:template>",
+        source,
+        expect![[
+            r#"<?xml version="1.0" encoding="utf-8"?><s:B xmlns:s="urn:s"><o xmlns="urn:o" xmlns:i="urn:i"><v i:t="1"></v><w xmlns=""></w></o></s:B>"#
+        ]],
+    );
+    let with = |content: &str| {
+        format!(
+            "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform' xmlns:t='urn:t'><x:template match='/'>{content}</x:template></x:stylesheet>"
+        )
+    };
+    for (content, expected) in [
+        ("<r><x:if test='1'><u/></x:if></r>", "<r xmlns:t=\"urn:t\"><u></u></r>"),
+        ("<x:if test='1'><r xmlns:v='urn:v'><u/></r></x:if>", "<r xmlns:v=\"urn:v\"><u></u></r>"),
+        ("<x:for-each select='/'><t:r/></x:for-each>", "<t:r xmlns:t=\"urn:t\"></t:r>"),
+    ] {
+        let compiled = Stylesheet::compile(with(content).as_bytes(), "", &Nothing).unwrap();
+        let run = Run { style: Style::Canonical, ..Run::default() };
+        let made = compiled.transform_bytes(b"<a/>", &xml::Options::default(), &run).unwrap();
+        let made = String::from_utf8(made.bytes).unwrap();
+        assert_eq!(made, format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>{expected}"));
+    }
+}
+
 #[test]
 fn escapes_are_those_of_canonical_form() {
     let source = "<a b='&lt;&gt;&amp;&quot;&apos;&#9;&#10;&#13;é'>&lt;&gt;&amp;\"'&#13;&#9;é<![CDATA[<x>&]]><!-- x&#13; --></a>";
@@ -178,6 +224,7 @@ const BODIES: &[&str] = &[
     "<x:template match='/'><r xmlns:z='urn:z' xmlns='urn:d' z:b='1' a='2'><x:copy-of select='*'/></r></x:template>",
     "<x:template match='/'><r><x:copy-of select='//@*'/><x:copy-of select='//comment()'/></r></x:template>",
     "<x:template match='/'><x:apply-templates select='*'/></x:template><x:template match='*'><x:element name='e_{local-name()}' namespace='urn:{count(@*)}'><x:apply-templates select='@*|node()'/></x:element></x:template><x:template match='@*'><x:attribute name='a_{local-name()}' namespace='{namespace-uri()}'><x:value-of select='.'/></x:attribute></x:template>",
+    "<x:template match='/'><x:apply-templates select='/*/*[1]|/*[not(*)]'/></x:template><x:template match='*'><x:copy><x:if test='1'><n xmlns='urn:n'/></x:if><x:copy-of select='*'/></x:copy></x:template>",
     "<x:template match='/'><x:comment>c</x:comment><r><x:apply-templates/></r><x:processing-instruction name='p'>d</x:processing-instruction></x:template><x:template match='*'><x:copy><x:apply-templates/></x:copy></x:template>",
 ];
 

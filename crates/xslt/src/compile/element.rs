@@ -117,6 +117,11 @@ impl<'m> Element<'m> {
         all.unwrap_or_default().into_iter().filter(|(prefix, _)| *prefix != "xml").collect()
     }
 
+    /// The prefixes that stand on it.
+    pub(super) fn declared(self) -> impl Iterator<Item = (&'m str, &'m str)> {
+        self.document().into_iter().flat_map(move |document| document.declared(self.node))
+    }
+
     /// Elements of a version other than 1.0 are read in forwards-compatible mode (XSLT 1.0, 2.5).
     pub(super) fn forwards(self) -> bool {
         let version = self.ancestry().find_map(|element| match element.xsl() {

@@ -242,7 +242,7 @@ impl<'m> Compiler<'m> {
         let op = match (&made.name, &made.namespace) {
             (Avt::Constant(text), None) => {
                 let name = self.named(e, text, true)?;
-                Op::Start(Box::new(Literal { name, namespaces: Box::default() }))
+                Op::Start(Box::new(Literal { name, namespaces: Box::default(), near: 0 }))
             }
             _ => Op::StartMade(Box::new(made)),
         };

@@ -41,7 +41,8 @@ impl<'m> Compiler<'m> {
     pub(super) fn literal(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let name = self.aliased(e.name(), true);
         let namespaces = self.result_namespaces(e);
-        let literal = Literal { name, namespaces: namespaces.into() };
+        let near = near(e, &namespaces);
+        let literal = Literal { name, namespaces: namespaces.into(), near };
         self.emit(Op::Start(Box::new(literal)), e);
         self.use_sets(e)?;
         for (name, value) in e.attributes() {
@@ -120,6 +121,17 @@ impl<'m> Compiler<'m> {
     pub(super) fn is_extension(&self, e: Element<'m>) -> bool {
         let uri = e.name().namespace.uri;
         !uri.is_empty() && prefixes(e, "extension-element-prefixes").contains(&uri)
+    }
+}
+
+/// How many of its namespaces libxslt gives a literal element: within an instruction those that stand on it, which come first.
+fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
+    match e.parent().and_then(Element::xsl) {
+        None | Some("template") => namespaces.len(),
+        Some(_) => {
+            let declares = |prefix: &str| e.declared().any(|(known, _)| known == prefix);
+            namespaces.iter().take_while(|(prefix, _)| declares(prefix)).count()
+        }
     }
 }
 

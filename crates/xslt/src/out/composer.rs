@@ -274,6 +274,15 @@ impl Composer {
         self.desk.open.last().and_then(|open| open.origin)
     }
 
+    /// Results are written as libxslt would have them.
+    #[inline]
+    pub(crate) fn is_canonical(&self) -> bool {
+        match &self.target {
+            Target::Bytes(serializer) => serializer.is_canonical(),
+            Target::Tree(_) | Target::Text(_) => false,
+        }
+    }
+
     /// Says which node the element just started is a copy of.
     #[inline]
     pub(crate) fn copied_from(&mut self, node: Node) {

@@ -31,7 +31,10 @@ impl Machine<'_> {
     /// Starts a copy of an element.
     #[inline]
     pub(super) fn copy_start(&mut self, element: Node, reach: &Reach<'_>) -> Result<(), Error> {
-        start(self.top()?, element, reach);
+        let lean = self.given.lean;
+        let out = self.top()?;
+        let known = lean || is_within_copy(out, element, reach) || is_outermost(element, reach);
+        start(out, element, known, reach);
         Ok(())
     }
 
@@ -98,6 +101,7 @@ impl Machine<'_> {
         }
         // Elements that are open, by where they end.
         let mut open: Vec<NodeId> = Vec::new();
+        let lean = self.given.lean;
         for id in (node.id.0..end.0).map(NodeId) {
             let out = self.top()?;
             while open.last().is_some_and(|end| *end <= id) {
@@ -107,7 +111,10 @@ impl Machine<'_> {
             match document.kind(id) {
                 Kind::Document => {}
                 Kind::Element if open.is_empty() => {
-                    start(out, node.with(id), reach);
+                    let copied = node.with(id);
+                    let known =
+                        is_outermost(copied, reach) || !lean && is_within_copy(out, copied, reach);
+                    start(out, copied, known, reach);
                     open.push(document.end(id));
                 }
                 Kind::Element => {
@@ -133,15 +140,24 @@ impl Machine<'_> {
     }
 }
 
-/// Starts a copy of an element, with its namespaces.
-fn start(out: &mut Composer, node: Node, reach: &Reach<'_>) {
+/// It is copied into a copy of its parent, which has the namespaces that it does not declare itself.
+#[inline]
+fn is_within_copy(out: &Composer, node: Node, reach: &Reach<'_>) -> bool {
+    let parent = reach.world.get().of(node).parent(node.id);
+    parent.is_some_and(|parent| out.origin() == Some(node.with(parent)))
+}
+
+/// There is nothing above it that declares namespaces.
+#[inline]
+fn is_outermost(node: Node, reach: &Reach<'_>) -> bool {
+    reach.world.get().of(node).parent(node.id) == Some(Document::ROOT)
+}
+
+/// Starts a copy of an element, with its namespaces; `known`: only what it declares itself is new.
+fn start(out: &mut Composer, node: Node, known: bool, reach: &Reach<'_>) {
     let world = reach.world.get();
     let document = world.of(node);
     let name = document.name(node.id);
-    // Inside a copy of its parent only what it declares itself is new, and there is nothing above the outermost element.
-    let parent = document.parent(node.id);
-    let known = parent == Some(Document::ROOT)
-        || parent.is_some_and(|parent| out.origin() == Some(node.with(parent)));
     out.start(name.prefix, name.local, name.namespace.uri);
     out.copied_from(node);
     if known {

@@ -69,6 +69,8 @@ pub(crate) struct Given<'s> {
     /// The address of the source, for `document()`.
     pub(crate) base: &'s str,
     pub(crate) surroundings: Surroundings,
+    /// Namespaces that libxslt does not copy are not: see [`crate::Style::Canonical`].
+    pub(crate) lean: bool,
 }
 
 /// Where a global variable is.

@@ -85,10 +85,11 @@ impl<'s> Machine<'s> {
             Op::Value(expr) => return self.write_value(expr, false, reach),
             Op::RawValue(expr) => return self.write_value(expr, true, reach),
             Op::Start(literal) => {
+                let lean = self.given.lean;
                 let out = self.top()?;
                 let name = &literal.name;
                 out.start(&name.prefix, &name.local, &name.uri);
-                for (prefix, uri) in &literal.namespaces {
+                for (prefix, uri) in literal.namespaces(lean) {
                     out.namespace(prefix, uri);
                 }
             }

@@ -94,7 +94,8 @@ impl<'s> Stream<'s> {
                 self.out.instruction(instruction_target(&target)?, &text);
                 self.memory.said = text;
             }
-            Act::CopyStart => self.copy_start(node, false),
+            Act::CopyStart => self.copy_start(node, false, false),
+            Act::CopyWholeStart => self.copy_start(node, false, true),
             Act::CopyLeaf => self.copy_leaf(&node.told),
             Act::CopyAttributes(asked) => self.copy_attributes(Some(asked), &node.told),
             Act::ApplyAttributes(asked, mode) => {
@@ -118,7 +119,7 @@ impl<'s> Stream<'s> {
     fn start_literal(&mut self, literal: &Literal) {
         let name = &literal.name;
         self.out.start(&name.prefix, &name.local, &name.uri);
-        for (prefix, uri) in &literal.namespaces {
+        for (prefix, uri) in literal.namespaces(self.out.is_canonical()) {
             self.out.namespace(prefix, uri);
         }
     }
@@ -167,20 +168,24 @@ impl<'s> Stream<'s> {
 
     /// A copy of an element with all that is in it.
     pub(super) fn copy(&mut self, node: &Node<'_>) -> Result<(), Error> {
-        self.copy_start(node, node.told.attributes.is_none_or(|all| all.is_empty()));
+        self.copy_start(node, node.told.attributes.is_none_or(|all| all.is_empty()), true);
         self.copy_attributes(None, &node.told);
         self.check()?;
         self.open(self.streamed.whole(Then::Copy), 0, COPY_END, node)
     }
 
-    /// Starts a copy of the element at hand, with its namespaces; `alone`: no attributes follow.
-    pub(super) fn copy_start(&mut self, node: &Node<'_>, alone: bool) {
+    /// Starts a copy of the element at hand, with its namespaces; `alone`: no attributes follow, `whole`: all that is in it does.
+    pub(super) fn copy_start(&mut self, node: &Node<'_>, alone: bool, whole: bool) {
         let Some(scope) = node.scope else { return };
         let origin = |element: u32| TreeNode::new(DocId(0), NodeId(element));
         let name = node.told.name;
         let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
         // Inside a copy of its parent only what it declares itself is new, and there is nothing above the outermost element.
-        let known = parent == Document::ROOT.0 || self.out.origin() == Some(origin(parent));
+        let within = match self.out.is_canonical() {
+            true => !whole,
+            false => self.out.origin() == Some(origin(parent)),
+        };
+        let known = parent == Document::ROOT.0 || within;
         let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
         if known && alone && !scope.declares() {
             return self.out.start_plain(prefix, local, uri, origin(self.elements));

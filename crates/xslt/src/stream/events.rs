@@ -213,7 +213,7 @@ impl<'s> Stream<'s> {
         node: &Node<'_>,
     ) -> Result<(), Error> {
         let all = node.told.attributes.filter(|all| attributes.is_some() && !all.is_empty());
-        self.copy_start(node, all.is_none() && !self.streamed.lends);
+        self.copy_start(node, all.is_none() && !self.streamed.lends, false);
         self.check()?;
         if let (Some(mode), Some(all)) = (attributes, all) {
             self.apply_attributes(None, mode, all)?;

@@ -223,7 +223,11 @@ impl Lowering<'_> {
     fn lends_from(&self, from: u32) -> bool {
         for act in self.made.code.get(from as usize..).unwrap_or_default() {
             match act {
-                Act::Start(_) | Act::StartMade(_) | Act::CopyStart | Act::Done => return false,
+                Act::Start(_)
+                | Act::StartMade(_)
+                | Act::CopyStart
+                | Act::CopyWholeStart
+                | Act::Done => return false,
                 Act::Attribute(_)
                 | Act::MadeAttribute(_)
                 | Act::CopyAttributes(_)
@@ -403,7 +407,7 @@ impl Lowering<'_> {
             (true, Kind::Root) => self.descend(copy, pc, to),
             (true, Kind::Element) if to.over => None,
             (true, Kind::Element) => {
-                self.act(Act::CopyStart, pc)?;
+                self.act(Act::CopyWholeStart, pc)?;
                 let all = Selection::content(true).attributes.into();
                 self.act(Act::CopyAttributes(all), pc)?;
                 self.descend(copy, pc, to)?;

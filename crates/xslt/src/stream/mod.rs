@@ -134,6 +134,8 @@ enum Act {
     /// Target and text.
     Instruction(Box<[Says; 2]>),
     CopyStart,
+    /// Of a copy with all that is in it.
+    CopyWholeStart,
     CopyLeaf,
     CopyAttributes(Box<[Asked]>),
     /// By the templates of a mode.
