@@ -661,3 +661,37 @@ fn what_takes_nothing_is_a_complaint() {
     assert!(said.stderr.contains("gate.yaml:2:34: the access log cannot be"), "{}", said.stderr);
     assert!(said.stderr.contains("there is no such folder"), "{}", said.stderr);
 }
+
+/// A stylesheet that changes nothing.
+const COPY: &str = r#"<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="@*|node()"><xsl:copy><xsl:apply-templates select="@*|node()"/></xsl:copy></xsl:template></xsl:stylesheet>"#;
+
+#[test]
+fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
+    let text = |retry: &str, side: &str| {
+        format!(
+            "{LISTEN}upstreams:\n  a: {{ targets: [\"http://127.0.0.1:1\"], retry: {{ {retry}: [reset, 503] }} }}\n\
+             routes:\n  a:\n    match: {{ path: /a }}\n    policies: [{{ xslt: {{ {side}: request, stylesheet: a.xsl }} }}]\n    upstream: a\n"
+        )
+    };
+    for name in [("when", "side"), ("on", "on"), ("true", "true"), ("\"true\"", "\"on\"")] {
+        let yaml = text(name.0, name.1);
+        let files = Files::new(&[("gate.yaml", &yaml), ("a.xsl", COPY)]);
+        let said = files.check("gate.yaml");
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{name:?}");
+        let told = tidegate(&["explain", files.path("gate.yaml").to_str().unwrap()]).stdout;
+        for line in ["when: [reset, 503]\n", "side: request"] {
+            assert!(told.contains(line), "{line:?} should be in {told}");
+        }
+    }
+    // Where `on` is no key, `true` is none either; and one key is written once.
+    complains(
+        "listen: { public: { address: \"127.0.0.1:0\", true: 1 } }\nupstreams:\n  \
+         a: { targets: [\"http://127.0.0.1:1\"], retry: { on: [reset], when: [reset], true: [reset] } }\n",
+        &[
+            ("1:45", "unknown key `true`"),
+            ("3:63", "`on` and `when` are the same key"),
+            ("3:78", "`on` and `true` are the same key"),
+            ("3:3", "no route ends at the upstream `a`"),
+        ],
+    );
+}

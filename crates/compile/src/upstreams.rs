@@ -222,10 +222,10 @@ fn retry(retry: &Retry) -> settled::Retry {
         attempts: retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get()),
         elsewhere: !stays(retry),
         on: settled::RetryOn {
-            connect_failure: retry.on.contains(&RetryOn::ConnectFailure),
-            reset: retry.on.contains(&RetryOn::Reset),
-            timeout: retry.on.contains(&RetryOn::Timeout),
-            statuses: retry.on.iter().filter_map(status).collect(),
+            connect_failure: retry.when.contains(&RetryOn::ConnectFailure),
+            reset: retry.when.contains(&RetryOn::Reset),
+            timeout: retry.when.contains(&RetryOn::Timeout),
+            statuses: retry.when.iter().filter_map(status).collect(),
         },
         body_bytes_max: bytes(retry.body_bytes_max),
     }

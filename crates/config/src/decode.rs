@@ -42,6 +42,8 @@ pub struct Decoder<'a> {
 /// A map whose keys have been looked at.
 pub(crate) struct Section<'n> {
     node: &'n Node,
+    /// Older names of keys, each with its first name.
+    older: &'n [(&'n str, &'n str)],
     /// Known keys that unknown ones were probably meant to be; they are not complained about as missing.
     misspelt: Vec<&'n str>,
 }
@@ -118,11 +120,19 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The node if it is a map; complains about every key that is not among `known`.
-    pub(crate) fn section<'n>(&mut self, node: &'n Node, known: &[&'n str]) -> Option<Section<'n>> {
+    /// The node if it is a map; complains about every key that is not among `known` and no older name of one, and about a
+    /// key that is there by two names.
+    pub(crate) fn section<'n>(
+        &mut self,
+        node: &'n Node,
+        known: &[&'n str],
+        older: &'n [(&'n str, &'n str)],
+    ) -> Option<Section<'n>> {
         let entries = self.entries(node, "a map")?;
+        self.refuse_two_names(entries, known, older);
         let mut misspelt = Vec::new();
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let unknown = |entry: &&Entry| first_name(&entry.key, known, older).is_none();
+        for entry in entries.iter().filter(unknown) {
             let meant = self.suggest(&entry.key, known.iter().copied());
             misspelt.extend(meant);
             self.error(
@@ -131,7 +141,19 @@ impl<'a> Decoder<'a> {
                 format!("the keys here are {}", list(known, "and")),
             );
         }
-        Some(Section { node, misspelt })
+        Some(Section { node, older, misspelt })
+    }
+
+    fn refuse_two_names(&mut self, entries: &[Entry], known: &[&str], older: &[(&str, &str)]) {
+        for (_, first) in older {
+            let same = |entry: &&Entry| first_name(&entry.key, known, older) == Some(first);
+            let mut names = entries.iter().filter(same);
+            let Some(kept) = names.next() else { continue };
+            for other in names {
+                let what = format!("`{}` and `{}` are the same key", kept.key, other.key);
+                self.error(other.key_at, what, format!("keep one of the two, best as `{first}`"));
+            }
+        }
     }
 
     /// One key of a section: what was written, else what it is when nothing was.
@@ -145,7 +167,7 @@ impl<'a> Decoder<'a> {
         doc: &str,
         absent: Option<T>,
     ) -> Option<T> {
-        if let Some(node) = section.node.get(key) {
+        if let Some(node) = section.get(key) {
             return T::decode(node, self).or(absent);
         }
         if absent.is_none() && !section.misspelt.contains(&key) {
@@ -176,6 +198,29 @@ impl<'a> Decoder<'a> {
     }
 }
 
+impl<'n> Section<'n> {
+    /// What was written for a key, by whichever of its names.
+    fn get(&self, key: &str) -> Option<&'n Node> {
+        let by_older = || {
+            let names = self.older.iter().filter(|(_, first)| *first == key);
+            names.flat_map(|(name, _)| spellings(name)).find_map(|name| self.node.get(name))
+        };
+        self.node.get(key).or_else(by_older)
+    }
+}
+
+/// The key that a name stands for, if it is one here.
+fn first_name<'k>(name: &str, known: &[&'k str], older: &[(&str, &'k str)]) -> Option<&'k str> {
+    let first = known.iter().copied().find(|key| *key == name);
+    let by_older = || older.iter().find(|(old, _)| spellings(old).any(|old| old == name));
+    first.or_else(|| by_older().map(|(_, first)| *first))
+}
+
+/// A name as it may be written. Tools that read YAML 1.1 take the key `on` for a truth and write it as `true`.
+fn spellings(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(name).chain((name == "on").then_some("true"))
+}
+
 /// The end of a complaint about a word that is almost right.
 pub(crate) fn did_you_mean(meant: Option<&str>) -> String {
     meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
@@ -194,15 +239,16 @@ pub(crate) fn list(words: &[&str], and: &str) -> String {
 /// Defines a section: a map with fixed keys.
 ///
 /// `name: Type` takes what the type is when absent, and is a required key if the type has nothing for
-/// that. `name: Type = value` states the default. `name as "key"` is for keys that Rust reserves. The
-/// doc comments are the help texts and the schema's descriptions.
+/// that. `name: Type = value` states the default. `name as "key"` is for keys that Rust reserves, and
+/// `name or "older"` for keys with another name that stays good. The doc comments are the help texts and
+/// the schema's descriptions.
 macro_rules! keys {
     (
         $(#[doc = $doc:literal])*
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $field_doc:literal])*
-                $field:ident $(as $key:literal)? : $ty:ty $(= $default:expr)?
+                $field:ident $(as $key:literal)? $(or $older:literal)? : $ty:ty $(= $default:expr)?
             ),* $(,)?
         }
     ) => {
@@ -218,7 +264,9 @@ macro_rules! keys {
                 decoder: &mut $crate::decode::Decoder<'_>,
             ) -> Option<Self> {
                 const KEYS: &[&str] = &[$( $crate::decode::keys!(@key $field $($key)?) ),*];
-                let section = decoder.section(node, KEYS)?;
+                const OLDER: &[(&str, &str)] =
+                    &[$( $( ($older, stringify!($field)), )? )*];
+                let section = decoder.section(node, KEYS, OLDER)?;
                 $(
                     let $field = decoder.field::<$ty>(
                         &section,
@@ -253,6 +301,7 @@ macro_rules! keys {
                             concat!($($field_doc, "\n"),*),
                             $crate::decode::keys!(@absent $ty $(, $default)?),
                         );
+                        $( section.older(stringify!($field), $older); )?
                     )*
                 })
             }

@@ -30,6 +30,8 @@ pub(crate) struct SectionSchema<'b> {
     builder: &'b mut SchemaBuilder,
     properties: Map<String, Json>,
     required: Vec<&'static str>,
+    /// What holds of keys that have two names.
+    named: Vec<Json>,
 }
 
 impl SchemaBuilder {
@@ -42,17 +44,24 @@ impl SchemaBuilder {
         if !self.sections.contains_key(name) {
             // Reserves the name, so that a section that contains itself ends.
             self.sections.insert(name.to_owned(), Json::Null);
-            let mut section =
-                SectionSchema { builder: self, properties: Map::new(), required: Vec::new() };
+            let mut section = SectionSchema {
+                builder: self,
+                properties: Map::new(),
+                required: Vec::new(),
+                named: Vec::new(),
+            };
             keys(&mut section);
-            let SectionSchema { properties, required, .. } = section;
-            let schema = json!({
+            let SectionSchema { properties, required, named, .. } = section;
+            let mut schema = json!({
                 "type": "object",
                 "description": words(doc),
                 "properties": properties,
                 "required": required,
                 "additionalProperties": false,
             });
+            if let Some(schema) = schema.as_object_mut().filter(|_| !named.is_empty()) {
+                schema.insert("allOf".to_owned(), named.into());
+            }
             self.sections.insert(name.to_owned(), schema);
         }
         json!({ "$ref": format!("#/$defs/{name}") })
@@ -73,6 +82,22 @@ impl SectionSchema<'_> {
             self.required.push(key);
         }
         self.properties.insert(key.to_owned(), schema);
+    }
+
+    /// Another name of the key before.
+    pub(crate) fn older(&mut self, key: &'static str, older: &'static str) {
+        let mut schema = self.properties.get(key).cloned().unwrap_or_default();
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("description".to_owned(), format!("Another name of `{key}`.").into());
+            schema.insert("deprecated".to_owned(), true.into());
+        }
+        self.properties.insert(older.to_owned(), schema);
+        let needed = self.required.iter().position(|name| *name == key);
+        let held = match needed.map(|at| self.required.remove(at)) {
+            Some(_) => json!({ "oneOf": [{ "required": [key] }, { "required": [older] }] }),
+            None => json!({ "not": { "required": [key, older] } }),
+        };
+        self.named.push(held);
     }
 }
 

@@ -131,7 +131,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     upstream.extend(advanced.map(|said| settings(said, &mut ignored)).unwrap_or_default());
     if targets.len() > 1 && !upstream.contains_key("retry") {
         // Nothing was sent to a target that cannot be reached.
-        let retry = json!({ "attempts": (targets.len() - 1).min(10), "on": ["connect_failure"] });
+        let retry = json!({ "attempts": (targets.len() - 1).min(10), "when": ["connect_failure"] });
         upstream.insert("retry".to_owned(), retry);
     }
     Ok(Endpoint {
@@ -171,7 +171,7 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
                 None => others.push(status.to_string()),
             }
         }
-        settings.insert("retry".to_owned(), json!({ "attempts": count, "on": on }));
+        settings.insert("retry".to_owned(), json!({ "attempts": count, "when": on }));
     }
     if let Some(breakers) = advanced.get("circuitBreakers") {
         let names = [

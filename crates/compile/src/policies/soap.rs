@@ -64,7 +64,7 @@ pub(super) fn codings(at: At, bytes_max: config::Size, place: &Place<'_, '_>) ->
             keys.validate.value.contains(&MessageSide::Response)
                 || keys.upstream_errors == UpstreamErrors::Fault
         }
-        Policy::Xslt(keys) => keys.on.value == MessageSide::Response,
+        Policy::Xslt(keys) => keys.side.value == MessageSide::Response,
         _ => false,
     };
     Codings {

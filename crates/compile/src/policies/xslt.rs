@@ -28,7 +28,7 @@ pub(crate) fn build(
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let on = match keys.on.value {
+    let on = match keys.side.value {
         MessageSide::Request => On::Request,
         MessageSide::Response => On::Response,
     };
@@ -43,7 +43,7 @@ pub(crate) fn build(
         parameters: parameters.collect(),
         style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
-        before: is_before(keys.on.value, at, place),
+        before: is_before(keys.side.value, at, place),
         verbose: keys.verbose,
         errors_pass: soap::errors_pass(at, place),
         codings: soap::codings(at, keys.body_bytes_max, place),

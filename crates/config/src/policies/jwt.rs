@@ -107,7 +107,7 @@ impl Decode for ClaimWanted {
         let Value::Map(_) = &node.value else {
             return OneOrMore::decode(node, decoder).map(|values| Self::OneOf(values.0));
         };
-        decoder.section(node, &["present"])?;
+        decoder.section(node, &["present"], &[])?;
         match node.get("present").and_then(Node::bare_text) {
             Some("true") => Some(Self::Present),
             _ => {

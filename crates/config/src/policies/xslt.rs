@@ -8,7 +8,8 @@ keys! {
     /// Transforms requests or replies by a stylesheet.
     pub struct Xslt {
         /// What is transformed: `request` or `response`.
-        on: Spanned<MessageSide>,
+        // `on` is what YAML 1.1 takes for a truth.
+        side or "on": Spanned<MessageSide>,
         /// The stylesheet, a file or, with `fetch`, a URL; what it imports or includes stands beside it.
         stylesheet: Spanned<DefinitionAt>,
         /// Fetches what is named by a URL, beside the requests; without this nothing is. What was compiled is made anew in time.

@@ -115,7 +115,7 @@ keys! {
         attempts: Option<Spanned<Between<0, 10>>>,
         /// What is worth another attempt: `connect_failure`, `reset`, `timeout`, or a status from 500.
         // No byte of the request left the gateway then.
-        on: Vec<RetryOn> = vec![RetryOn::ConnectFailure],
+        when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body kept for another attempt; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
     }

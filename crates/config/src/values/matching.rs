@@ -159,7 +159,7 @@ impl Decode for ValueMatch {
         match &node.value {
             Value::Scalar(scalar) => Some(Self::Exact(scalar.text.clone())),
             Value::Map(_) => {
-                decoder.section(node, &["present"])?;
+                decoder.section(node, &["present"], &[])?;
                 let present = node.get("present");
                 match present.and_then(Node::bare_text) {
                     Some("true") => Some(Self::Present),
