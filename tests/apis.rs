@@ -753,3 +753,22 @@ paths:
     assert_eq!(ask(&gateway, "GET", "/a/b", "").status(), 200);
     assert_eq!(ask(&gateway, "GET", "/", "").status(), 200);
 }
+
+#[test]
+fn issue_19_what_is_not_in_the_document_asks_nobody_and_is_not_warned_of() {
+    let document = "openapi: 3.0.1\ninfo: {}\nx-wso2-basePath: /v1\npaths:\n  /a: { get: { responses: {} } }\n";
+    let more = "upstreams: { up: { targets: [\"http://127.0.0.1:1\"] } }";
+    let limit = "rate_limit: { requests: 5, per: 1h, by: subject }";
+    let api = |policies: &str| format!("upstream: up, policies: [{policies}]");
+    let run = checked(
+        document,
+        &api(&format!("{{ basic: {{ users: {{ a: \"a-long-password\" }} }} }}, {{ {limit} }}")),
+        more,
+    );
+    assert!(!run.stderr.contains("no policy finds out who asks"), "{run:?}");
+    let run = checked(document, &api(&format!("{{ {limit} }}")), more);
+    assert!(
+        run.stderr.contains("no policy finds out who asks, so this counts by client"),
+        "{run:?}"
+    );
+}

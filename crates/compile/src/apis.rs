@@ -2,6 +2,7 @@
 //! the operator wrote, and goes the same way from there.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstream};
 use import::{Documents, Made, MadeRoute, Model, Options};
@@ -9,18 +10,38 @@ use serde_json::{Map, Value as Json};
 
 use crate::facts;
 
-/// The configuration with the routes and upstreams that its APIs are made of.
-pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Config> {
+/// What became of a configuration's APIs.
+pub(crate) struct Expanded<'c> {
+    /// The configuration with the routes and upstreams that its APIs are made of.
+    pub(crate) config: Cow<'c, Config>,
+    /// Names of the routes that ask nobody who it is though their API does: those for what is not in the document, and those
+    /// whose operation says so.
+    pub(crate) open: HashSet<String>,
+}
+
+/// Makes routes and upstreams of the APIs.
+pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Expanded<'c> {
+    let mut open = HashSet::new();
     if config.apis.is_empty() {
-        return Cow::Borrowed(config);
+        return Expanded { config: Cow::Borrowed(config), open };
     }
     let mut all = config.clone();
     for (name, api) in config.apis.iter() {
         if let Some(made) = made(config, &name.value, api, report) {
+            open.extend(open_beside_others(&made));
             add(&mut all, made, api, report);
         }
     }
-    Cow::Owned(all)
+    Expanded { config: Cow::Owned(all), open }
+}
+
+/// Where no route of an API asks who it is, a policy that wants to know is a mistake on all of them.
+fn open_beside_others(made: &Made) -> Vec<String> {
+    let (open, asking): (Vec<_>, Vec<_>) = made.routes.iter().partition(|route| route.open);
+    match asking.is_empty() {
+        true => Vec::new(),
+        false => open.iter().map(|route| route.name.clone()).collect(),
+    }
 }
 
 fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) -> Option<Made> {

@@ -12,8 +12,8 @@ const GUARD: &[&str] = &["jwt", "api_key", "basic", "mutual_tls", "authorize", "
 /// Policies whose faults a page of another origin has to be able to read, so `cors` stands above them.
 const MAY_STAND_ABOVE_CORS: &[&str] = &["cors", "ip_filter"];
 
-/// Looks at the order of a route's policies.
-pub(crate) fn check(policies: &[Spanned<Policy>], report: &mut Report) {
+/// Looks at the order of a route's policies. On one that is `open` by intent, nobody is meant to be found out.
+pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Report) {
     for (at, policy) in policies.iter().enumerate() {
         let (above, below) = policies.split_at(at);
         let find = |names: &[&str], among: &[Spanned<Policy>]| {
@@ -29,6 +29,7 @@ pub(crate) fn check(policies: &[Spanned<Policy>], report: &mut Report) {
                     );
                     report.error(policy.at, what, format!("move it below `{identify}`"));
                 }
+                None if open => {}
                 None => {
                     let what = match counts(&policy.value) {
                         true => "no policy finds out who asks, so this counts by client",

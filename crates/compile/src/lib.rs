@@ -56,14 +56,15 @@ pub fn compile(
 ) -> Result<Compiled, Report> {
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
-    let config = &*apis::expand(config, &mut report);
+    let apis::Expanded { config, open } = apis::expand(config, &mut report);
+    let config = &*config;
 
     let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
     let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams, telemetry);
     making.tokens = issuers::Tokens::new(previous);
     issuers::compile(config, &mut making, telemetry, &mut report);
-    let routes = routes::check(config, &mut making, &mut report);
+    let routes = routes::check(config, &open, &mut making, &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);

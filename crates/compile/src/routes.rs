@@ -44,6 +44,7 @@ enum End<'c> {
 /// Looks at every route by itself and then at all together.
 pub(crate) fn check<'c>(
     config: &'c Config,
+    open: &HashSet<String>,
     making: &mut Making<'_>,
     report: &mut Report,
 ) -> Vec<Draft<'c>> {
@@ -54,7 +55,10 @@ pub(crate) fn check<'c>(
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
     let routes = config.routes.iter();
     let drafts: Vec<Draft<'c>> = routes
-        .map(|(name, route)| draft(name, route, config, &upstreams, making, report))
+        .map(|(name, route)| {
+            facts::check(&route.value.policies, open.contains(&name.value), report);
+            draft(name, route, config, &upstreams, making, report)
+        })
         .collect();
     // Conflicts are looked for among all routes, also when some of them cannot be built.
     let stand_in = stand_in();
@@ -206,7 +210,6 @@ fn draft<'c>(
         }
     };
     let (mut diversions, mut operations) = (Vec::new(), Vec::new());
-    facts::check(policies, report);
     let mut place = Place {
         route: &name.value,
         config,
