@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Run, tidegate, tidegate_with};
+use crate::harness::{Gateway, Origin, Run, tidegate, tidegate_with};
 
 /// A listener, for configurations that are about something else.
 const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
@@ -692,6 +692,76 @@ fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
             ("3:63", "`on` and `when` are the same key"),
             ("3:78", "`on` and `true` are the same key"),
             ("3:3", "no route ends at the upstream `a`"),
+        ],
+    );
+}
+
+#[test]
+fn issue_19_what_is_shared_is_written_once() {
+    let origin = Origin::echo();
+    let own = "headers: { request: { add: { x-order: own } } }";
+    let yaml = format!(
+        r#"listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams:
+  a: &service {{ targets: ["{}"], timeout: &times {{ response: 7s }} }}
+  b: {{ <<: *service, timeout: {{ <<: *times, connect: 3s }} }}
+policy_sets:
+  marked:
+  - headers: {{ request: {{ set: {{ x-set: marked }} }} }}
+  - headers: {{ request: {{ add: {{ x-order: set }} }} }}
+defaults: {{ policies: [{{ headers: {{ request: {{ add: {{ x-order: default }} }} }} }}] }}
+routes:
+  a: {{ match: {{ path: /a }}, policies: [{{ use: marked }}, {{ {own} }}], upstream: a }}
+  b: {{ match: {{ path: /b }}, defaults: false, policies: [{{ use: marked }}], upstream: b }}
+  c: {{ match: {{ path: /c }}, upstream: b }}
+"#,
+        origin.url()
+    );
+    let gateway = Gateway::start(&yaml);
+    for (path, set, order) in [
+        ("/a", vec!["marked"], vec!["default", "set", "own"]),
+        ("/b", vec!["marked"], vec!["set"]),
+        ("/c", vec![], vec!["default"]),
+    ] {
+        gateway.wire().ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let seen = origin.requests().pop().unwrap();
+        assert_eq!((seen.all("x-set"), seen.all("x-order")), (set, order), "{path}");
+    }
+    let files = Files::new(&[("gate.yaml", &yaml)]);
+    let told = tidegate(&["explain", files.path("gate.yaml").to_str().unwrap()]).stdout;
+    let (_, b) = told.split_once("\n  b:\n").unwrap();
+    assert!(b.contains("connect: 3s") && b.contains("response: 7s"), "{told}");
+    assert_eq!(told.matches("policy headers").count(), 3 + 2 + 1, "{told}");
+}
+
+#[test]
+fn issue_19_what_is_shared_and_wrong_is_told_once_at_its_place() {
+    let rest = "routes:\n  a: { match: { path: /a }, policies: [{ use: s }], respond: {} }\n  b: { match: { path: /b }, policies: [{ use: s }], respond: {} }\n";
+    let text = |sets: &str| format!("{LISTEN}policy_sets:\n{sets}{rest}");
+    complains(
+        &text("  s: [{ headers: { request: { set: { host: a } } } }]\n"),
+        &[("3:38", "the Host is not changed by a policy")],
+    );
+    complains(
+        &text("  t: [{ use: s }]\n  s: []\n"),
+        &[("3:7", "a set does not use another"), ("3:3", "nothing uses the policy set `t`")],
+    );
+    complains(
+        &text("  sets: []\n").replace("{ use: s }", "{ use: set }"),
+        &[
+            ("5:47", "there is no policy set `set`; did you mean `sets`?"),
+            ("6:47", "there is no policy set `set`; did you mean `sets`?"),
+            ("3:3", "nothing uses the policy set `sets`"),
+        ],
+    );
+    complains(
+        "listen: { public: { <<: [1, { address: \"127.0.0.1:0\" }], << : {} } }\nadmin: { <<: ~ }\n",
+        &[
+            ("1:26", "`<<` takes over the keys of a map, found `1`"),
+            ("1:58", "the key `<<` is here twice"),
+            ("2:1", "the key `address` is missing"),
+            ("2:14", "`<<` takes over the keys of a map, found nothing"),
         ],
     );
 }

@@ -21,6 +21,7 @@ mod paths;
 mod policies;
 mod policy;
 mod routes;
+mod sets;
 mod upstreams;
 
 use std::net::SocketAddr;
@@ -56,7 +57,8 @@ pub fn compile(
 ) -> Result<Compiled, Report> {
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
-    let apis::Expanded { config, open } = apis::expand(config, &mut report);
+    let config = sets::expand(config, &mut report);
+    let apis::Expanded { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
 
     let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);

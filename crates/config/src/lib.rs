@@ -47,18 +47,19 @@ pub use policies::{
     ActionCheck, ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies,
     ClaimWanted, Compress, Concurrency, Cors, DefinitionFetch, EmptyAction, Encoding, Endpoint,
     Envelope, FaultStatus, Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi,
-    IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, OpenApi, Policy,
-    RateLimit, Requests, RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest,
-    SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine, XsltOutput,
+    IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, NamedSet, OpenApi,
+    Policy, RateLimit, Requests, RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction,
+    SoapRest, SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
+    XsltOutput,
 };
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
-    AccessLog, Admin, Api, Balance, Breaker, Certificate, ClientAuth, ClientAuthMode, Config, Dns,
-    EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore,
-    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
-    Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits, Saxon,
-    Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
+    AccessLog, Admin, Api, Balance, Breaker, Certificate, ClientAuth, ClientAuthMode, Config,
+    Defaults, Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan,
+    LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
+    LogPath, Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
+    Saxon, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, Map, Network,

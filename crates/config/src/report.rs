@@ -187,7 +187,11 @@ impl Report {
         }
         let what = self.hidden.without(at, &what);
         let help = Some(self.hidden.without(at, &help)).filter(|help| !help.is_empty());
-        self.complaints.push(Complaint { at, severity, what, help });
+        let complaint = Complaint { at, severity, what, help };
+        // What several routes share is wrong once.
+        if !self.complaints.contains(&complaint) {
+            self.complaints.push(complaint);
+        }
     }
 
     /// The candidate an operator most likely meant, if one is near enough to be worth saying.

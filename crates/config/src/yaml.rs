@@ -2,7 +2,7 @@
 //!
 //! Owns the limits on what a file may make the gateway hold. Never substitutes and never decides what a
 //! value means. An alias is expanded where it stands and counts as if it had been written out, so an
-//! alias bomb meets the same limits as a huge file.
+//! alias bomb meets the same limits as a huge file. So does what a merge key (`<<`) takes over.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -90,7 +90,21 @@ struct Open {
 
 enum OpenKind {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, seen: HashMap<String, At>, key: Option<(Option<String>, At)> },
+    Map {
+        entries: Vec<Entry>,
+        seen: HashMap<String, At>,
+        key: Option<(Key, At)>,
+        merged: Vec<Entry>,
+    },
+}
+
+/// What stands before a colon.
+enum Key {
+    Name(String),
+    /// `<<`: the value's keys are taken over.
+    Merge,
+    /// It cannot be one, and that was said.
+    Refused,
 }
 
 struct Tree<'r> {
@@ -130,7 +144,8 @@ impl Tree<'_> {
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), at);
-                let kind = OpenKind::Map { entries: Vec::new(), seen: HashMap::new(), key: None };
+                let (entries, merged) = (Vec::new(), Vec::new());
+                let kind = OpenKind::Map { entries, seen: HashMap::new(), key: None, merged };
                 self.open(kind, anchor, at)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
@@ -193,7 +208,15 @@ impl Tree<'_> {
         let Some(open) = self.stack.pop() else { return Ok(()) };
         let value = match open.kind {
             OpenKind::List(items) => Value::List(items),
-            OpenKind::Map { entries, .. } => Value::Map(entries),
+            OpenKind::Map { mut entries, mut seen, merged, .. } => {
+                // What is written here goes before what is taken over, and that before what is taken over later.
+                entries.extend(
+                    merged
+                        .into_iter()
+                        .filter(|entry| seen.insert(entry.key.clone(), entry.key_at).is_none()),
+                );
+                Value::Map(entries)
+            }
         };
         let depth = open.depth_below + 1;
         let cost = Cost {
@@ -227,13 +250,14 @@ impl Tree<'_> {
         open.depth_below = open.depth_below.max(depth);
         match &mut open.kind {
             OpenKind::List(items) => items.push(node),
-            OpenKind::Map { entries, seen, key } => match key.take() {
+            OpenKind::Map { entries, seen, key, merged } => match key.take() {
                 None => *key = Some(accept_key(node, seen, self.report)),
-                Some((Some(name), key_at)) => {
+                Some((Key::Name(name), key_at)) => {
                     let node = Node { owner: key_at, ..node };
                     entries.push(Entry { key: name, key_at, node });
                 }
-                Some((None, _)) => {}
+                Some((Key::Merge, _)) => take_over(node, merged, self.report),
+                Some((Key::Refused, _)) => {}
             },
         }
     }
@@ -278,18 +302,32 @@ impl Tree<'_> {
     }
 }
 
-/// The key's text, or `None` if the entry must be dropped; that was said already then.
-fn accept_key(
-    node: Node,
-    seen: &mut HashMap<String, At>,
-    report: &mut Report,
-) -> (Option<String>, At) {
+/// The keys of the map behind `<<`, or of each map of a list there.
+fn take_over(node: Node, merged: &mut Vec<Entry>, report: &mut Report) {
+    let maps = match node.value {
+        Value::List(items) => items,
+        Value::Map(_) | Value::Null | Value::Unreadable | Value::Scalar(_) => vec![node],
+    };
+    for map in maps {
+        match map.value {
+            Value::Map(entries) => merged.extend(entries),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => report.error(
+                map.at,
+                format!("`<<` takes over the keys of a map, found {}", map.describe()),
+                "name a map that has an anchor: `<<: *NAME`, or several: `<<: [*A, *B]`",
+            ),
+        }
+    }
+}
+
+/// What a key is; why it is refused was said already.
+fn accept_key(node: Node, seen: &mut HashMap<String, At>, report: &mut Report) -> (Key, At) {
     let at = node.at;
-    let name = match node.value {
-        Value::Scalar(scalar) => scalar.text,
+    let (name, quoted) = match node.value {
+        Value::Scalar(scalar) => (scalar.text, scalar.quoted),
         Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => {
             report.error(at, "a key has to be text", "write a name before the colon");
-            return (None, at);
+            return (Key::Refused, at);
         }
     };
     if let Some(first) = seen.get(&name) {
@@ -298,10 +336,13 @@ fn accept_key(
             format!("the key `{name}` is here twice; the first is on line {}", first.line),
             "remove one of the two, or give it another name",
         );
-        return (None, at);
+        return (Key::Refused, at);
     }
     seen.insert(name.clone(), at);
-    (Some(name), at)
+    match name == "<<" && !quoted {
+        true => (Key::Merge, at),
+        false => (Key::Name(name), at),
+    }
 }
 
 fn place(file: u32, marker: Marker) -> At {

@@ -145,6 +145,7 @@ telemetry: { access_log: {} }
                   "host": "preserve",
                   "limits": {},
                   "policies": [],
+                  "defaults": true,
                   "errors": "problem",
                   "upstream": "a"
                 },
@@ -174,6 +175,7 @@ telemetry: { access_log: {} }
                       }
                     }
                   ],
+                  "defaults": true,
                   "errors": "problem",
                   "respond": {
                     "status": 200,
@@ -184,6 +186,10 @@ telemetry: { access_log: {} }
               },
               "plans": {},
               "stores": {},
+              "policy_sets": {},
+              "defaults": {
+                "policies": []
+              },
               "apis": {},
               "saxon": {
                 "heap_bytes_max": "256MiB",
@@ -214,6 +220,10 @@ telemetry: { access_log: {} }
               "routes": {},
               "plans": {},
               "stores": {},
+              "policy_sets": {},
+              "defaults": {
+                "policies": []
+              },
               "apis": {},
               "saxon": {
                 "heap_bytes_max": "256MiB",
@@ -518,6 +528,7 @@ fn every_key() {
                       }
                     }
                   ],
+                  "defaults": true,
                   "errors": "problem",
                   "upstream": "orders"
                 },
@@ -532,6 +543,7 @@ fn every_key() {
                   "host": "target",
                   "limits": {},
                   "policies": [],
+                  "defaults": true,
                   "errors": "problem",
                   "respond": {
                     "status": 201,
@@ -544,6 +556,10 @@ fn every_key() {
               },
               "plans": {},
               "stores": {},
+              "policy_sets": {},
+              "defaults": {
+                "policies": []
+              },
               "apis": {},
               "saxon": {
                 "heap_bytes_max": "256MiB",

@@ -13,6 +13,7 @@ mod ip_filter;
 mod jwt;
 mod key_type;
 mod mutual_tls;
+mod named_set;
 mod openapi;
 mod rate_limit;
 mod soap;
@@ -35,6 +36,7 @@ pub use ip_filter::IpRules;
 pub use jwt::{BackendJwt, ClaimWanted, Jwks, Jwt, Scopes, Subscription};
 pub use key_type::KeyType;
 pub use mutual_tls::MutualTls;
+pub use named_set::NamedSet;
 pub use openapi::OpenApi;
 pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
 pub use soap::{
@@ -130,6 +132,8 @@ policies! {
     Soap = "soap",
     /// Offers a SOAP service as an API of JSON.
     SoapRest = "soap_rest",
+    /// The policies of a set.
+    NamedSet = "use",
     /// Sends a message elsewhere by what stands in it.
     XpathRoute = "xpath_route",
     /// Transforms messages.

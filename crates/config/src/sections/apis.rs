@@ -21,6 +21,8 @@ keys! {
         validate: Validate,
         /// How errors are written to the client: `problem` (RFC 9457) or `wso2` (the bodies and codes of Choreo Connect).
         errors: Errors = Errors::Problem,
+        /// Whether the policies of `defaults` stand above these.
+        defaults: bool = true,
         /// Policies of every operation, beside those the document asks for.
         policies: Vec<Spanned<Policy>> = Vec::new(),
     }

@@ -28,6 +28,7 @@ pub use upstreams::{
 };
 
 use crate::decode::keys;
+use crate::policies::Policy;
 use crate::values::{Address, Between, Map, Spanned};
 
 keys! {
@@ -54,12 +55,24 @@ keys! {
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Where several gateways count together, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
+        /// Lists of policies by name, for `- use: NAME` in a list of policies.
+        policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),
+        /// What holds on every route and API that does not say otherwise.
+        defaults: Defaults,
         /// APIs by name: routes made from OpenAPI documents.
         apis: Map<Spanned<Api>> = Map::default(),
         /// What runs stylesheets of XSLT 2.0 and 3.0.
         saxon: Saxon,
         /// What the gateway says about its traffic.
         telemetry: Telemetry,
+    }
+}
+
+keys! {
+    /// What holds on every route and API that does not say `defaults: false`.
+    pub struct Defaults {
+        /// Policies that stand above those of the route.
+        policies: Vec<Spanned<Policy>> = Vec::new(),
     }
 }
 

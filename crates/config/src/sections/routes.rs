@@ -25,6 +25,9 @@ keys! {
         limits: RouteLimits,
         /// What is done on the way: run top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
+        /// Whether the policies of `defaults` stand above these.
+        // A default that has to be asked for is none.
+        defaults: bool = true,
         /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
         /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
         errors: Errors = Errors::Problem,

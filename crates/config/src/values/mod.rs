@@ -78,6 +78,11 @@ impl<T> Map<T> {
         self.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
     }
 
+    /// The values in the order written, to put others in their places.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|(_, value)| value)
+    }
+
     /// Adds what was made rather than written; false if the name is taken.
     pub fn add(&mut self, name: Spanned<String>, value: T) -> bool {
         let free = !self.names().any(|known| known == name.value);

@@ -1,0 +1,125 @@
+//! `policy_sets` and `defaults` into the lists of policies that use them, before anything else is compiled: what comes after
+//! sees each route's policies as if they had been written there. Places stay those of the set, so a complaint about a shared
+//! policy points at it.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use config::{Config, Map, Policy, Report, Spanned};
+
+use crate::names;
+
+/// More policies than this on all routes together are sets of sets, not a configuration: 5,000 routes with 40 each.
+const POLICIES_MAX: usize = 200_000;
+
+/// The configuration with every set and every default at its place.
+pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Config> {
+    if config.policy_sets.is_empty() && config.defaults.policies.is_empty() && !uses_any(config) {
+        return Cow::Borrowed(config);
+    }
+    let mut sets = Sets { sets: &config.policy_sets, used: HashSet::new(), placed: 0, report };
+    sets.refuse_nested();
+    let defaults = sets.place(&config.defaults.policies);
+    let mut all = config.clone();
+    for ((_, route), placed) in config.routes.iter().zip(all.routes.values_mut()) {
+        let own = sets.place(&route.value.policies);
+        let above = if route.value.defaults { defaults.as_slice() } else { &[] };
+        placed.value.policies = sets.join(above, own);
+    }
+    for ((_, api), placed) in config.apis.iter().zip(all.apis.values_mut()) {
+        let own = sets.place(&api.value.policies);
+        let above = if api.value.defaults { defaults.as_slice() } else { &[] };
+        placed.value.policies = sets.join(above, own);
+    }
+    sets.warn_of_unused();
+    Cow::Owned(all)
+}
+
+fn uses_any(config: &Config) -> bool {
+    let routes = config.routes.iter().map(|(_, route)| &route.value.policies);
+    let apis = config.apis.iter().map(|(_, api)| &api.value.policies);
+    routes.chain(apis).flatten().any(|policy| matches!(policy.value, Policy::NamedSet(_)))
+}
+
+struct Sets<'c, 'r> {
+    sets: &'c Map<Vec<Spanned<Policy>>>,
+    used: HashSet<&'c str>,
+    /// Policies on all routes so far.
+    placed: usize,
+    report: &'r mut Report,
+}
+
+impl<'c> Sets<'c, '_> {
+    fn refuse_nested(&mut self) {
+        for (_, set) in self.sets.iter() {
+            for policy in set {
+                if let Policy::NamedSet(name) = &policy.value {
+                    let what = "a set does not use another";
+                    let help = format!("use both where they are meant, `{}` first", name.0.value);
+                    self.report.error(policy.at, what, help);
+                }
+            }
+        }
+    }
+
+    /// A list with the policies of its sets in their places.
+    fn place(&mut self, policies: &'c [Spanned<Policy>]) -> Vec<Spanned<Policy>> {
+        let mut placed = Vec::with_capacity(policies.len());
+        for policy in policies {
+            let Policy::NamedSet(name) = &policy.value else {
+                placed.push(policy.clone());
+                continue;
+            };
+            let name = &name.0;
+            let Some(set) = self.sets.get(&name.value) else {
+                // One that could not be read was complained about.
+                if !self.sets.names().any(|known| known == name.value) {
+                    let meant = self.report.suggest(&name.value, self.sets.names());
+                    let what = names::unknown("policy set", &name.value, meant);
+                    self.report.error(name.at, what, "name one of the `policy_sets`");
+                }
+                continue;
+            };
+            self.used.insert(&name.value);
+            if self.fits(set.len(), name) {
+                let own = |policy: &&Spanned<Policy>| !matches!(policy.value, Policy::NamedSet(_));
+                placed.extend(set.iter().filter(own).cloned());
+            }
+        }
+        placed
+    }
+
+    fn join(
+        &mut self,
+        above: &[Spanned<Policy>],
+        mut own: Vec<Spanned<Policy>>,
+    ) -> Vec<Spanned<Policy>> {
+        if let Some(first) = above.first() {
+            let at = Spanned { value: String::new(), at: first.at, intact: true };
+            if self.fits(above.len(), &at) {
+                own.splice(..0, above.iter().cloned());
+            }
+        }
+        own
+    }
+
+    /// Counts policies; past the bound it complains once and places none.
+    fn fits(&mut self, more: usize, named: &Spanned<String>) -> bool {
+        let before = self.placed;
+        self.placed = self.placed.saturating_add(more);
+        if self.placed > POLICIES_MAX && before <= POLICIES_MAX {
+            let what = format!("more than {POLICIES_MAX} policies on all routes together");
+            self.report.error(named.at, what, "use fewer sets on fewer routes");
+        }
+        self.placed <= POLICIES_MAX
+    }
+
+    fn warn_of_unused(&mut self) {
+        for (name, _) in
+            self.sets.iter().filter(|(name, _)| !self.used.contains(name.value.as_str()))
+        {
+            let what = format!("nothing uses the policy set `{}`", name.value);
+            self.report.warn(name.at, what, "remove it, or write `- use: NAME` in a route");
+        }
+    }
+}
