@@ -732,7 +732,7 @@ routes:
     let told = tidegate(&["explain", files.path("gate.yaml").to_str().unwrap()]).stdout;
     let (_, b) = told.split_once("\n  b:\n").unwrap();
     assert!(b.contains("connect: 3s") && b.contains("response: 7s"), "{told}");
-    assert_eq!(told.matches("policy headers").count(), 3 + 2 + 1, "{told}");
+    assert_eq!(told.matches("policy headers").count(), 4 + 2 + 1, "{told}");
 }
 
 #[test]
