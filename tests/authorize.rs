@@ -1,6 +1,6 @@
 //! Rules in CEL.
 
-use crate::harness::{Gateway, Origin, Plain, tidegate};
+use crate::harness::{Authority, Gateway, Origin, Plain, Wire, tidegate};
 
 #[track_caller]
 fn gateway(origin: &Origin, rule: &str) -> Gateway {
@@ -105,4 +105,20 @@ fn a_rule_sees_the_host_that_was_matched() {
         let reply = gateway.wire().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert_eq!(reply.status(), status, "{host}");
     }
+}
+
+#[test]
+fn issue_19_a_rule_sees_whether_the_client_came_by_tls() {
+    let authority = Authority::new();
+    let identity = authority.issue("a.test");
+    let yaml = "listen:\n  plain: { address: \"127.0.0.1:0\" }\n  secure: { address: \"127.0.0.1:0\", tls: { certificate: cert.pem, key: key.pem } }\n\
+                routes: { all: { match: {}, policies: [{ authorize: { rule: \"tls || request.path == '/open'\" } }], respond: { body: ok } } }\n";
+    let files = [("cert.pem", identity.certificate.as_str()), ("key.pem", identity.key.as_str())];
+    let gateway = Gateway::start_beside(yaml, &files);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut plain = Wire::connect(gateway.address("plain"));
+    assert_eq!(plain.ask(get("/")).status(), 403);
+    assert_eq!(plain.ask(get("/open")).status(), 200);
+    let mut secure = Wire::connect_tls(gateway.address("secure"), "a.test", &authority.trust());
+    assert_eq!(secure.ask(get("/")).status(), 200);
 }

@@ -1,6 +1,6 @@
 //! Which route a request takes, and which path the upstream sees.
 
-use crate::harness::{Gateway, Origin, Plain};
+use crate::harness::{Gateway, Origin, Plain, tidegate};
 
 /// A listener that lets pass what servers read differently.
 pub(crate) const KEEP_PATHS: &str =
@@ -349,5 +349,88 @@ fn explain_says_405_too() {
     ] {
         let run = crate::harness::tidegate(&["explain", file, method, url]);
         assert!(run.stdout.contains(said), "{method} {url}: {run:?}");
+    }
+}
+
+#[test]
+fn issue_19_placeholders_are_filled_or_refused() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ up: {{ targets: ["{}"] }} }}
+routes:
+  up:
+    match: {{ path: "/up/{{id}}" }}
+    policies:
+    - basic: {{ users: {{ alice: "a-long-password" }} }}
+    - headers:
+        request: {{ set: {{ x-who: "{{subject}}@{{host}}", x-id: "{{id}} {{{{id}}}}" }}, add: {{ x-path: "{{method}} {{path}}?{{query}} {{claims.none}}" }} }}
+        response: {{ set: {{ x-told: "{{request_id}} {{id}} {{subject}}" }} }}
+    upstream: up
+  moved: {{ match: {{ path: "/old/{{id}}/**" }}, respond: {{ status: 301, headers: {{ location: "https://{{host}}/new/{{id}}?{{query}}" }} }} }}
+  json: {{ match: {{ path: /json }}, respond: {{ body: '{{"a":{{"q":"{{query}}"}},"from":"{{client}}"}}', headers: {{ content-type: application/json }} }} }}
+  html: {{ match: {{ path: /html }}, respond: {{ body: "<b style='a{{color:red}}'>{{query}}</b>", headers: {{ content-type: text/html }} }} }}
+"#,
+        origin.url()
+    ));
+    // alice:a-long-password
+    let known =
+        "Authorization: Basic YWxpY2U6YS1sb25nLXBhc3N3b3Jk\r\nX-Who: root\r\nX-Request-Id: r1\r\n";
+    let reply =
+        gateway.wire().ask(format!("GET /up/7%2Dx?a=1 HTTP/1.1\r\nHost: a.test:81\r\n{known}\r\n"));
+    assert_eq!(reply.get("x-told"), Some("r1 7-x alice"), "{reply:?}");
+    let seen = origin.request();
+    assert_eq!(seen.all("x-who"), ["alice@a.test:81"]);
+    assert_eq!(seen.all("x-id"), ["7-x {id}"]);
+    assert_eq!(seen.all("x-path"), ["GET /up/7-x?a=1"]);
+
+    let ask =
+        |target: &str| gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+    assert_eq!(ask("/old/5/x?y=z").get("location"), Some("https://a.test/new/5?y=z"));
+    assert_eq!(ask("/json?a\"b\\").text(), r#"{"a":{"q":"a\"b\\"},"from":"127.0.0.1"}"#);
+    assert_eq!(
+        ask("/html?<x>'\"&").text(),
+        "<b style='a{color:red}'>&lt;x&gt;&#39;&quot;&amp;</b>"
+    );
+}
+
+#[test]
+fn issue_19_placeholders_that_lead_nowhere_are_complaints() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gate.yaml");
+    for (route, place, what) in [
+        (
+            "respond: { body: \"{subjct}\" }",
+            "3:36",
+            "there is no placeholder `subjct`; did you mean `subject`?",
+        ),
+        ("respond: { headers: { a: \"{nr}\" } }", "3:44", "there is no placeholder `nr`"),
+        (
+            "policies: [{ headers: { request: { add: { a: \"{claims}\" } } } }], respond: {}",
+            "3:64",
+            "there is no placeholder `claims`",
+        ),
+        (
+            "policies: [{ headers: { response: { set: { a: \"{path}\" } } } }], respond: {}",
+            "3:65",
+            "what the request says is not known to a line of the reply",
+        ),
+        (
+            "policies: [{ headers: { request: { set: { a: \"{subject}\" } } } }, { basic: { users: { a: a-long-password } } }], respond: {}",
+            "3:30",
+            "`headers` asks for the subject, which `basic` below it finds out",
+        ),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{}}, {route} }}\n"
+        );
+        std::fs::write(&path, yaml).unwrap();
+        let said = tidegate(&["check", path.to_str().unwrap()]).stderr;
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{}:", path.display())))
+            .unwrap();
+        assert_eq!(line, format!("{place}: {what}"), "{said}");
     }
 }

@@ -1,7 +1,9 @@
 //! What policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
-use config::{DefinitionAt, LimitBy, MessageSide, Policy, Report, Spanned};
+use config::{DefinitionAt, HeadersEdit, LimitBy, MessageSide, Policy, Report, Spanned};
 use policies::expression::Expression;
+
+use crate::templates;
 
 /// Policies that find out who asks.
 pub(crate) const IDENTIFY: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
@@ -83,6 +85,10 @@ fn wants_identity(policy: &Policy) -> bool {
         }
         Policy::Concurrency(keys) => counts_identity(&keys.by.value),
         Policy::BackendJwt(_) | Policy::KeyType(_) => true,
+        Policy::Headers(keys) => {
+            let HeadersEdit { set, add, .. } = &keys.request;
+            set.iter().chain(add.iter()).any(|(_, value)| templates::asks_identity(&value.value))
+        }
         Policy::Authorize(keys) => asks_identity(&keys.rule.value),
         _ => false,
     }

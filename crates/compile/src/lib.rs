@@ -22,6 +22,7 @@ mod policies;
 mod policy;
 mod routes;
 mod sets;
+mod templates;
 mod upstreams;
 
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! The words of HTTP that an operator writes: methods, headers, hosts.
 
-use config::{At, Map, Report, Spanned};
+use config::{At, Report, Spanned};
 use plan::HostPattern;
 
 /// Headers that say where a message ends and what the connection is. They are the pipeline's alone: a wrong one is
@@ -62,18 +62,6 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
                 `${file:PATH}` leaves out the line end of a file";
     report.error(value.at, what, help);
     None
-}
-
-/// Names and values of headers that the operator may change.
-pub(crate) fn headers(map: &Map<Spanned<String>>, report: &mut Report) -> Vec<(String, String)> {
-    map.iter()
-        .filter(|(name, _)| name.intact)
-        .filter_map(|(name, value)| {
-            let name = changeable_header(&name.value, name.at, report);
-            let value = header_value(value, report);
-            name.zip(value)
-        })
-        .collect()
 }
 
 /// A method as it is written in a request.

@@ -5,8 +5,8 @@ use plan::UNKNOWN_OPERATION;
 use policies::headers::{self, Edits};
 
 use crate::making::Making;
-use crate::names;
 use crate::policies as made;
+use crate::{names, templates};
 
 /// Where a policy stands.
 pub(crate) struct Place<'a, 'p> {
@@ -51,9 +51,13 @@ pub(crate) fn build(
 ) -> plan::Policy {
     match &policy.value {
         config::Policy::Headers(keys) => {
-            let request = edits(&keys.request, report);
+            let parameters = templates::parameters(&place.of.matches.value);
+            let request = edits(&keys.request, &parameters, report);
             refuse_host(&keys.request, report);
-            headers::policy(request, edits(&keys.response, report))
+            let response = edits(&keys.response, &parameters, report);
+            templates::refuse_head(&keys.response.set, &parameters, report);
+            templates::refuse_head(&keys.response.add, &parameters, report);
+            headers::policy(request, response)
         }
         config::Policy::ApiKey(keys) => whole(made::api_key::build(keys, policy.at, report)),
         config::Policy::Authorize(keys) => whole(made::authorize::build(keys, report)),
@@ -93,13 +97,13 @@ fn whole(policy: Option<plan::Policy>) -> plan::Policy {
     policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
 }
 
-fn edits(keys: &HeadersEdit, report: &mut Report) -> Edits {
+fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edits {
     let remove = keys.remove.iter();
     let remove = remove.filter_map(|name| names::changeable_header(&name.value, name.at, report));
     Edits {
         remove: remove.collect(),
-        set: names::headers(&keys.set, report),
-        add: names::headers(&keys.add, report),
+        set: templates::lines(&keys.set, parameters, report),
+        add: templates::lines(&keys.add, parameters, report),
     }
 }
 

@@ -8,11 +8,14 @@ use config::{At, Config, Map, Match, Report, Respond, Route, RouteHost, Spanned,
 use message::Headers;
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
-use plan::{Destination, Errors, FixedReply, Forward, Matcher, PathSent, Policy, Table, Want};
+use plan::{
+    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, PathSent, Policy, Table,
+    Want,
+};
 
 use crate::making::Making;
 use crate::policy::{self, Place};
-use crate::{facts, names, paths, policies};
+use crate::{facts, names, paths, policies, templates};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -131,7 +134,8 @@ fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]
 
 /// A route for building a table that nobody will search.
 fn stand_in() -> Arc<plan::Route> {
-    let reply = FixedReply { status: 500, headers: Headers::new(), body: Bytes::new() };
+    let reply =
+        FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None };
     Arc::new(plan::Route {
         name: String::new(),
         policies: Box::default(),
@@ -373,15 +377,35 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     }
     let Respond { status, body, headers } = &respond.value;
     let status = u16::try_from(status.get()).unwrap_or(200);
-    if !body.is_empty() && matches!(status, 204 | 205 | 304) {
+    if !body.value.is_empty() && matches!(status, 204 | 205 | 304) {
         let what = format!("a reply with status {status} has no body");
         report.error(respond.at, what, "remove `body`, or write another status");
         return None;
     }
+    let parameters = templates::parameters(&route.matches.value);
+    let mut filled = Filled::default();
     let mut lines = Headers::new();
-    for (name, value) in names::headers(headers, report) {
-        // Names and values were found good.
-        lines.add(&name, value.as_bytes()).ok()?;
+    let mut escape = Escape::Plain;
+    for (name, value) in templates::lines(headers, &parameters, report) {
+        match value.constant() {
+            Some(value) => {
+                if name == "content-type" {
+                    escape = Escape::of(value);
+                }
+                // Names and values were found good.
+                lines.add(&name, value.as_bytes()).ok()?;
+            }
+            None => filled.lines.push((name, value)),
+        }
     }
-    Some(FixedReply { status, headers: lines, body: Bytes::from(body.clone()) })
+    let body = templates::read(body, &parameters, report)?;
+    let fixed = match body.constant() {
+        Some(body) => Bytes::from(body.to_owned()),
+        None => {
+            filled.body = Some((body, escape));
+            Bytes::new()
+        }
+    };
+    let filled = (!filled.lines.is_empty() || filled.body.is_some()).then(|| Box::new(filled));
+    Some(FixedReply { status, headers: lines, body: fixed, filled })
 }

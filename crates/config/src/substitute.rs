@@ -188,7 +188,7 @@ mod tests {
         let route = loaded.config.as_ref().and_then(|config| config.routes.get("r"));
         let body = route.and_then(|route| Some(&route.value.respond.as_ref()?.value.body));
         match loaded.report.is_empty() {
-            true => expected.assert_eq(body.unwrap()),
+            true => expected.assert_eq(&body.unwrap().value),
             false => expected.assert_eq(&loaded.report.to_string()),
         }
     }

@@ -125,7 +125,7 @@ fn paths_start_at_the_file_that_names_them() {
     assert_eq!(tls.certificate.value.as_path(), folder.path().join("conf/tls/a.pem"));
     assert_eq!(tls.key.value.as_path(), Path::new("/k.pem"));
     let respond = config.routes.get("r").unwrap().value.respond.as_ref().unwrap();
-    assert_eq!(respond.value.body, "hello!");
+    assert_eq!(respond.value.body.value, "hello!");
     assert!(files.contains(&folder.path().join("conf/hello.txt")));
     assert!(files.contains(&folder.path().join("conf/tls/a.pem")));
 }

@@ -19,9 +19,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Body, Reply, Request};
+use message::{Body, Reply, Request, RequestHead};
 use plan::{Destination, Errors, FixedReply, Forward, Listener, Plan, Route};
-use policy::Exchange;
+use policy::{Escape, Exchange};
 
 use crate::arrive::Arrived;
 use crate::steps::{Descent, ascend, descend};
@@ -124,7 +124,10 @@ async fn across(
     request: &mut Request,
 ) -> Reply {
     match &arrived.route.destination {
-        Destination::Respond(fixed) => fixed_reply(fixed),
+        Destination::Respond(fixed) => match fixed_reply(fixed, ex, &request.head) {
+            Ok(reply) => reply,
+            Err(fault) => problem::reply(ex, arrived.route.errors, fault),
+        },
         Destination::Upstream(_) if forward::ends_here(&mut request.head) => {
             let methods = arrive::options(plan, listener, &request.head);
             allowing(methods.as_deref().unwrap_or("OPTIONS"))
@@ -162,10 +165,23 @@ async fn send(
     Ok(reply)
 }
 
-fn fixed_reply(fixed: &FixedReply) -> Reply {
-    let mut reply = Reply::new(fixed.status, Body::whole(fixed.body.clone()));
+fn fixed_reply(fixed: &FixedReply, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
+    let filled = fixed.filled.as_deref();
+    let made = filled.and_then(|filled| filled.body.as_ref());
+    let body = match made {
+        Some((body, escape)) => body.fill(ex, Some(head), *escape).into(),
+        None => fixed.body.clone(),
+    };
+    let mut reply = Reply::new(fixed.status, Body::whole(body));
     reply.head.headers = fixed.headers.clone();
-    reply
+    for (name, value) in filled.map(|filled| filled.lines.as_slice()).unwrap_or_default() {
+        let value = value.fill(ex, Some(head), Escape::Plain);
+        reply.head.headers.add(name, value.trim_ascii()).map_err(|_| {
+            let cause = format!("respond: the value made for `{name}` cannot stand in a line");
+            Fault::new(Kind::ProcessingFailed, cause)
+        })?;
+    }
+    Ok(reply)
 }
 
 /// A route, held for as long as the exchange lasts.

@@ -23,7 +23,7 @@ pub use listener::{
 pub use outlet::Outlet;
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
-    CORS, Destination, Errors, FixedReply, Forward, Operation, PathSent, Piece, Route,
+    CORS, Destination, Errors, Filled, FixedReply, Forward, Operation, PathSent, Piece, Route,
 };
 pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want};
 
@@ -36,7 +36,8 @@ pub mod upstreams {
 }
 
 pub use policy::{
-    Background, Fetch, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX, UNKNOWN_OPERATION,
+    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX,
+    Template, UNKNOWN_OPERATION,
 };
 pub use telemetry;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use message::Headers;
-use policy::Policy;
+use policy::{Escape, Policy, Template};
 use telemetry::{OperationMetrics, RouteMetrics};
 use upstream::{HostSent, Upstream};
 
@@ -87,6 +87,17 @@ pub struct FixedReply {
     pub status: u16,
     pub headers: Headers,
     pub body: Bytes,
+    /// What is made for each exchange, where something is.
+    pub filled: Option<Box<Filled>>,
+}
+
+/// What a fixed reply says of the exchange.
+#[derive(Default)]
+pub struct Filled {
+    /// Lines beside those that are the same for every exchange.
+    pub lines: Vec<(String, Template)>,
+    /// The body, and the language it is in; the fixed one where there is none.
+    pub body: Option<(Template, Escape)>,
 }
 
 impl Route {

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use cel::objects::{Key, Map};
 use cel::{Context as Names, Env, Program, Value};
 use message::RequestHead;
-use policy::Exchange;
+use policy::{Exchange, Scheme};
 use serde_json::Value as Json;
 
 /// No rule that a person wrote is longer. How long a rule takes grows with its length.
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
 
 /// The names a rule may use.
-const VARIABLES: &[&str] = &["request", "claims", "subject", "tier", "scheme", "client"];
+const VARIABLES: &[&str] = &["request", "claims", "subject", "tier", "scheme", "client", "tls"];
 
 /// A compiled expression.
 pub struct Expression {
@@ -124,6 +124,7 @@ fn variable(name: &str, ex: &Exchange, head: &RequestHead) -> Value {
         "subject" => string(identity.map_or("", |identity| &identity.subject)),
         "tier" => string(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
         "scheme" => string(identity.map_or("", |identity| identity.scheme.name())),
+        "tls" => Value::Bool(ex.caller.scheme == Scheme::Https),
         _ => map([("ip", string(&canonical(ex.client)))]),
     }
 }
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
     use crate::identity::identity;
     use message::Protocol;
-    use policy::{Caller, IdentityScheme, Scheme};
+    use policy::{Caller, IdentityScheme};
     use serde_json::json;
 
     fn exchange() -> Exchange {
@@ -264,6 +265,8 @@ mod tests {
             ("claims.level >= 3 && claims.org.id == 'o1'", Ok(true)),
             ("subject == 'alice' && tier == 'Gold' && scheme == 'jwt'", Ok(true)),
             ("client.ip == '192.0.2.1'", Ok(true)),
+            ("tls", Ok(false)),
+            ("!tls && tls == false", Ok(true)),
             ("has(claims.missing) && claims.missing == 1", Ok(false)),
             ("request.path.matches('^/orders/[0-9]+$')", Ok(true)),
             ("claims.missing == 1", Err(())),

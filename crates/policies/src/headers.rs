@@ -1,17 +1,17 @@
-//! `headers`: removes, sets and adds header lines, in that order, on the request and on the reply.
+//! `headers`: removes, sets and adds header lines, in that order, on the request and on the reply. Values may be templates.
 
 use fault::{Fault, Kind};
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
 /// What to do to one side's header lines. Names and values are checked by whoever compiles them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
     pub remove: Vec<String>,
     /// Becomes the only line of its name.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, Template)>,
     /// Comes on top of lines of the same name.
-    pub add: Vec<(String, String)>,
+    pub add: Vec<(String, Template)>,
 }
 
 /// The policy for these edits. A side without edits has no step.
@@ -30,27 +30,63 @@ impl Edits {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }
 
-    fn apply(&self, headers: &mut Headers) -> Flow {
+    fn apply(&self, headers: &mut Headers, filled: &[Option<Vec<u8>>]) -> Flow {
         self.remove.iter().for_each(|name| headers.remove(name));
-        let set = self.set.iter().try_for_each(|(name, value)| headers.set(name, value.as_bytes()));
-        let added =
-            set.and_then(|()| self.add.iter().try_for_each(|(n, v)| headers.add(n, v.as_bytes())));
-        match added {
-            Ok(()) => Ok(Onward::Next),
-            Err(_) => Err(Fault::new(Kind::Internal, "headers: a line that cannot be written")),
+        let mut filled = filled.iter();
+        for (name, value) in &self.set {
+            headers.remove(name);
+            add(headers, name, value, filled.next())?;
         }
+        for (name, value) in &self.add {
+            add(headers, name, value, filled.next())?;
+        }
+        Ok(Onward::Next)
+    }
+
+    /// The values that are not the same for every exchange, in the order of `set` and `add`.
+    fn filled(&self, ex: &Exchange, head: Option<&RequestHead>) -> Vec<Option<Vec<u8>>> {
+        let constant = self.values().all(|value| value.constant().is_some());
+        if constant {
+            return Vec::new();
+        }
+        let fill = |value: &Template| match value.constant() {
+            Some(_) => None,
+            None => Some(value.fill(ex, head, Escape::Plain)),
+        };
+        self.values().map(fill).collect()
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Template> {
+        self.set.iter().chain(&self.add).map(|(_, value)| value)
     }
 }
 
+fn add(
+    headers: &mut Headers,
+    name: &str,
+    value: &Template,
+    filled: Option<&Option<Vec<u8>>>,
+) -> Result<(), Fault> {
+    let filled = filled.and_then(Option::as_deref);
+    let value = filled.unwrap_or_else(|| value.constant().unwrap_or_default().as_bytes());
+    // A subject or a claim may have a line end in it, which would begin a line of its own.
+    headers.add(name, value.trim_ascii()).map_err(|_| {
+        let cause = format!("headers: the value made for `{name}` cannot stand in a line");
+        Fault::new(Kind::ProcessingFailed, cause)
+    })
+}
+
 impl OnHead<RequestHead> for Edits {
-    fn on_head(&self, _ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        self.apply(&mut head.headers)
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let filled = self.filled(ex, Some(head));
+        self.apply(&mut head.headers, &filled)
     }
 }
 
 impl OnHead<ReplyHead> for Edits {
-    fn on_head(&self, _ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
-        self.apply(&mut head.headers)
+    fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
+        let filled = self.filled(ex, None);
+        self.apply(&mut head.headers, &filled)
     }
 }
 
@@ -67,7 +103,8 @@ mod tests {
     #[test]
     fn removes_then_sets_then_adds() {
         let pairs = |list: &[(&str, &str)]| {
-            list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+            let read = |text: &str| Template::parse(text, &[]).unwrap();
+            list.iter().map(|(n, v)| ((*n).to_owned(), read(v))).collect()
         };
         let edits = Edits {
             remove: vec!["x-gone".to_owned(), "x-both".to_owned()],
@@ -79,7 +116,7 @@ mod tests {
         {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
-        assert!(matches!(edits.apply(&mut head.headers), Ok(Onward::Next)));
+        assert!(matches!(edits.apply(&mut head.headers, &[]), Ok(Onward::Next)));
         assert_eq!(
             lines(&head.headers),
             "X-Kept: k\r\nx-set: new\r\nx-both: set\r\nx-set: too\r\nx-both: added\r\n"

@@ -11,6 +11,7 @@ mod notes;
 mod outside;
 mod revoked;
 mod step;
+mod template;
 
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
@@ -18,3 +19,4 @@ pub use notes::{Conditions, Interception, Notes, OperationAt, Speech, UNKNOWN_OP
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use step::{Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step};
+pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};

@@ -4,7 +4,9 @@ use crate::decode::keys;
 use crate::values::{Map, Spanned};
 
 keys! {
-    /// Changes headers of the request and of the reply.
+    /// Changes headers of the request and of the reply. In values `{NAME}` stands for a path parameter, `{subject}`, `{tier}`,
+    /// `{claims.NAME}`, `{request_id}` or `{client}`, on the request also `{method}`, `{host}`, `{path}` or `{query}`, and
+    /// `{{NAME}}` for `{NAME}` itself.
     pub struct Headers {
         /// Before the upstream sees the request.
         request: HeadersEdit,

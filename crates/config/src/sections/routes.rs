@@ -92,9 +92,10 @@ keys! {
     pub struct Respond {
         /// Its status.
         status: Between<200, 599> = const { Between::new(200) },
-        /// Its body.
-        body: String = String::new(),
-        /// Its headers; the length is added.
+        /// Its body. `{NAME}` stands for a path parameter, `{subject}`, `{tier}`, `{claims.NAME}`, `{request_id}`, `{client}`,
+        /// `{method}`, `{host}`, `{path}` or `{query}`, and `{{NAME}}` for `{NAME}` itself; other braces are text.
+        body: Spanned<String> = Spanned::unwritten(String::new()),
+        /// Its headers, with the same placeholders; the length is added.
         headers: Map<Spanned<String>> = Map::default(),
     }
 }

@@ -1,0 +1,69 @@
+//! Texts with placeholders, of header lines and of fixed replies.
+
+use config::{Map, Match, Report, Spanned};
+use plan::{PLACEHOLDERS, Pattern, Template};
+
+use crate::names;
+
+/// The path parameters of a route.
+pub(crate) fn parameters(matches: &Match) -> Vec<String> {
+    // What is no pattern was complained about.
+    let pattern = Pattern::parse(&matches.path.value).ok();
+    pattern.iter().flat_map(Pattern::parameters).map(str::to_owned).collect()
+}
+
+/// A text, if every placeholder of it leads somewhere.
+pub(crate) fn read(
+    text: &Spanned<String>,
+    parameters: &[String],
+    report: &mut Report,
+) -> Option<Template> {
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    let unknown = match Template::parse(&text.value, &parameters) {
+        Ok(template) => return Some(template),
+        Err(unknown) => unknown.0,
+    };
+    let known = || parameters.iter().chain(PLACEHOLDERS).copied();
+    let what = names::unknown("placeholder", &unknown, report.suggest(&unknown, known()));
+    let listed: Vec<String> = known().map(|name| format!("{{{name}}}")).collect();
+    let help = format!(
+        "the placeholders are {} and {{claims.NAME}}; write `{{{{{unknown}}}}}` for the text itself",
+        listed.join(", ")
+    );
+    report.error(text.at, what, help);
+    None
+}
+
+/// Whether a text asks who asks, on a route with whatever parameters.
+pub(crate) fn asks_identity(text: &str) -> bool {
+    Template::parse(text, &[]).is_ok_and(|read| read.wants_identity())
+}
+
+/// Names and values of headers that the operator may change.
+pub(crate) fn lines(
+    map: &Map<Spanned<String>>,
+    parameters: &[String],
+    report: &mut Report,
+) -> Vec<(String, Template)> {
+    map.iter()
+        .filter(|(name, _)| name.intact)
+        .filter_map(|(name, value)| {
+            let name = names::changeable_header(&name.value, name.at, report);
+            let good = names::header_value(value, report);
+            name.zip(good.and_then(|_| read(value, parameters, report)))
+        })
+        .collect()
+}
+
+/// Refuses what only the request's head says where there is none.
+pub(crate) fn refuse_head(map: &Map<Spanned<String>>, parameters: &[String], report: &mut Report) {
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    for (_, value) in map.iter() {
+        if Template::parse(&value.value, &parameters).is_ok_and(|read| read.wants_head()) {
+            let what = "what the request says is not known to a line of the reply";
+            let help =
+                "use {method}, {host}, {path} and {query} in `request`, or in a route's `respond`";
+            report.error(value.at, what, help);
+        }
+    }
+}

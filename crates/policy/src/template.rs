@@ -1,0 +1,321 @@
+//! Texts with placeholders, read once and filled for each exchange.
+//!
+//! A placeholder is a name in braces: `{subject}`. Other braces are text, so that JSON needs no quoting; `{{name}}` stands for
+//! `{name}` itself, and `${name}` is text too. Owns what may be named, and how a value is written into another language. What is not known of an exchange
+//! is an empty text.
+
+use std::borrow::Cow;
+
+use message::RequestHead;
+use serde_json::Value as Json;
+
+use crate::Exchange;
+
+/// A text that was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Template(Box<[Part]>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(Box<str>),
+    Value(Named),
+}
+
+/// What a placeholder stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    Subject,
+    Tier,
+    RequestId,
+    Client,
+    Method,
+    Host,
+    Path,
+    Query,
+    /// The whole name first, then each of its parts below the one before.
+    Claim(Box<str>),
+    /// The path parameter at this index.
+    Parameter(usize),
+}
+
+/// A placeholder that leads nowhere, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownPlaceholder(pub String);
+
+/// The language a text is written in, which says what may not stand in it as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Escape {
+    /// None that is known.
+    #[default]
+    Plain,
+    /// Within a string of JSON.
+    Json,
+    /// Within text or a quoted attribute of XML or HTML.
+    Xml,
+}
+
+/// The names beside path parameters and `claims.NAME`.
+pub const PLACEHOLDERS: &[&str] =
+    &["subject", "tier", "request_id", "client", "method", "host", "path", "query"];
+
+impl Template {
+    /// Reads a text on a route whose path has these parameters. Their names go before the others.
+    pub fn parse(text: &str, parameters: &[&str]) -> Result<Template, UnknownPlaceholder> {
+        let (mut parts, mut plain) = (Vec::new(), String::new());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            plain.push_str(before);
+            let quoted = after.strip_prefix('{').and_then(|inner| inner.split_once("}}"));
+            if let Some((name, behind)) = quoted.filter(|(name, _)| is_placeholder(name)) {
+                plain.extend(["{", name, "}"]);
+                rest = behind;
+                continue;
+            }
+            // `${name}` is what an operator gets by `$${name}`, who wants it as it stands.
+            let meant = |name: &str| is_placeholder(name) && !before.ends_with('$');
+            match after.split_once('}').filter(|(name, _)| meant(name)) {
+                Some((name, behind)) => {
+                    push_text(&mut plain, &mut parts);
+                    parts.push(Part::Value(named(name, parameters)?));
+                    rest = behind;
+                }
+                None => {
+                    plain.push('{');
+                    rest = after;
+                }
+            }
+        }
+        plain.push_str(rest);
+        push_text(&mut plain, &mut parts);
+        Ok(Template(parts.into()))
+    }
+
+    /// The text, where it is the same for every exchange.
+    pub fn constant(&self) -> Option<&str> {
+        match &*self.0 {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            [_, ..] => None,
+        }
+    }
+
+    /// Whether it asks who asks.
+    pub fn wants_identity(&self) -> bool {
+        let asks = |named: &Named| matches!(named, Named::Subject | Named::Tier | Named::Claim(_));
+        self.values().any(asks)
+    }
+
+    /// Whether it asks for what the request's head alone says.
+    pub fn wants_head(&self) -> bool {
+        let asks = |named: &Named| {
+            matches!(named, Named::Method | Named::Host | Named::Path | Named::Query)
+        };
+        self.values().any(asks)
+    }
+
+    /// The text for an exchange. Without a head, what only that says is empty.
+    pub fn fill(&self, ex: &Exchange, head: Option<&RequestHead>, escape: Escape) -> Vec<u8> {
+        let mut filled = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => filled.extend_from_slice(text.as_bytes()),
+                Part::Value(named) => escape.write(&named.value(ex, head), &mut filled),
+            }
+        }
+        filled
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Named> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Value(named) => Some(named),
+            Part::Text(_) => None,
+        })
+    }
+}
+
+fn push_text(plain: &mut String, parts: &mut Vec<Part>) {
+    if !plain.is_empty() {
+        parts.push(Part::Text(std::mem::take(plain).into()));
+    }
+}
+
+/// Whether what stands between braces is meant as a name. The members of JSON objects, the declarations of style sheets and
+/// empty braces are not; a claim may be named by a URL.
+fn is_placeholder(text: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
+    match text.strip_prefix("claims.") {
+        Some(claim) => !claim.is_empty() && !claim.contains(odd),
+        None => {
+            let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            begins && text.chars().all(name)
+        }
+    }
+}
+
+fn named(name: &str, parameters: &[&str]) -> Result<Named, UnknownPlaceholder> {
+    if let Some(at) = parameters.iter().position(|known| *known == name) {
+        return Ok(Named::Parameter(at));
+    }
+    Ok(match name {
+        "subject" => Named::Subject,
+        "tier" => Named::Tier,
+        "request_id" => Named::RequestId,
+        "client" => Named::Client,
+        "method" => Named::Method,
+        "host" => Named::Host,
+        "path" => Named::Path,
+        "query" => Named::Query,
+        _ => match name.strip_prefix("claims.") {
+            Some(claim) => Named::Claim(claim.into()),
+            None => return Err(UnknownPlaceholder(name.to_owned())),
+        },
+    })
+}
+
+impl Named {
+    fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
+        let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
+        let identity = ex.identity.as_deref();
+        let told: &[u8] = match self {
+            Named::Subject => identity.map_or("", |identity| &identity.subject).as_bytes(),
+            Named::Tier => identity.and_then(|i| i.tier.as_deref()).unwrap_or_default().as_bytes(),
+            Named::RequestId => ex.id.as_bytes(),
+            Named::Client => {
+                return ex.client.to_canonical().to_string().into_bytes().into();
+            }
+            Named::Method => of_head(RequestHead::method),
+            Named::Host => of_head(RequestHead::host),
+            Named::Path => of_head(RequestHead::path),
+            Named::Query => of_head(|head| head.query().unwrap_or_default()),
+            Named::Claim(name) => {
+                let claims = identity.and_then(|identity| identity.claims.as_deref());
+                let claim = claims.and_then(|claims| claim(claims.members(), name));
+                return claim.map(words).unwrap_or_default().into_bytes().into();
+            }
+            Named::Parameter(at) => ex.parameters.get(*at).map(|p| &**p).unwrap_or_default(),
+        };
+        told.into()
+    }
+}
+
+fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&'c Json> {
+    members.get(name).or_else(|| {
+        let mut parts = name.split('.');
+        let first = members.get(parts.next()?)?;
+        parts.try_fold(first, |value, part| value.get(part))
+    })
+}
+
+/// A claim as a text: a list with commas, as header lines have them, and what has no text of its own as JSON.
+fn words(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(","),
+        Json::Bool(_) | Json::Number(_) | Json::Object(_) => value.to_string(),
+    }
+}
+
+impl Escape {
+    /// By the content type of what is written.
+    pub fn of(content_type: &str) -> Escape {
+        let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match media.rsplit(['/', '+']).next() {
+            Some("json") => Escape::Json,
+            Some("xml" | "html" | "xhtml" | "svg") => Escape::Xml,
+            Some(_) | None => Escape::Plain,
+        }
+    }
+
+    fn write(self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Escape::Plain => out.extend_from_slice(value),
+            Escape::Json => {
+                let quoted = Json::from(String::from_utf8_lossy(value).as_ref()).to_string();
+                let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                out.extend_from_slice(inner.unwrap_or_default().as_bytes());
+            }
+            Escape::Xml => {
+                for byte in value {
+                    match byte {
+                        b'&' => out.extend_from_slice(b"&amp;"),
+                        b'<' => out.extend_from_slice(b"&lt;"),
+                        b'>' => out.extend_from_slice(b"&gt;"),
+                        b'"' => out.extend_from_slice(b"&quot;"),
+                        b'\'' => out.extend_from_slice(b"&#39;"),
+                        _ => out.push(*byte),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Caller, Claims, Identity, IdentityScheme, Scheme};
+    use message::Protocol;
+    use serde_json::json;
+
+    fn exchange() -> Exchange {
+        let peer = "192.0.2.1:1".parse().unwrap();
+        let mut ex =
+            Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
+        ex.parameters = vec![b"7%2F".as_slice().into()];
+        let claims = json!({
+            "org": { "id": 5 }, "a.b": "<\"&'>", "roles": ["x", "y"], "https://a/r": true,
+        });
+        ex.identity = Some(
+            Identity {
+                digest: [0; 16],
+                subject: "alice".into(),
+                scheme: IdentityScheme::Jwt,
+                claims: claims.as_object().cloned().map(|members| Box::new(Claims::from(members))),
+                tier: None,
+            }
+            .into(),
+        );
+        ex
+    }
+
+    #[test]
+    fn names_in_braces_are_filled_and_other_braces_are_text() {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/a/7?q=1");
+        head.headers.add("Host", b"a.test:80").unwrap();
+        for (text, filled) in [
+            ("{subject}/{tier}/{client}", "alice//192.0.2.1"),
+            ("{method} {host}{path}?{query} {id}", "GET a.test:80/a/7?q=1 7%2F"),
+            ("{claims.org.id} {claims.a.b} {claims.roles}", "5 <\"&'> x,y"),
+            ("{claims.https://a/r} {claims.none} {claims.org}", "true  {\"id\":5}"),
+            (r#"{"a":{"b":{}},"s":"{subject}"}"#, r#"{"a":{"b":{}},"s":"alice"}"#),
+            ("a{color:red} { } {} {1} { subject } {", "a{color:red} { } {} {1} { subject } {"),
+            ("{{subject}} {{{subject}}} {{ x }}", "{subject} {{subject}} {{ x }}"),
+            ("${subject} $ {subject}", "${subject} $ alice"),
+            ("", ""),
+        ] {
+            let template = Template::parse(text, &["id"]).unwrap();
+            let got = template.fill(&exchange(), Some(&head), Escape::Plain);
+            assert_eq!(String::from_utf8(got).unwrap(), filled, "{text}");
+        }
+        for (text, name) in [("a{subjct}", "subjct"), ("{claims}", "claims"), ("{id}{nr}", "nr")] {
+            let got = Template::parse(text, &["id"]);
+            assert_eq!(got, Err(UnknownPlaceholder(name.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_written_in_the_language_around_them() {
+        for (content_type, filled) in [
+            ("text/plain", "<\"&'>"),
+            ("text/html; charset=utf-8", "&lt;&quot;&amp;&#39;&gt;"),
+            ("application/problem+json", "<\\\"&'>"),
+            ("image/svg+XML", "&lt;&quot;&amp;&#39;&gt;"),
+        ] {
+            let template = Template::parse("{claims.a.b}", &[]).unwrap();
+            let got = template.fill(&exchange(), None, Escape::of(content_type));
+            assert_eq!(String::from_utf8(got).unwrap(), filled, "{content_type}");
+        }
+    }
+}
