@@ -530,7 +530,6 @@ fn wrong_usage_ends_with_2() {
     let cases: &[&[&str]] = &[
         &[],
         &["chek"],
-        &["check"],
         &["check", path, "--schema"],
         &["check", path, path],
         &["explain", path, "GET"],
@@ -764,4 +763,49 @@ fn issue_19_what_is_shared_and_wrong_is_told_once_at_its_place() {
             ("2:14", "`<<` takes over the keys of a map, found nothing"),
         ],
     );
+}
+
+#[test]
+fn issue_19_warnings_fail_a_strict_check_and_complaints_are_told_as_json() {
+    let unused = format!(
+        "{LISTEN}upstreams: {{ a: {{ targets: [\"http://127.0.0.1:1\"] }} }}\nroutes: {{ a: {{ match: {{}}, respond: {{}} }} }}\n"
+    );
+    let good = format!("{LISTEN}routes: {{ a: {{ match: {{}}, respond: {{}} }} }}\n");
+    let files =
+        Files::new(&[("gate.yaml", &unused), ("good.yaml", &good), ("bad.yaml", "listen: 1\n")]);
+    let run = |arguments: &[&str], file: &str| {
+        let path = files.path(file);
+        let all: Vec<&str> =
+            ["check"].iter().chain(arguments).copied().chain(path.to_str()).collect();
+        tidegate(&all)
+    };
+    for (arguments, file, code) in [
+        (&[][..], "gate.yaml", 0),
+        (&["--strict"], "gate.yaml", 1),
+        (&["--strict"], "good.yaml", 0),
+        (&["--strict"], "bad.yaml", 1),
+    ] {
+        let said = run(arguments, file);
+        assert_eq!(said.code, Some(code), "{said:?}");
+        assert_eq!(said.stdout.ends_with("ok\n"), code == 0, "{said:?}");
+    }
+    let told = |arguments: &[&str], file: &str| -> Value {
+        let said = run(arguments, file);
+        assert_eq!(said.stderr, "");
+        let told: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(told["ok"], said.code == Some(0));
+        told
+    };
+    let warned = told(&["--format", "json"], "gate.yaml");
+    assert_eq!(warned["complaints"][0]["severity"], "warning");
+    assert_eq!(
+        (&warned["complaints"][0]["line"], &warned["complaints"][0]["column"]),
+        (&2.into(), &14.into())
+    );
+    assert_eq!(told(&["--format=json", "--strict"], "gate.yaml")["ok"], false);
+    assert_eq!(told(&["--format=json"], "good.yaml")["complaints"], serde_json::json!([]));
+    let bad = told(&["--format=json"], "bad.yaml");
+    assert_eq!(bad["complaints"][0]["severity"], "error");
+    assert_eq!(bad["complaints"][0]["file"], files.path("bad.yaml").to_str().unwrap());
+    assert_eq!(run(&["--format", "yaml"], "good.yaml").code, Some(2));
 }

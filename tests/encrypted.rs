@@ -131,6 +131,8 @@ fn what_is_no_handshake_harms_nobody() {
     let answer = plain.read_to_end();
     assert!(!answer.starts_with(b"HTTP/"), "{}", answer.escape_ascii());
     assert!(silent.is_closed());
+    gateway.wait_for_log("connection refused: received corrupt message of type InvalidContentType");
+    gateway.wait_for_log("connection refused: handshake too slow");
     assert_eq!(Wire::connect_tls(address, "a.test", &OURS.trust()).get("/").status(), 200);
     assert_eq!(origin.requests().len(), 1);
 }

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::harness::{Authority, Backend, Gateway, Run, Wire, tidegate, until};
+use crate::harness::{Authority, Backend, Gateway, Run, Wire, tidegate, tidegate_with, until};
 
 /// A gateway that sends everything to a backend.
 #[track_caller]
@@ -35,7 +35,7 @@ fn json(body: &[u8]) -> Value {
 fn every_command_has_help_with_examples() {
     let help = tidegate(&["--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
-    for command in ["run", "check", "explain", "demo", "backend", "token"] {
+    for command in ["run", "check", "explain", "demo", "backend", "token", "completions"] {
         assert!(
             help.stdout.lines().any(|line| line.trim().starts_with(command)),
             "{command} in {}",
@@ -418,4 +418,79 @@ fn the_demo_takes_another_port_where_its_own_is_taken() {
     let demo = tidegate(&["demo", "--once", "--port", &port, "--admin-port", "0"]);
     assert_eq!(demo.code, Some(0), "{}\n{}", demo.stdout, demo.stderr);
     assert!(demo.stderr.contains(&format!("port {port} is taken")), "{}", demo.stderr);
+}
+
+#[test]
+fn issue_19_the_file_may_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nroutes: { a: { match: {}, respond: {} } }\n";
+    for command in ["check", "explain"] {
+        let run = || {
+            let mut command_ = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+            command_.arg(command).current_dir(folder.path()).output().unwrap()
+        };
+        let _none = fs::remove_file(folder.path().join("tidegate.yaml"));
+        let said = run();
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+        assert!(
+            String::from_utf8_lossy(&said.stderr).starts_with("tidegate.yaml:1:1: "),
+            "{said:?}"
+        );
+        fs::write(folder.path().join("tidegate.yaml"), yaml).unwrap();
+        assert_eq!(run().status.code(), Some(0));
+    }
+}
+
+#[test]
+fn issue_19_a_reader_that_goes_away_is_no_mistake() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["check", "--schema"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Larger than a pipe holds, so that it is written when nobody reads any more.
+    drop(child.stdout.take());
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(
+        (said.status.code(), said.stderr.escape_ascii().to_string().as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn issue_19_shells_complete_the_arguments() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = tidegate(&["completions", shell]);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{shell}");
+        assert!(
+            said.stdout.contains("explain") && said.stdout.contains("--strict")
+                || said.stdout.contains("strict"),
+            "{shell}"
+        );
+    }
+    assert_eq!(tidegate(&["completions", "basic"]).code, Some(2));
+}
+
+#[test]
+fn issue_19_the_log_may_be_json_a_line_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    fs::write(&file, "listen: 1\nroutes: 2\n").unwrap();
+    let run = ["run", file.to_str().unwrap()];
+    let said = tidegate_with(&run, &[("TIDEGATE_LOG_FORMAT", "json")]);
+    assert_eq!(said.code, Some(1));
+    let records: Vec<Value> = said.stderr.lines().map(|line| json(line.as_bytes())).collect();
+    let told = records.last().unwrap();
+    assert_eq!(told["level"], "ERROR");
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        message.contains("gate.yaml:1:9: ") && message.contains("gate.yaml:2:9: "),
+        "{message}"
+    );
+    let said = tidegate_with(&run, &[("TIDEGATE_LOG_FORMAT", "xml")]);
+    assert_eq!(
+        (said.code, said.stderr.as_str()),
+        (Some(2), "TIDEGATE_LOG_FORMAT is `xml`: write text or json\n")
+    );
 }

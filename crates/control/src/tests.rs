@@ -355,6 +355,26 @@ async fn a_missing_file_heals_the_configuration_when_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn issue_19_what_somebody_else_has_looked_at_is_not_looked_at_again() {
+    let Rig { folder, control, mut published, .. } = Rig::new();
+    let write = |text: &str| fs::write(folder.path().join("tidegate.yaml"), text).unwrap();
+    watching(&control, async {
+        write("no configuration");
+        // The watch has seen the change and waits for it to settle, when SIGHUP comes.
+        tokio::time::sleep(crate::watch::POLL_EVERY + Duration::from_millis(50)).await;
+        assert!(matches!(control.reload().await, Err(Failure::Complaints(_))));
+        tokio::time::sleep(8 * crate::watch::POLL_EVERY).await;
+        let told = control.telemetry().render();
+        let sample = "tidegate_config_reloads_total{result=\"failure\"} 1";
+        assert!(told.lines().any(|line| line == sample), "{told}");
+        // Taking it back is seen all the same.
+        write(&yaml("two"));
+        assert_eq!(published.recv().await.map(|plan| Rig::body(&plan)).unwrap(), "two");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_is_seen_within_a_second() {
     let mut rig = Rig::new();
     let start = kit::clock::now();

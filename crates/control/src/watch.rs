@@ -37,8 +37,14 @@ impl Control {
                 _ => break,
             }
         }
+        let mut watched = lock(&self.watched);
+        if *watched != known {
+            // Somebody else has looked meanwhile, after SIGHUP for instance, and said what came of it. What has changed
+            // since then is seen by the next look.
+            return false;
+        }
         // Noted here for a reload that finds the content unchanged and so does not look at stamps.
-        *lock(&self.watched) = last;
+        *watched = last;
         true
     }
 }

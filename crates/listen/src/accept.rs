@@ -65,14 +65,14 @@ async fn connection(worker: Rc<Worker>, mut place: Place, socket: TcpStream, pee
         Ok(Ok(prepared)) => prepared,
         Ok(Err((refusal, why))) => {
             door.metrics.refused(worker.index, refusal);
-            return tracing::debug!(listener = listener.name, %peer, "connection refused: {why}");
+            return log_refused(&listener.name, peer, &why);
         }
         Err(_) => {
             door.metrics.refused(
                 worker.index,
                 if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls },
             );
-            return tracing::debug!(listener = listener.name, %peer, "connection refused: handshake too slow");
+            return tracing::info!(listener = listener.name, %peer, "connection refused: handshake too slow");
         }
     };
     let connection = Connection { worker, place, caller: Rc::new(prepared.caller) };
@@ -80,6 +80,15 @@ async fn connection(worker: Rc<Worker>, mut place: Place, socket: TcpStream, pee
         Box::pin(h2::serve(prepared.wire, Vec::new(), connection)).await;
     } else if let Some((wire, early, connection)) = h1::serve(prepared.wire, connection).await {
         Box::pin(h2::serve(wire, early, connection)).await;
+    }
+}
+
+/// A client that says something wrong is worth a line to whoever asks why it cannot connect. One that comes and goes is a
+/// balancer's health check.
+fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
+    match why.kind() == io::ErrorKind::InvalidData {
+        true => tracing::info!(listener, %peer, "connection refused: {why}"),
+        false => tracing::debug!(listener, %peer, "connection refused: {why}"),
     }
 }
 

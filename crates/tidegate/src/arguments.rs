@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bench::token::Algorithm;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// One gateway for APIs, SOAP/XML, integration flows and streams.
 #[derive(Parser)]
@@ -21,7 +21,8 @@ Examples:
   tidegate diff gateway.yaml new.yaml           what would change, by its path
   tidegate backend echo --port 9000             something to put behind it
 
-The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug).
+The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug), and
+TIDEGATE_LOG_FORMAT=json makes a JSON object of each record, on a line of its own.
 Exit codes: 0 done, 1 failed, 2 wrong usage."
 )]
 pub(crate) struct Arguments {
@@ -48,15 +49,24 @@ Examples:
     /// Check a configuration: exit code 0, or 1 with every complaint as file:line:column.
     #[command(after_help = "\
 Examples:
+  tidegate check                                check ./tidegate.yaml
   tidegate check gateway.yaml
+  tidegate check --strict --format json gateway.yaml
+                                                for a pipeline: warnings fail, complaints as JSON
   tidegate check --schema > tidegate.schema.json
                                                 for an editor: # yaml-language-server: $schema=tidegate.schema.json")]
     Check {
         /// A YAML file, or a directory of them.
-        #[arg(required_unless_present = "schema")]
-        file: Option<PathBuf>,
+        #[arg(default_value = "tidegate.yaml")]
+        file: PathBuf,
+        /// Fail on warnings too.
+        #[arg(long)]
+        strict: bool,
+        /// How complaints are told: text, on standard error, or json, on standard output.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
         /// Print the JSON Schema of the configuration instead, for editors.
-        #[arg(long, conflicts_with = "file")]
+        #[arg(long, conflicts_with_all = ["file", "strict", "format"])]
         schema: bool,
     },
     /// Print what a configuration means, every default included; with a request, what happens to it.
@@ -66,7 +76,8 @@ Examples:
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
   tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7")]
     Explain {
-        /// A YAML file, or a directory of them.
+        /// A YAML file, or a directory of them; to be named where a request is.
+        #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
         /// The method of a request.
         #[arg(requires = "url")]
@@ -110,6 +121,23 @@ Examples:
     },
     /// Mint a JWT for tests, or print the keys it can be checked with.
     Token(Token),
+    /// Print what makes a shell complete this program's arguments.
+    #[command(after_help = "\
+Examples:
+  source <(tidegate completions bash)           for this shell
+  tidegate completions zsh > ~/.zfunc/_tidegate
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
+    Completions {
+        /// Whose.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How complaints are told.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
 }
 
 #[derive(Args)]

@@ -6,25 +6,39 @@ use std::process::ExitCode;
 
 use compile::Compiled;
 use config::{Loaded, Report};
+use serde_json::json;
 use telemetry::Telemetry;
 
+use crate::arguments::Format;
 use crate::{WRONG_USAGE, log};
 
-pub(crate) fn check(file: Option<&Path>, schema: bool) -> anyhow::Result<ExitCode> {
-    let Some(file) = file.filter(|_| !schema) else {
-        log::write_out(&serde_json::to_string_pretty(&config::json_schema())?)?;
-        return Ok(ExitCode::SUCCESS);
+pub(crate) fn schema() -> anyhow::Result<ExitCode> {
+    log::write_out(&serde_json::to_string_pretty(&config::json_schema())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result<ExitCode> {
+    let report = match compiled(file) {
+        Ok((compiled, _)) => compiled.warnings,
+        Err(report) => report,
     };
-    Ok(match compiled(file) {
-        Ok((compiled, _)) => {
-            say_report(&compiled.warnings);
-            log::write_out(&format!("{}: ok", file.display()))?;
-            ExitCode::SUCCESS
+    let is_good = !report.has_errors() && !(strict && !report.is_empty());
+    match format {
+        Format::Json => {
+            let complaints = control::view::complaints(&report);
+            let told = json!({ "file": file, "ok": is_good, "complaints": complaints });
+            log::write_out(&serde_json::to_string_pretty(&told)?)?;
         }
-        Err(report) => {
+        Format::Text => {
             say_report(&report);
-            ExitCode::FAILURE
+            if is_good {
+                log::write_out(&format!("{}: ok", file.display()))?;
+            }
         }
+    }
+    Ok(match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 

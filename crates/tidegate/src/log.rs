@@ -1,6 +1,7 @@
 //! The program's own log, and what it says to whoever started it.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{ErrorKind, IsTerminal, Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
@@ -8,18 +9,31 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The variable that sets the level.
 const LEVEL: &str = "TIDEGATE_LOG";
+/// The variable that sets how a record is written.
+const FORMAT: &str = "TIDEGATE_LOG_FORMAT";
+
+/// Whether each record is a JSON object on a line of its own. Set once, before anything is said.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log on standard error: warnings and what an operator wants to know, unless `TIDEGATE_LOG` says otherwise. The
 /// error is what is wrong with that.
 pub(crate) fn start() -> Result<(), String> {
     let written = std::env::var_os(LEVEL).unwrap_or_default();
     let level = filter(&written.to_string_lossy())?;
-    let started = tracing_subscriber::fmt()
-        .with_env_filter(level)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        .with_target(false)
-        .try_init();
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(level).with_writer(stderr).with_target(false);
+    let format = std::env::var_os(FORMAT).unwrap_or_default();
+    let started = match format.to_str() {
+        Some("json") => {
+            IS_JSON.store(true, Relaxed);
+            builder.json().flatten_event(true).with_ansi(false).try_init()
+        }
+        Some("" | "text") => builder.with_ansi(stderr().is_terminal()).try_init(),
+        Some(_) | None => {
+            let format = format.to_string_lossy();
+            return Err(format!("{FORMAT} is `{format}`: write text or json"));
+        }
+    };
     debug_assert!(started.is_ok());
     Ok(())
 }
@@ -36,8 +50,11 @@ fn filter(written: &str) -> Result<EnvFilter, String> {
     filter.parse(written).map_err(|_| wrong())
 }
 
-/// Says a line on standard error.
+/// Says a line on standard error; where the log is JSON, as a record of it.
 pub(crate) fn say_error(line: &str) {
+    if IS_JSON.load(Relaxed) {
+        return tracing::error!("{line}");
+    }
     // Nobody is left to tell if this fails.
     let _unheard = writeln!(stderr(), "{line}");
 }
@@ -47,8 +64,12 @@ pub(crate) fn say(line: &str) {
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Writes what a command was asked for on standard output: if that cannot be written, the command has failed.
+/// Writes what a command was asked for on standard output: if that cannot be written, the command has failed. A reader that
+/// has gone away has what it wanted, as `head` has.
 pub(crate) fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output cannot be written")
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("standard output cannot be written"),
+    }
 }

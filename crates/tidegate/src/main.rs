@@ -13,7 +13,7 @@ mod token;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::arguments::{Arguments, Command};
 
@@ -32,7 +32,10 @@ fn main() -> ExitCode {
     }
     let done = match arguments.command {
         Command::Run { file } => run::run(&file),
-        Command::Check { file, schema } => check::check(file.as_deref(), schema),
+        Command::Check { schema: true, .. } => check::schema(),
+        Command::Check { file, strict, format, schema: false } => {
+            check::check(&file, strict, format)
+        }
         Command::Explain { file, method, url, headers, from } => {
             check::explain(&file, from, method.as_deref(), url.as_deref(), &headers)
         }
@@ -41,9 +44,17 @@ fn main() -> ExitCode {
         Command::Backend(options) => backend::backend(&options),
         Command::Import { what } => import::import(&what),
         Command::Token(options) => token::token(&options),
+        Command::Completions { shell } => completions(shell),
     };
     done.unwrap_or_else(|error| {
         log::say_error(&format!("{error:#}"));
         ExitCode::FAILURE
     })
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "tidegate", &mut script);
+    log::write_out(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }
