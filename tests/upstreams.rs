@@ -664,3 +664,31 @@ fn targets_may_be_names() {
     assert_eq!(gateway.wire().ask(GET).status(), 200);
     assert_eq!(origin.request().get("host"), url.strip_prefix("http://"));
 }
+
+#[test]
+fn issue_19_a_target_of_http2_is_told_as_that() {
+    for (first, part) in [
+        // SETTINGS, empty and with one of them; GOAWAY with the code and the last stream.
+        (
+            b"\0\0\0\x04\0\0\0\0\0".as_slice(),
+            "it answers in HTTP/2, and upstreams are asked in HTTP/1.1",
+        ),
+        (b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64", "it answers in HTTP/2"),
+        (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01", "it answers in HTTP/2"),
+        // No frame of a connection.
+        (b"\0\0\0\x04\0\0\0\0\x01", "upstream_malformed"),
+    ] {
+        let origin = Origin::answering(first);
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\ntelemetry: {{ access_log: {{ path: stdout }} }}\n\
+             upstreams: {{ grpc: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{}}, upstream: grpc }} }}\n",
+            origin.url()
+        );
+        let gateway = Gateway::start(yaml);
+        let reply = gateway.wire().get("/");
+        assert_eq!(reply.status(), 502);
+        assert!(!reply.text().contains("HTTP/2"), "{}", reply.text());
+        gateway.wait_for_output(part);
+        assert_eq!(gateway.output().contains("HTTP/2, and"), part.contains("HTTP/2"));
+    }
+}

@@ -243,7 +243,7 @@ impl<'a> Call<'a> {
         }
         message::with_lines(|lines| {
             let parsed = http1::parse_response(input, &LIMITS, self.asked, lines)
-                .map_err(|e| self.malformed(&e))?;
+                .map_err(|e| self.no_reply(input, &e))?;
             let Some(parsed) = parsed else { return Ok(None) };
             let bytes = input.get(..parsed.head_len).unwrap_or(input);
             let head = (!is_interim(&parsed))
@@ -260,6 +260,14 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamReset, &why, silent)
     }
 
+    /// What is no reply of HTTP/1 may be one of HTTP/2, which a service of gRPC speaks alone.
+    fn no_reply(&self, input: &[u8], error: &http1::Error) -> Failure {
+        match speaks_http2(input) {
+            true => self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false),
+            false => self.malformed(error),
+        }
+    }
+
     fn malformed(&self, error: &http1::Error) -> Failure {
         self.failure(Kind::UpstreamMalformed, &error.to_string(), false)
     }
@@ -267,6 +275,20 @@ impl<'a> Call<'a> {
     fn failure(&self, kind: Kind, why: &str, silent: bool) -> Failure {
         Failure { fault: Fault::new(kind, format!("{}: {why}", self.url)), silent }
     }
+}
+
+/// Said of a target that answers in HTTP/2.
+const SPEAKS_HTTP2: &str = "it answers in HTTP/2, and upstreams are asked in HTTP/1.1: gRPC and other services of HTTP/2 alone cannot be reached";
+
+/// Whether bytes are the first frame of an HTTP/2 server, which is SETTINGS of the connection as a whole (RFC 9113, 3.4), or
+/// the GOAWAY of one that does not like what it reads.
+fn speaks_http2(input: &[u8]) -> bool {
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    let Some([long, _, _, kind, flags, stream @ ..]) = input.first_chunk::<9>() else {
+        return false;
+    };
+    *long == 0 && matches!(*kind, SETTINGS | GOAWAY) && *flags == 0 && stream == &[0; 4]
 }
 
 fn cut(input: &mut Vec<u8>, len: usize) {
