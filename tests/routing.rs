@@ -1,6 +1,6 @@
 //! Which route a request takes, and which path the upstream sees.
 
-use crate::harness::{Gateway, Origin, Plain, tidegate};
+use crate::harness::{Gateway, Origin, Plain, Wire, tidegate};
 
 /// A listener that lets pass what servers read differently.
 pub(crate) const KEEP_PATHS: &str =
@@ -432,5 +432,83 @@ fn issue_19_placeholders_that_lead_nowhere_are_complaints() {
             .find_map(|line| line.strip_prefix(&format!("{}:", path.display())))
             .unwrap();
         assert_eq!(line, format!("{place}: {what}"), "{said}");
+    }
+}
+
+#[test]
+fn issue_19_a_route_may_be_for_one_listener() {
+    let yaml = |public: u16, inner: u16| {
+        format!(
+            r#"listen:
+  public: {{ address: "127.0.0.1:{public}" }}
+  inner: {{ address: "127.0.0.1:{inner}" }}
+  third: {{ address: "127.0.0.1:0" }}
+admin: {{ address: "127.0.0.1:0" }}
+routes:
+  any: {{ match: {{ path: /a }}, respond: {{ body: any }} }}
+  own: {{ match: {{ path: /a, listener: inner }}, respond: {{ body: own }} }}
+  get: {{ match: {{ path: /a, methods: GET, headers: {{ x: y }} }}, respond: {{ body: get }} }}
+  two: {{ match: {{ path: /ops, listener: [inner, third] }}, respond: {{ body: two }} }}
+  put: {{ match: {{ path: /put, listener: inner, methods: PUT }}, respond: {{ body: put }} }}
+"#
+        )
+    };
+    let gateway = Gateway::start(yaml(0, 0));
+    for (listener, method, path, status, body) in [
+        ("public", "GET", "/a", 200, "any"),
+        ("inner", "GET", "/a", 200, "own"),
+        ("third", "GET", "/a", 200, "any"),
+        ("third", "GET", "/ops", 200, "two"),
+        ("public", "GET", "/ops", 404, ""),
+        ("inner", "OPTIONS", "/put", 204, ""),
+        // Not even that something is there is told.
+        ("public", "OPTIONS", "/put", 404, ""),
+        ("public", "PUT", "/put", 404, ""),
+    ] {
+        let reply = Wire::connect(gateway.address(listener)).ask(request(
+            method,
+            path,
+            "Host: a\r\nX: y\r\n",
+        ));
+        let expected = if (listener, path) == ("inner", "/a") {
+            "own"
+        } else if path == "/a" {
+            "get"
+        } else {
+            body
+        };
+        assert_eq!(reply.status(), status, "{listener} {method} {path}");
+        assert!(status != 200 || reply.text() == expected, "{listener} {path}: {}", reply.text());
+        let plain =
+            Wire::connect(gateway.address(listener)).ask(request(method, path, "Host: a\r\n"));
+        assert!(status != 200 || plain.text() == body, "{listener} {path}: {}", plain.text());
+    }
+    let routes = gateway.admin_get("/routes").text();
+    assert!(routes.contains(r#""listeners":["inner","third"]"#), "{routes}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gate.yaml");
+    std::fs::write(&path, yaml(18081, 18082)).unwrap();
+    let explain = |url: &str| tidegate(&["explain", path.to_str().unwrap(), "GET", url]).stdout;
+    let told = explain("http://a:18081/ops");
+    assert!(told.contains("asked of the listener `public`\nno route matches: 404"), "{told}");
+    assert!(told.contains("`two`: the listener is not inner or third"), "{told}");
+    let told = explain("http://a:18082/a");
+    assert!(told.contains("route `own`\n  matches /a, listener inner\n"), "{told}");
+    for (from, to, complaint) in [
+        (
+            "listener: inner }",
+            "listener: iner }",
+            "8:39: there is no listener `iner`; did you mean `inner`?",
+        ),
+        (
+            "path: /ops, listener: [inner, third]",
+            "path: /a, listener: [third, inner]",
+            "the routes `two` and `own` match the same requests",
+        ),
+    ] {
+        std::fs::write(&path, yaml(0, 0).replace(from, to)).unwrap();
+        let said = tidegate(&["check", path.to_str().unwrap()]);
+        assert!(said.code == Some(1) && said.stderr.contains(complaint), "{said:?}");
     }
 }

@@ -17,8 +17,8 @@ use message::{Protocol, RequestHead};
 use plan::path::Refused;
 use plan::upstreams::HostSent;
 use plan::{
-    Destination, Found, Listener, Matcher, PathRules, PathSent, Pattern, Piece, Plan, Policy,
-    Refusal, Route, Want,
+    Destination, Found, Listener, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route,
+    Want,
 };
 use policy::Scheme;
 
@@ -33,7 +33,7 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
-    text.push_str("# exact host, then the longer path, then methods, headers, query.\n");
+    text.push_str("# exact host, then the longer path, then listener, methods, headers, query.\n");
     for (matcher, route) in plan.table.routes() {
         line(&mut text, format_args!("#   {}: {}", route.name, describe(matcher)));
         line(&mut text, format_args!("#     -> {}", destination(route, &matcher.path)));
@@ -64,7 +64,10 @@ pub fn explain_request(
         text.push_str("refused with 405: the method is not a gateway's to serve\n");
         return Ok(text);
     }
-    let resolved = match plan::path::resolve(head.path(), path_rules(plan, url, &mut text)) {
+    let listener = listener(plan, url, &mut text);
+    let rules = listener.map(|listener| listener.paths).unwrap_or_default();
+    let by = listener.map(|listener| listener.name.as_str()).unwrap_or_default();
+    let resolved = match plan::path::resolve(head.path(), rules) {
         Ok(resolved) => resolved,
         Err(why) => {
             refused(&mut text, why);
@@ -75,12 +78,12 @@ pub fn explain_request(
         line(&mut text, format_args!("matched as {}", String::from_utf8_lossy(&resolved.path)));
     }
     let is_usual = http1::is_registered_method(head.method());
-    match plan.table.find(&head, &resolved.path) {
-        None => match plan.table.options(&head, &resolved.path) {
+    match plan.table.find(by, &head, &resolved.path) {
+        None => match plan.table.options(by, &head, &resolved.path) {
             Some(allow) => {
                 line(&mut text, format_args!("no route takes OPTIONS: 204 with `Allow: {allow}`"));
             }
-            None => text.push_str(&untaken(plan, &head, &resolved.path)),
+            None => text.push_str(&untaken(plan, by, &head, &resolved.path)),
         },
         Some(found) if !found.names_method && !is_usual => {
             text.push_str("refused with 501: no such method is registered, and the route");
@@ -94,12 +97,12 @@ pub fn explain_request(
             taken(&mut text, found, Asking { client, scheme, head }, plan);
         }
     }
-    others(&mut text, plan, &head, &resolved.path);
+    others(&mut text, plan, by, &head, &resolved.path);
     Ok(text)
 }
 
-/// The rules of the listener that the URL leads to: by its port, else by its scheme. Where not all have the same, its name is told.
-fn path_rules(plan: &Plan, url: &str, text: &mut String) -> PathRules {
+/// The listener that the URL leads to: by its port, else by its scheme. Where it makes a difference which, its name is told.
+fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
     let authority = url.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next());
     let port = authority.flatten().and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
     let has_port = |listener: &Listener| Some(listener.address.port()) == port;
@@ -107,13 +110,12 @@ fn path_rules(plan: &Plan, url: &str, text: &mut String) -> PathRules {
     let listeners = || plan.listeners.iter().map(|listener| &**listener);
     let by_port = listeners().find(|listener| has_port(listener));
     let by_scheme = || listeners().find(|listener| has_scheme(listener));
-    let Some(listener) = by_port.or_else(by_scheme).or_else(|| listeners().next()) else {
-        return PathRules::default();
-    };
-    if listeners().any(|other| other.paths != listener.paths) {
+    let listener = by_port.or_else(by_scheme).or_else(|| listeners().next())?;
+    let is_bound = plan.table.routes().any(|(matcher, _)| !matcher.listeners.is_empty());
+    if is_bound || listeners().any(|other| other.paths != listener.paths) {
         line(text, format_args!("asked of the listener `{}`", listener.name));
     }
-    listener.paths
+    Some(listener)
 }
 
 fn refused(text: &mut String, why: Refused) {
@@ -127,10 +129,10 @@ fn refused(text: &mut String, why: Refused) {
 }
 
 /// What a request gets that no route takes.
-fn untaken(plan: &Plan, head: &RequestHead, path: &[u8]) -> String {
+fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
     let method = String::from_utf8_lossy(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
-    match plan.table.others(head, path) {
+    match plan.table.others(by, head, path) {
         Some((allow, _)) if known => {
             format!("no route takes {method} here: 405 with `Allow: {allow}`\n")
         }
@@ -172,8 +174,8 @@ fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {
 }
 
 /// The routes that were not taken, those that came nearest first.
-fn others(text: &mut String, plan: &Plan, head: &RequestHead, path: &[u8]) {
-    let examined = plan.table.examine(head, path);
+fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) {
+    let examined = plan.table.examine(by, head, path);
     let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
         .table
         .routes()
@@ -187,7 +189,8 @@ fn others(text: &mut String, plan: &Plan, head: &RequestHead, path: &[u8]) {
     }
     refused.sort_by_key(|(_, _, refusal)| distance(refusal));
     // A route with several hosts is told once, by the one that came nearest.
-    let taken = plan.table.find(head, path).map(|found| std::ptr::from_ref(found.route.as_ref()));
+    let taken =
+        plan.table.find(by, head, path).map(|found| std::ptr::from_ref(found.route.as_ref()));
     let mut told: HashSet<*const Route> = taken.into_iter().collect();
     refused.retain(|(_, route, _)| told.insert(std::ptr::from_ref(*route)));
     text.push_str("not taken:\n");
@@ -208,6 +211,7 @@ fn distance(refusal: &Refusal) -> u8 {
         Refusal::Method => 3,
         Refusal::Path => 4,
         Refusal::Host => 5,
+        Refusal::Listener => 6,
     }
 }
 
@@ -218,6 +222,7 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
             let host = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
             format!("the host is not {host}")
         }
+        Refusal::Listener => format!("the listener is not {}", matcher.listeners.join(" or ")),
         Refusal::Path => format!("the path is not {}", matcher.path),
         Refusal::Method => {
             let method = String::from_utf8_lossy(head.method()).into_owned();
@@ -245,6 +250,9 @@ fn describe(matcher: &Matcher) -> String {
     if !matcher.methods.is_empty() {
         text.push(' ');
         text.push_str(&matcher.methods.join("|"));
+    }
+    if !matcher.listeners.is_empty() {
+        text.push_str(&format!(", listener {}", matcher.listeners.join(" or ")));
     }
     for (kind, wants) in [("header", &matcher.headers), ("query", &matcher.query)] {
         for (name, want) in wants {

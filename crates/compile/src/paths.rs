@@ -1,6 +1,6 @@
 //! The paths of a route: what is matched, what is cut, what is sent instead.
 
-use config::{Config, Report, Route, Spanned};
+use config::{Config, Match, Report, Route, Spanned};
 use plan::{PathSent, Pattern, Piece, Segment};
 
 use crate::listeners::path_rules;
@@ -20,7 +20,7 @@ pub(crate) fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pat
 
 /// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
 pub(crate) fn warn_of_unreachable(
-    path: &Spanned<String>,
+    matches: &Match,
     pattern: &Pattern,
     config: &Config,
     report: &mut Report,
@@ -30,8 +30,11 @@ pub(crate) fn warn_of_unreachable(
         let resolved = plan::path::resolve(plain.as_bytes(), rules);
         resolved.is_ok_and(|resolved| *resolved.path == *plain.as_bytes())
     };
-    let mut listeners = config.listen.iter().map(|(_, listener)| path_rules(&listener.paths));
-    if !config.listen.is_empty() && !listeners.any(comes) {
+    let Match { path, listener: bound, .. } = matches;
+    let takes = |name: &str| bound.0.is_empty() || bound.0.iter().any(|bound| bound.value == name);
+    let listeners = config.listen.iter().filter(|(name, _)| takes(&name.value));
+    let mut listeners = listeners.map(|(_, listener)| path_rules(&listener.paths)).peekable();
+    if listeners.peek().is_some() && !listeners.any(comes) {
         let what = format!(
             "no request comes to the path `{}`: every listener refuses or changes it",
             path.value.escape_debug()

@@ -184,7 +184,10 @@ fn complain_of_conflicts(drafts: &[Draft<'_>], conflicts: &[Conflict], report: &
                     "the routes `{}` and `{}` match the same requests; the other match is at {place}",
                     second.name.value, first.name.value
                 );
-                (what, "give one of them another path, host, method, header or query parameter")
+                (
+                    what,
+                    "give one of them another path, host, listener, method, header or query parameter",
+                )
             }
         };
         report.error(second.at, what, help);
@@ -202,14 +205,14 @@ fn draft<'c>(
     let Route { matches, limits, policies, .. } = &route.value;
     let pattern = paths::pattern(&matches.value.path, report);
     if let Some(pattern) = &pattern {
-        paths::warn_of_unreachable(&matches.value.path, pattern, config, report);
+        paths::warn_of_unreachable(&matches.value, pattern, config, report);
     }
     let matchers = match &pattern {
-        Some(pattern) => matchers(&matches.value, pattern, report),
+        Some(pattern) => matchers(&matches.value, pattern, config, report),
         None => {
             // What is wrong beside the path is said too.
             let anything = plan::Pattern { segments: Vec::new(), open: true };
-            matchers(&matches.value, &anything, report);
+            matchers(&matches.value, &anything, config, report);
             Vec::new()
         }
     };
@@ -262,10 +265,16 @@ fn errors(route: &Route) -> Errors {
 }
 
 /// One matcher for each host, or one for any.
-fn matchers(matches: &Match, pattern: &plan::Pattern, report: &mut Report) -> Vec<Matcher> {
+fn matchers(
+    matches: &Match,
+    pattern: &plan::Pattern,
+    config: &Config,
+    report: &mut Report,
+) -> Vec<Matcher> {
     let any = Matcher {
         host: None,
         path: pattern.clone(),
+        listeners: matches.listener.0.iter().map(|name| listener(name, config, report)).collect(),
         methods: matches
             .methods
             .0
@@ -282,6 +291,16 @@ fn matchers(matches: &Match, pattern: &plan::Pattern, report: &mut Report) -> Ve
     }
     let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
     hosts.map(|host| Matcher { host: Some(host), ..any.clone() }).collect()
+}
+
+/// The name of a listener. One that leads nowhere stays, so that the route does not seem to match everything.
+fn listener(name: &Spanned<String>, config: &Config, report: &mut Report) -> String {
+    if !config.listen.names().any(|known| known == name.value) {
+        let meant = report.suggest(&name.value, config.listen.names());
+        let what = names::unknown("listener", &name.value, meant);
+        report.error(name.at, what, "name one of those below `listen`");
+    }
+    name.value.clone()
 }
 
 fn wants(

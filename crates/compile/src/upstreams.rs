@@ -234,17 +234,17 @@ fn retry(retry: &Retry) -> settled::Retry {
 /// Whether the operator said that a request does not go on to another target where no connection comes about.
 fn stays(retry: &Retry) -> bool {
     let none = retry.attempts.as_ref().is_some_and(|attempts| attempts.value.get() == 0);
-    none || !retry.on.contains(&RetryOn::ConnectFailure)
+    none || !retry.when.contains(&RetryOn::ConnectFailure)
 }
 
 fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
-    let Retry { attempts, on, .. } = &upstream.retry;
+    let Retry { attempts, when, .. } = &upstream.retry;
     if upstream.targets.value.len() < 2 || !stays(&upstream.retry) {
         return;
     }
-    let help = match on.contains(&RetryOn::ConnectFailure) {
+    let help = match when.contains(&RetryOn::ConnectFailure) {
         true => "remove `attempts: 0`; nothing was sent then, so nothing would be repeated",
-        false => "add `connect_failure` to `on`; nothing was sent then, so nothing is repeated",
+        false => "add `connect_failure` to `when`; nothing was sent then, so nothing is repeated",
     };
     let at = attempts.as_ref().map_or(upstream.targets.at, |attempts| attempts.at);
     let what = "a request fails with the target that it cannot connect to, though there are others";

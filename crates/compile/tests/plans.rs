@@ -171,6 +171,7 @@ fn the_whole_in_words() {
           orders:
             match:
               path: "/orders/**"
+              listener: []
               host: [api.example.com, "*.example.org"]
               methods: [GET, POST]
               headers: {}
@@ -187,6 +188,7 @@ fn the_whole_in_words() {
           gold:
             match:
               path: "/orders/**"
+              listener: []
               host: api.example.com
               methods: []
               headers:
@@ -203,6 +205,7 @@ fn the_whole_in_words() {
           one:
             match:
               path: "/users/{id}/cards/{card}"
+              listener: []
               host: []
               methods: []
               headers: {}
@@ -216,6 +219,7 @@ fn the_whole_in_words() {
           hello:
             match:
               path: /hello
+              listener: []
               host: []
               methods: []
               headers: {}
@@ -243,7 +247,7 @@ fn the_whole_in_words() {
 
         # Plan 1: 2 workers.
         # Routes, as written. The most specific one that matches is taken:
-        # exact host, then the longer path, then methods, headers, query.
+        # exact host, then the longer path, then listener, methods, headers, query.
         #   orders: api.example.com/orders/** GET|POST
         #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
         #     policy headers: request: head

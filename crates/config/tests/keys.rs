@@ -137,6 +137,7 @@ telemetry: { access_log: {} }
                 "a": {
                   "match": {
                     "path": "/**",
+                    "listener": [],
                     "host": [],
                     "methods": [],
                     "headers": {},
@@ -152,6 +153,7 @@ telemetry: { access_log: {} }
                 "b": {
                   "match": {
                     "path": "/**",
+                    "listener": [],
                     "host": [],
                     "methods": [],
                     "headers": {},
@@ -472,6 +474,7 @@ fn every_key() {
                 "orders": {
                   "match": {
                     "path": "/orders/{id}/**",
+                    "listener": [],
                     "host": [
                       "api.example.com",
                       "*.example.org"
@@ -535,6 +538,7 @@ fn every_key() {
                 "hello": {
                   "match": {
                     "path": "/hello",
+                    "listener": [],
                     "host": "one.example",
                     "methods": "GET",
                     "headers": {},

@@ -453,6 +453,7 @@ async fn a_plan_is_shown_with_its_defaults() {
             "match": {
               "host": null,
               "path": "/orders/**",
+              "listeners": [],
               "methods": [
                 "GET"
               ],

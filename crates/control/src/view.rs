@@ -139,6 +139,7 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
         "match": {
             "host": matcher.host.as_ref().map(ToString::to_string),
             "path": matcher.path.to_string(),
+            "listeners": matcher.listeners,
             "methods": matcher.methods,
             "headers": wants(&matcher.headers),
             "query": wants(&matcher.query),

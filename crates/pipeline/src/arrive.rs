@@ -35,7 +35,7 @@ pub(crate) fn arrive(
     }
     let Resolved { path, moved } =
         path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;
-    let found = plan.table.find(head, &path).ok_or_else(|| no_route(head))?;
+    let found = plan.table.find(&listener.name, head, &path).ok_or_else(|| no_route(head))?;
     if !found.names_method && !http1::is_registered_method(head.method()) {
         return Err(Fault::new(
             Kind::NotImplemented,
@@ -62,7 +62,7 @@ pub(crate) fn misdirected<'p>(
     head: &RequestHead,
 ) -> Option<(Fault, &'p HeldRoute)> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
-    let (allow, route) = plan.table.others(head, &path)?;
+    let (allow, route) = plan.table.others(&listener.name, head, &path)?;
     let (method, shown_path) = (head.method(), shown(head.path()));
     let known = http1::is_registered_method(method) || plan.table.names(method);
     let fault = match known {
@@ -81,7 +81,7 @@ pub(crate) fn misdirected<'p>(
 /// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
 pub(crate) fn options(plan: &Plan, listener: &Listener, head: &RequestHead) -> Option<String> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
-    plan.table.options(head, &path)
+    plan.table.options(&listener.name, head, &path)
 }
 
 /// The client as the trusted proxies name it: from the right of `X-Forwarded-For`, the first that is no proxy of ours.

@@ -1,7 +1,7 @@
 //! The route table: which route a request belongs to. `find` is pure and visits each node of a host's tree at most once.
 //!
 //! Specificity decides, never the order in a file: exact host before wildcard before any; then the longer path, a
-//! literal segment before a parameter, an exact path before `**`; then methods, more headers, more query parameters. A
+//! literal segment before a parameter, an exact path before `**`; then listeners, methods, more headers, more query parameters. A
 //! route whose predicates do not hold is passed over and the next less specific one is tried. `HEAD` goes where `GET`
 //! does, unless a route of the same path names it.
 
@@ -21,6 +21,8 @@ pub struct Matcher {
     /// None: any host.
     pub host: Option<HostPattern>,
     pub path: Pattern,
+    /// Names. Empty: any listener.
+    pub listeners: Vec<String>,
     /// Empty: any method.
     pub methods: Vec<String>,
     pub headers: Vec<(String, Want)>,
@@ -77,6 +79,7 @@ pub struct Conflict {
 pub enum Refusal {
     Host,
     Path,
+    Listener,
     Method,
     Header(String),
     Query(String),
@@ -136,34 +139,42 @@ impl Table {
         if conflicts.is_empty() { Ok(Table { entries, hosts, unusual }) } else { Err(conflicts) }
     }
 
-    /// The route this request belongs to, if any. `path` is the request's, resolved by [`path::resolve`]. A preflight
+    /// The route this request belongs to, if any. It came by the listener of that name; `path` is the request's, resolved by
+    /// [`path::resolve`]. A preflight
     /// belongs to the route of the request it asks about, unless another names `OPTIONS` or that one has no `cors`.
-    pub fn find(&self, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
-        let found = self.find_for(head.method(), head, path);
+    pub fn find(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
+        let found = self.find_for(head.method(), listener, head, path);
         let Some(asked) = preflight_method(head) else { return found };
         if found.as_ref().is_some_and(|found| found.names_method) {
             return found;
         }
-        let answering = self.find_for(asked, head, path);
+        let answering = self.find_for(asked, listener, head, path);
         answering.filter(|found| found.route.answers_preflights()).or(found)
     }
 
     /// What `Allow` says to an `OPTIONS` that no route takes, where others take other methods (RFC 9110, 9.3.7).
-    pub fn options(&self, head: &RequestHead, path: &[u8]) -> Option<String> {
+    pub fn options(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<String> {
         if head.method() != b"OPTIONS" {
             return None;
         }
-        self.others(head, path).map(|(allow, _)| allow)
+        self.others(listener, head, path).map(|(allow, _)| allow)
     }
 
     /// What else may be asked of what no route takes by its method, as `Allow` says it (RFC 9110, 15.5.6), and one of the routes
     /// that take it. Nothing where none does.
-    pub fn others(&self, head: &RequestHead, path: &[u8]) -> Option<(String, &Arc<Route>)> {
+    pub fn others(
+        &self,
+        listener: &str,
+        head: &RequestHead,
+        path: &[u8],
+    ) -> Option<(String, &Arc<Route>)> {
         let named = self.unusual.iter().map(String::as_str).filter(|name| *name != "OPTIONS");
         let taken: Vec<(&str, &Arc<Route>)> = USUAL
             .into_iter()
             .chain(named)
-            .filter_map(|name| Some((name, self.find_for(name.as_bytes(), head, path)?.route)))
+            .filter_map(|name| {
+                Some((name, self.find_for(name.as_bytes(), listener, head, path)?.route))
+            })
             .collect();
         let (_, route) = taken.first()?;
         let allow = taken.iter().map(|(name, _)| *name).chain(["OPTIONS"]);
@@ -175,11 +186,17 @@ impl Table {
         self.unusual.iter().any(|named| named.as_bytes() == method)
     }
 
-    fn find_for(&self, method: &[u8], head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
+    fn find_for(
+        &self,
+        method: &[u8],
+        listener: &str,
+        head: &RequestHead,
+        path: &[u8],
+    ) -> Option<Found<'_>> {
         let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
-            let mut search = Search { table: self, method, head, parameters: Vec::new() };
+            let mut search = Search { table: self, listener, method, head, parameters: Vec::new() };
             let (entry, depth) = search.below(tree, 0, &segments, 0)?;
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
@@ -194,11 +211,16 @@ impl Table {
     }
 
     /// Every route with the first of its predicates that this request does not meet; none for the one that is found.
-    pub fn examine(&self, head: &RequestHead, path: &[u8]) -> Vec<(&Arc<Route>, Option<Refusal>)> {
-        let found = self.find(head, path).map(|found| found.route);
+    pub fn examine(
+        &self,
+        listener: &str,
+        head: &RequestHead,
+        path: &[u8],
+    ) -> Vec<(&Arc<Route>, Option<Refusal>)> {
+        let found = self.find(listener, head, path).map(|found| found.route);
         let why = |entry: &Entry| match found {
             Some(route) if Arc::ptr_eq(route, &entry.route) => None,
-            _ => Some(entry.matcher.refusal(head, path).unwrap_or(Refusal::LessSpecific)),
+            _ => Some(entry.matcher.refusal(listener, head, path).unwrap_or(Refusal::LessSpecific)),
         };
         self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
     }
@@ -212,6 +234,7 @@ impl Table {
 /// One walk down a tree.
 struct Search<'t, 'r> {
     table: &'t Table,
+    listener: &'r str,
     method: &'r [u8],
     head: &'r RequestHead,
     parameters: Vec<&'r [u8]>,
@@ -247,7 +270,7 @@ impl<'t, 'r> Search<'t, 'r> {
 
     fn first(&self, list: &[usize]) -> Option<&'t Entry> {
         let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
-        let is_met = |e: &&Entry| e.matcher.unmet(self.method, self.head).is_none();
+        let is_met = |e: &&Entry| e.matcher.unmet(self.listener, self.method, self.head).is_none();
         let named = (self.method == b"HEAD").then(|| {
             let names = |e: &&Entry| e.matcher.methods.iter().any(|method| method == "HEAD");
             entries().filter(names).find(is_met)
@@ -326,19 +349,24 @@ impl Default for Tree {
 
 impl Matcher {
     /// More means it is tried first among patterns of the same shape.
-    fn specificity(&self) -> (bool, usize, usize) {
-        (!self.methods.is_empty(), self.headers.len(), self.query.len())
+    fn specificity(&self) -> (bool, bool, usize, usize) {
+        (!self.listeners.is_empty(), !self.methods.is_empty(), self.headers.len(), self.query.len())
     }
 
     /// Some request matches both, and neither is the more specific.
     fn clashes(&self, other: &Matcher) -> bool {
-        let methods =
-            self.methods == other.methods || self.methods.iter().any(|m| other.methods.contains(m));
-        methods && same(&self.headers, &other.headers) && same(&self.query, &other.query)
+        let meet = |a: &[String], b: &[String]| a == b || a.iter().any(|name| b.contains(name));
+        meet(&self.listeners, &other.listeners)
+            && meet(&self.methods, &other.methods)
+            && same(&self.headers, &other.headers)
+            && same(&self.query, &other.query)
     }
 
     /// The first predicate beside host and path that the request does not meet.
-    fn unmet(&self, method: &[u8], head: &RequestHead) -> Option<Refusal> {
+    fn unmet(&self, listener: &str, method: &[u8], head: &RequestHead) -> Option<Refusal> {
+        if !self.listeners.is_empty() && !self.listeners.iter().any(|name| name == listener) {
+            return Some(Refusal::Listener);
+        }
         // Whoever may GET may ask for the head of it (RFC 9110, 9.3.2).
         let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
         if !self.methods.is_empty() && !self.methods.iter().any(takes) {
@@ -358,12 +386,12 @@ impl Matcher {
         parameter.map(|(name, _)| Refusal::Query(name.clone()))
     }
 
-    fn refusal(&self, head: &RequestHead, path: &[u8]) -> Option<Refusal> {
+    fn refusal(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<Refusal> {
         let host = head.host_name();
         match &self.host {
             Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
             _ if !self.path.is_met(path) => Some(Refusal::Path),
-            _ => self.unmet(head.method(), head),
+            _ => self.unmet(listener, head.method(), head),
         }
     }
 }

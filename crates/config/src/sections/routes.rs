@@ -43,6 +43,8 @@ keys! {
     pub struct Match {
         /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`.
         path: Spanned<String> = Spanned::unwritten("/**".to_owned()),
+        /// The listeners it is reached by, a name or a list of such; any if absent.
+        listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// The methods; any if absent.
