@@ -137,11 +137,10 @@ fn incomplete(
     within_limits(method.len(), target.len(), limits)?;
     let error = match error {
         Some(httparse::Error::Version) => version_error(version.get(1..).unwrap_or_default()),
-        other => other.map(|other| match other {
-            httparse::Error::Token if rest.is_empty() => Error::Method,
-            httparse::Error::Token => Error::Target,
-            other => header_error(other),
-        }),
+        Some(httparse::Error::Token) if rest.is_empty() => Some(Error::Method),
+        Some(httparse::Error::Token) => Some(Error::Target),
+        Some(other) => Some(header_error(other)),
+        None => None,
     };
     match error {
         Some(error) => Err(error),
