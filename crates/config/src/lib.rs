@@ -9,7 +9,7 @@
 //!
 //! The public names:
 //!
-//! - [`load`], [`parse`], [`json_schema`], [`Loaded`]: in and out.
+//! - [`load`], [`parse`], [`json_schema`], [`reference`], [`Loaded`]: in and out.
 //! - [`differences`]: what tells two of them apart; [`shown`] and [`is_secret`]: what may be shown of one.
 //! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
 //!   write instead. `compile` makes its complaints with the same types.
@@ -30,6 +30,7 @@ mod hidden;
 mod load;
 mod node;
 mod policies;
+mod reference;
 mod report;
 mod schema;
 mod sections;
@@ -52,6 +53,7 @@ pub use policies::{
     SoapRest, SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
     XsltOutput,
 };
+pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{

@@ -67,10 +67,10 @@ pub enum Level {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal;)*) => {
         /// Every kind of fault. A new one does not compile until its row in the table is filled in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind { $($(#[$doc])* $name),* }
+        pub enum Kind { $($(#[doc = $doc])* $name),* }
 
         impl Kind {
             /// All kinds, in the order of their index.
@@ -89,6 +89,11 @@ macro_rules! kinds {
             /// The value of the metric label and of the log field `fault`; never changes.
             pub const fn label(self) -> &'static str { match self { $(Kind::$name => $label),* } }
 
+            /// What it means, for operators: the words of its row.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Kind::$name => concat!($($doc),*)),* }
+            }
+
             /// What the client reads: true for every fault of this kind, and harmless.
             pub const fn title(self) -> &'static str { match self { $(Kind::$name => $title),* } }
         }
@@ -98,89 +103,91 @@ macro_rules! kinds {
 kinds! {
     /// The bytes are not HTTP, or HTTP that two parsers could read differently.
     Malformed => 400, Client, Info, "malformed", "The request is not well-formed HTTP.";
-    /// The request line's version is not one that is spoken here.
+    /// A version of HTTP that is not spoken here.
     VersionUnsupported => 505, Client, Info, "version_unsupported", "This HTTP version is not supported.";
-    /// A method, transfer coding or upgrade that a gateway does not implement.
+    /// A method that nobody registered and that the route does not name, or a transfer coding that is not implemented.
     NotImplemented => 501, Client, Info, "not_implemented", "This is not implemented here.";
-    /// CONNECT and TRACE, which a gateway does not serve.
+    /// CONNECT or TRACE.
     MethodRefused => 405, Client, Info, "method_refused", "This method is not served here.";
     /// An `Expect` other than `100-continue`.
     ExpectationFailed => 417, Client, Info, "expectation_failed", "The expectation cannot be met.";
-    /// An upgrade to a version of a protocol that is not spoken (RFC 6455, 4.4).
+    /// An upgrade to a WebSocket version other than 13.
     UpgradeRequired => 426, Client, Info, "upgrade_required", "Another version of the protocol is required.";
-    /// The header lines together, or their number, pass the listener's limit.
+    /// The head passes the listener's `head_bytes_max` or `headers_max`.
     HeadTooLarge => 431, Client, Info, "head_too_large", "The request's header fields are too large.";
-    /// The request target passes the listener's limit.
+    /// The request target passes the listener's `target_bytes_max`.
     TargetTooLong => 414, Client, Info, "target_too_long", "The request target is too long.";
-    /// The body passes the route's limit.
+    /// The body passes a `body_bytes_max`: the route's or a policy's.
     BodyTooLarge => 413, Client, Info, "body_too_large", "The request body is too large.";
-    /// The client took too long to send the head or to go on with the body.
+    /// The client took too long to send the head, or to go on with the body.
     RequestTimeout => 408, Client, Info, "request_timeout", "The request took too long to arrive.";
-    /// The client went away before it had its reply. No status reaches it; 499 is what the log shows.
+    /// The client closed the connection before it had its reply; in the log, no client reads it.
     ClientGone => 499, Client, Debug, "client_gone", "The client closed the connection.";
-    /// No route matches.
+    /// No route matches, or the API of the route has no such path.
     NoRoute => 404, Client, Info, "no_route", "No route matches this request.";
-    /// The path leaves the route's prefix by dot segments.
+    /// The path climbs above its root, or hides dots.
     PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
-    /// The path is spelt in a way that servers read differently, and its listener refuses that.
+    /// The path has `%2F`, `%5C`, `;` or an empty segment, and the listener's `paths` refuse that.
     PathAmbiguous => 400, Client, Info, "path_ambiguous", "The path is not allowed.";
-    /// A credential is missing, malformed, expired, or not believed.
+    /// A credential that is not believed.
     Unauthenticated => 401, Client, Info, "unauthenticated", "Valid credentials are required.";
-    /// There is no credential at all.
+    /// No token, key, password or certificate.
     CredentialMissing => 401, Client, Info, "credential_missing", "Credentials are required.";
-    /// A credential that was good once.
+    /// A credential that was good once and has expired.
     CredentialExpired => 401, Client, Info, "credential_expired", "The credentials have expired.";
-    /// A token that does not allow what is asked for.
+    /// The token does not have the scope that the route asks for.
     ScopeMissing => 403, Client, Info, "scope_missing", "The credentials do not allow this.";
-    /// The application has no subscription to the API.
+    /// The token has no subscription to the API.
     SubscriptionMissing => 403, Client, Info, "subscription_missing", "There is no subscription to this API.";
-    /// Who asks is known and may not do this.
+    /// Who asks is known and may not: a rule of `authorize`, or a claim that `jwt` asks for.
     Forbidden => 403, Client, Info, "forbidden", "This is not allowed with these credentials.";
-    /// More requests than the limit allows.
+    /// Above a `rate_limit`, or a caller above its `concurrency`.
     RateLimited => 429, Client, Info, "rate_limited", "Too many requests.";
-    /// The request breaks what the API's document says.
+    /// The request breaks the OpenAPI document, WSDL, schema or SOAP envelope that it is held to, or a policy over XML is
+    /// given what is not well-formed.
     RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
-    /// The body is of a type that the API's document does not name.
+    /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
-    /// The document has the path and not the method.
+    /// The API of the route has the path and not the method.
     MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
-    /// A policy refused the request.
+    /// `ip_filter` does not let the address in.
     Refused => 403, Client, Info, "refused", "The request is refused.";
-    /// Every target of the upstream is unhealthy, ejected or missing.
+    /// Every target of the upstream is unhealthy or ejected.
     NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.";
-    /// The upstream's circuit breaker is at its limit.
+    /// The upstream is at a limit of its `breaker`.
     BreakerOpen => 503, Upstream, Warn, "breaker_open", "The upstream is at its limit.";
     /// The connection to the upstream could not be made.
     ConnectFailure => 502, Upstream, Warn, "connect_failure", "The upstream cannot be reached.";
-    /// The connection to the upstream took longer than allowed.
+    /// Connecting to the upstream took longer than `timeout.connect`.
     ConnectTimeout => 504, Upstream, Warn, "connect_timeout", "The upstream cannot be reached in time.";
     /// TLS to the upstream failed: name, certificate or protocol.
     UpstreamTls => 502, Upstream, Warn, "upstream_tls", "The upstream cannot be reached securely.";
-    /// The upstream closed or reset before its reply was complete.
+    /// The upstream closed the connection before its reply was complete.
     UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
     UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
-    /// The upstream's reply breaks what the API's document says.
+    /// The upstream's reply breaks the OpenAPI document, WSDL or schema that it is held to.
     ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
-    /// An interceptor could not be asked, or said no.
+    /// An interceptor could not be asked, was late, answered with another status than 200 and 204 or with too much, or named
+    /// an unknown endpoint.
     InterceptorFailed => 500, Upstream, Warn, "interceptor_failed", "The request could not be processed.";
     /// An interceptor answered with what cannot be read.
     InterceptorInvalid => 500, Upstream, Warn, "interceptor_invalid", "The request could not be processed.";
-    /// A policy needs a service to decide, and that service cannot be asked.
+    /// A policy needs a service to decide, and it cannot be asked: an issuer of tokens.
     PolicyUnavailable => 503, Gateway, Warn, "policy_unavailable", "The request cannot be decided at the moment.";
-    /// As many requests as are allowed at once are under way.
+    /// The route or operation is at its `concurrency`, or too many passwords are being checked.
     Busy => 503, Gateway, Info, "busy", "Too many requests are under way.";
-    /// The upstream's reply is larger than a step may gather.
+    /// The upstream's reply is larger than a policy may hold.
     ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.";
-    /// A step gathers, and the upstream answers with an endless stream.
+    /// The upstream's reply is a stream of events, and a policy needs the whole of it.
     ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
-    /// The upstream's reply did not begin, or did not go on, in time.
+    /// The upstream's reply did not begin, or did not go on, within `timeout.response`.
     UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
-    /// A step over XML messages could not do its work: a definition that does not compile, a stylesheet that fails.
+    /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, "processing_failed", "The message could not be processed.";
-    /// Too many messages wait for the engine that transforms them.
+    /// More than `saxon.pending` messages wait for Saxon.
     EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
-    /// The engine that transforms messages took longer than it may.
+    /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
     /// The request has been through this gateway before (RFC 9110, 7.6.3).
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.

@@ -1,0 +1,255 @@
+//! The keys of the configuration as a page of the guide.
+//!
+//! Owns how the JSON Schema is told in words. It knows no key by name: what it says is what [`json_schema`] says.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value as Json};
+
+use crate::schema::json_schema;
+
+const HEAD: &str = "\
+# Every key
+
+<!-- Written by `make schema` from the program; a change here is lost. -->
+
+What may be written in a configuration, section by section, with what counts where a key is left out.
+`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default; \"absent\" says that nothing is done or bounded where the key is not there.
+Any text may be `${NAME}`, a variable of the environment, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
+";
+
+/// The page, in Markdown: a table for each section, in the order in which they are met from the root.
+pub fn reference() -> String {
+    let schema = json_schema();
+    let empty = Map::new();
+    let sections = schema.get("$defs").and_then(Json::as_object).unwrap_or(&empty);
+    let mut page =
+        Page { sections, seen: HashSet::new(), places: Vec::new(), text: HEAD.to_owned() };
+    let root = named(&schema).unwrap_or_default();
+    page.place(root, "");
+    page.section(root, "");
+    page.text
+}
+
+struct Page<'s> {
+    sections: &'s Map<String, Json>,
+    seen: HashSet<&'s str>,
+    /// Where each section is told: under the first path that leads to it.
+    places: Vec<(&'s str, String)>,
+    text: String,
+}
+
+impl<'s> Page<'s> {
+    /// Finds out the path of every section before anything refers to one.
+    fn place(&mut self, name: &'s str, path: &str) {
+        if self.places.iter().any(|(placed, _)| *placed == name) {
+            return;
+        }
+        self.places.push((name, path.to_owned()));
+        for (name, path) in self.below(name, path) {
+            self.place(name, &path);
+        }
+    }
+
+    fn section(&mut self, name: &'s str, path: &str) {
+        if !self.seen.insert(name) {
+            return;
+        }
+        let Some(section) = self.sections.get(name) else { return };
+        let title = if path.is_empty() { "The file" } else { &format!("`{path}`") };
+        let words = text_of(section, "description");
+        let _infallible = write!(self.text, "\n## {title}\n\n{words}\n");
+        let required: Vec<&str> =
+            list_of(section, "required").iter().filter_map(Json::as_str).collect();
+        let keys = properties(section);
+        if keys.is_some_and(|keys| !keys.is_empty()) {
+            self.text.push_str("\n| key | takes | if absent | |\n| --- | --- | --- | --- |\n");
+        }
+        for (key, takes) in keys.into_iter().flatten() {
+            let absent = match takes.get("default") {
+                Some(default) => shown(default),
+                None if required.contains(&key.as_str()) => "**required**".to_owned(),
+                None => "absent".to_owned(),
+            };
+            let (kind, words) = (self.kind(takes), text_of(takes, "description"));
+            let row = [format!("`{key}`"), kind, absent, words.to_owned()];
+            let cells = row.map(|cell| cell.replace('|', "\\|"));
+            let _infallible = writeln!(self.text, "| {} |", cells.join(" | "));
+        }
+        for (name, path) in self.below(name, path) {
+            self.section(name, &path);
+        }
+    }
+
+    /// The sections that the keys of one lead to, with their paths.
+    fn below(&self, name: &str, path: &str) -> Vec<(&'s str, String)> {
+        let mut found = Vec::new();
+        let keys = self.sections.get(name).and_then(properties);
+        for (key, takes) in keys.into_iter().flatten() {
+            let dot = if path.is_empty() { "" } else { "." };
+            lead(takes, &format!("{path}{dot}{key}"), &mut found);
+        }
+        found
+    }
+
+    /// What may be written, in words.
+    fn kind(&self, takes: &Json) -> String {
+        if let Some(name) = named(takes) {
+            let place = self.places.iter().find(|(placed, _)| *placed == name);
+            let path = place.map_or("", |(_, path)| path.as_str());
+            let anchor = path.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
+            return format!("[`{path}`](#{})", anchor.collect::<String>().to_lowercase());
+        }
+        let choices = list_of(takes, "anyOf");
+        if !choices.is_empty() {
+            let mut kinds: Vec<String> = choices.iter().map(|choice| self.kind(choice)).collect();
+            kinds.dedup();
+            return match kinds.len() {
+                // Policies, of which there are many.
+                5.. => format!("one of {}", kinds.join(", ")),
+                _ => kinds.join(" or "),
+            };
+        }
+        let words = list_of(takes, "enum");
+        if !words.is_empty() {
+            // Words that look like numbers are there as numbers too.
+            let texts = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`"));
+            return texts.collect::<Vec<_>>().join(", ");
+        }
+        if let Some(word) = takes.get("const") {
+            return shown(word);
+        }
+        match takes.get("type") {
+            Some(Json::Array(types)) => bare(types, takes),
+            Some(Json::String(kind)) if kind == "array" => {
+                let items = takes.get("items").map_or_else(String::new, |item| self.kind(item));
+                format!("a list: {items}")
+            }
+            Some(Json::String(kind)) if kind == "object" => self.map(takes),
+            Some(Json::String(kind)) if kind == "integer" => bounds(takes),
+            _ => text(text_of(takes, "pattern")).to_owned(),
+        }
+    }
+
+    /// A map by names of the operator's, or one of a few keys that has no section of its own.
+    fn map(&self, takes: &Json) -> String {
+        if let Some(values) = takes.get("additionalProperties").filter(|values| values.is_object())
+        {
+            return format!("`NAME:` {}", self.kind(values));
+        }
+        let keys = properties(takes);
+        if let Some((_, only)) = keys.filter(|keys| keys.len() == 1).and_then(|k| k.iter().next())
+            && named(only).is_some()
+        {
+            return self.kind(only);
+        }
+        let keys =
+            keys.into_iter().flatten().map(|(key, takes)| format!("`{key}:` {}", self.kind(takes)));
+        format!("a map: {}", keys.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Follows a schema to the sections that it names.
+fn lead<'s>(takes: &'s Json, path: &str, found: &mut Vec<(&'s str, String)>) {
+    if let Some(name) = named(takes) {
+        return found.push((name, path.to_owned()));
+    }
+    for choice in list_of(takes, "anyOf") {
+        lead(choice, path, found);
+    }
+    if let Some(values) = takes.get("additionalProperties") {
+        lead(values, &format!("{path}.NAME"), found);
+    }
+    if let Some(items) = takes.get("items") {
+        lead(items, &format!("{path}[]"), found);
+    }
+    for (key, takes) in properties(takes).into_iter().flatten() {
+        // A policy goes by its own name: it is the same wherever a list of policies is.
+        let path = if path.ends_with("policies[]") { "policies[]" } else { path };
+        lead(takes, &format!("{path}.{key}"), found);
+    }
+}
+
+fn named(takes: &Json) -> Option<&str> {
+    takes.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
+}
+
+fn properties(takes: &Json) -> Option<&Map<String, Json>> {
+    takes.get("properties").and_then(Json::as_object)
+}
+
+fn list_of<'s>(takes: &'s Json, key: &str) -> &'s [Json] {
+    takes.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text_of<'s>(takes: &'s Json, key: &str) -> &'s str {
+    takes.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// A number or a switch, which may be a text as long as it is substituted; or a text that may look like either.
+fn bare(types: &[Json], takes: &Json) -> String {
+    match types.first().and_then(Json::as_str) {
+        Some("boolean") => "`true`, `false`".to_owned(),
+        Some("integer") => bounds(takes),
+        Some("number") => "a number".to_owned(),
+        _ => "a text".to_owned(),
+    }
+}
+
+fn bounds(takes: &Json) -> String {
+    match (takes.get("minimum"), takes.get("maximum")) {
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(least), None) => format!("{least} or more"),
+        (None, _) => "a whole number".to_owned(),
+    }
+}
+
+/// What a text has to look like. Shapes of one key alone are told by its own words.
+fn text(pattern: &str) -> &'static str {
+    match pattern {
+        p if p.starts_with("^[0-9]+(ms|") => "a duration: `250ms`, `5s`, `1h`",
+        p if p.starts_with("^[0-9]+(B|") => "a size: `512B`, `64KiB`, `1MiB`",
+        p if p.starts_with("^.+:[0-9]") => "`ADDRESS:PORT`",
+        p if p.starts_with("^https?://") => "a URL",
+        _ => "a text",
+    }
+}
+
+/// A default as it would be written.
+fn shown(value: &Json) -> String {
+    match value {
+        Json::String(text) if !text.is_empty() => format!("`{text}`"),
+        Json::Object(map) if map.is_empty() => "none".to_owned(),
+        Json::Array(list) if list.is_empty() => "none".to_owned(),
+        // A section's defaults stand in its own table.
+        Json::Object(_) => "its defaults".to_owned(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+            format!("`{value}`")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_schema_is_told_once_with_what_it_takes() {
+        let (page, schema) = (reference(), json_schema());
+        let sections = schema["$defs"].as_object().unwrap();
+        assert_eq!(page.matches("\n## ").count(), sections.len());
+        let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+        let keys = sections.values().filter_map(properties).map(Map::len).sum::<usize>();
+        assert_eq!(rows, keys);
+        for row in [
+            "| `workers` | 1 to 256 | absent | ",
+            "| `drain` | a duration: `250ms`, `5s`, `1h` | `30s` | ",
+            "| `address` | `ADDRESS:PORT` | **required** | ",
+            "| `upstreams` | `NAME:` [`upstreams.NAME`](#upstreamsname) | none | ",
+        ] {
+            assert!(page.contains(row), "{row}\n{page}");
+        }
+        assert!(page.contains("\n## `policies[].rate_limit`\n"), "{page}");
+    }
+}
