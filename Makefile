@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
+.PHONY: help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -19,6 +19,12 @@ demo: setup ## build, start a gateway with backends, send requests through, prin
 
 run: setup ## build and serve examples/gateway
 	cargo run --release -p tidegate -- run examples/gateway/tidegate.yaml
+
+install: setup ## build and put the program on the PATH, with its manual and completions; PREFIX=/usr/local
+	@scripts/install.sh
+
+deb: setup ## a Debian package with the service, tried in a folder: target/debian; BUILD=dist for what `make dist` builds
+	@scripts/deb.sh
 
 dist: setup ## build as shipped and measured, by a profile of what runs under load (20 minutes the first time): target/dist/tidegate
 	@scripts/dist.sh $(ARGS)
@@ -65,7 +71,7 @@ fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 soak: setup ## what takes hours: each fuzz target for ten minutes; fails on a finding
 	@SECONDS_EACH=$${SECONDS_EACH:-600} scripts/fuzz.sh $(ARGS)
 
-schema: ## write docs/tidegate.schema.json anew
+schema: ## write docs/tidegate.schema.json, and the tables of keys and faults in the guide, anew
 	@scripts/schema.sh write
 
 deny: ## licences, duplicates and sources of dependencies (needs cargo-deny)

@@ -45,6 +45,15 @@ tests() {
   cargo test --package bench --features load --lib --locked
 }
 
+# The program was built for the tests; what is tried is the package around it.
+package() {
+  if cargo deb --version >/dev/null 2>&1; then
+    BUILD=dev scripts/deb.sh
+  else
+    say "SKIPPED: cargo-deb is not installed, so no package is tried; \`make deb\` installs it"
+  fi
+}
+
 say "Cargo.lock fits the manifests"
 cargo metadata --locked --format-version 1 >/dev/null
 if component fmt rustfmt "the format"; then step "format" cargo fmt --all --check; fi
@@ -55,3 +64,4 @@ step "schema is the program's" scripts/schema.sh check
 step "conformance" conformance
 say "tests"
 tests
+step "package" package

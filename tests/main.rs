@@ -46,6 +46,7 @@ mod message_rules;
 mod mutual_tls;
 mod oidc;
 mod openapi;
+mod packaging;
 mod paths;
 mod program;
 mod proxied;

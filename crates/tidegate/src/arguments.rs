@@ -121,16 +121,46 @@ Examples:
     },
     /// Mint a JWT for tests, or print the keys it can be checked with.
     Token(Token),
-    /// Print what makes a shell complete this program's arguments.
+    /// Ask a running gateway whether it takes requests: exit code 0 if so, 1 if it does not answer or drains.
     #[command(after_help = "\
 Examples:
-  source <(tidegate completions bash)           for this shell
+  tidegate ready                                for health checks of containers, and scripts that wait
+  tidegate ready --admin http://127.0.0.1:9901 --timeout 500ms")]
+    Ready {
+        /// Where its admin API is.
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
+        admin: String,
+        /// How long to wait for an answer.
+        #[arg(long, value_parser = duration, default_value = "2s")]
+        timeout: Duration,
+    },
+    /// Print what completes this command line in a shell.
+    #[command(after_help = "\
+Examples:
+  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
   tidegate completions zsh > ~/.zfunc/_tidegate
+                                                with fpath+=~/.zfunc in front of compinit in ~/.zshrc
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
     Completions {
-        /// Whose.
+        /// The shell it is for.
         shell: clap_complete::Shell,
     },
+    /// Write what packages and the guide say of the program.
+    #[command(hide = true)]
+    Manual {
+        #[command(subcommand)]
+        what: Manual,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Manual {
+    /// Manual pages, one for each command, into a folder.
+    Pages { folder: PathBuf },
+    /// The keys of the configuration, as docs/guide/reference.md.
+    Keys,
+    /// The kinds of fault, as the table in docs/guide/errors.md.
+    Faults,
 }
 
 /// How complaints are told.

@@ -1,7 +1,5 @@
 //! `tidegate diff`: two configurations, or what serves and what would.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,15 +9,13 @@ use config::{Difference, Report, Shown};
 use serde_json::Value;
 
 use crate::check::{compiled, say_report};
-use crate::log;
+use crate::{ask, log};
 
 /// As diff(1): 1 is an answer.
 const CANNOT_BE_TOLD: u8 = 2;
 
 /// A gateway compiles what it is asked about, stylesheets and schemas included.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// More than all of a large configuration.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 pub(crate) fn diff(files: &[PathBuf], admin: Option<&str>) -> anyhow::Result<ExitCode> {
     let found = match (admin, files) {
@@ -68,7 +64,8 @@ fn against(url: &str, new: &Path) -> anyhow::Result<Vec<Difference>> {
             false => anyhow!("{}: {error}", new.display()),
         }
     })?;
-    let (status, body) = ask(url, &text).with_context(|| format!("cannot ask {url}"))?;
+    let answer = ask::ask(url, "POST /config/diff", &text, ANSWER_MAX);
+    let (status, body) = answer.with_context(|| ask::cannot_ask(url))?;
     let answer: Value = serde_json::from_str(&body)
         .with_context(|| format!("{url} answers {status}, and not as an admin API does"))?;
     if status != 200 {
@@ -94,27 +91,4 @@ fn refusal(problem: &Value) -> String {
         Some(complaints) => complaints.iter().map(complaint).collect::<Vec<_>>().join("\n"),
         None => text(problem, "detail"),
     }
-}
-
-/// Posts to the admin API; the status and the body.
-fn ask(url: &str, text: &str) -> anyhow::Result<(u16, String)> {
-    let authority = url.strip_prefix("http://").context("write it as http://ADDRESS:PORT")?;
-    let authority = authority.trim_end_matches('/');
-    let address = authority.to_socket_addrs().context("write it as http://ADDRESS:PORT")?.next();
-    let address = address.context("no such address")?;
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_MAX))?;
-    let head = format!(
-        "POST /config/diff HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/yaml\r\nContent-Length: {}\r\n\r\n",
-        text.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(text.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no whole head")?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.context("no status")?, body.to_owned()))
 }

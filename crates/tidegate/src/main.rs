@@ -2,18 +2,21 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod ask;
 mod backend;
 mod check;
 mod demo;
 mod diff;
 mod import;
 mod log;
+mod manual;
+mod notify;
 mod run;
 mod token;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
 use crate::arguments::{Arguments, Command};
 
@@ -44,17 +47,12 @@ fn main() -> ExitCode {
         Command::Backend(options) => backend::backend(&options),
         Command::Import { what } => import::import(&what),
         Command::Token(options) => token::token(&options),
-        Command::Completions { shell } => completions(shell),
+        Command::Ready { admin, timeout } => ask::ready(&admin, timeout),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Manual { what } => manual::manual(&what),
     };
     done.unwrap_or_else(|error| {
         log::say_error(&format!("{error:#}"));
         ExitCode::FAILURE
     })
-}
-
-fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "tidegate", &mut script);
-    log::write_out(String::from_utf8_lossy(&script).trim_end())?;
-    Ok(ExitCode::SUCCESS)
 }

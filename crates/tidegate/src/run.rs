@@ -10,7 +10,7 @@ use listen::{Gateway, Upkeep};
 use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::log;
+use crate::{log, notify};
 
 /// A gateway in service.
 pub(crate) struct Running {
@@ -31,7 +31,10 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let mut signals = Signals::catch().context("cannot catch signals")?;
         let running = match start(file).await {
-            Ok(running) => running,
+            Ok(running) => {
+                notify::serving();
+                running
+            }
             Err(NotStarted::Complaints(report)) => {
                 log::say_error(&format!("{report:#}"));
                 return Ok(ExitCode::FAILURE);
@@ -114,6 +117,7 @@ impl Running {
     pub(crate) async fn end(self, hurried: impl Future<Output = ()>) {
         self.control.set_draining();
         let limit = self.control.plan().drain;
+        notify::stopping(limit);
         tracing::info!(limit = ?limit, "draining");
         let cutting = async {
             hurried.await;
@@ -196,7 +200,7 @@ impl Signals {
                 Asked::Reload => {
                     running.gateway.reopen_log();
                     // The outcome is logged and counted where it is decided.
-                    let _told = running.control.reload().await;
+                    let _told = notify::reloading(running.control.reload()).await;
                 }
                 Asked::Reopen => reopen(&running.gateway),
                 Asked::Nothing => ignore(),

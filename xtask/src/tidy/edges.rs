@@ -73,7 +73,11 @@ const RESERVED: &[Reserved] = &[
         users: &["tidegate"],
         instead: "give the error a type; only the program may forget what went wrong",
     },
-    Reserved { names: &["clap"], users: &["tidegate"], instead: "leave arguments to the program" },
+    Reserved {
+        names: &["clap", "clap_complete", "clap_mangen"],
+        users: &["tidegate"],
+        instead: "leave arguments to the program",
+    },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
         names: &["prometheus-client"],

@@ -1,0 +1,56 @@
+//! What a service manager hears, by the protocol of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET` names.
+//! Without that variable nobody listens, and nothing is sent.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// A manager whose queue is full is not waited for any longer: the gateway has other things to do.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What ending takes beside the exchanges: the last lines of the log, threads that end.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// Every listener is open.
+pub(crate) fn serving() {
+    tell("READY=1\nSTATUS=Serving.");
+}
+
+/// Says that files are looked at again, and how that went.
+pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    tell("RELOADING=1\nSTATUS=Looking at the configuration again.");
+    let done = reload.await;
+    tell(match &done {
+        Ok(_) => "READY=1\nSTATUS=Serving.",
+        Err(_) => "READY=1\nSTATUS=Serving the last good configuration: the new one was refused.",
+    });
+    done
+}
+
+/// Exchanges come to their end, which may take as long as `limit`. The manager is asked to wait for that.
+pub(crate) fn stopping(limit: Duration) {
+    let micros = limit.saturating_add(SLACK).as_micros();
+    tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS=Letting exchanges end."));
+}
+
+fn tell(lines: &str) {
+    let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return };
+    if let Err(e) = send(&socket, lines) {
+        tracing::warn!("the service manager cannot be told: {e}");
+    }
+}
+
+/// A name that begins with `@` is one of Linux's abstract sockets, which are no files.
+fn send(socket: &OsStr, lines: &str) -> io::Result<()> {
+    let address = match socket.as_bytes().split_first() {
+        Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    let datagrams = UnixDatagram::unbound()?;
+    datagrams.set_write_timeout(Some(PATIENCE))?;
+    datagrams.send_to_addr(lines.as_bytes(), &address).map(drop)
+}
