@@ -1,14 +1,35 @@
 #!/usr/bin/env bash
-# The JSON Schema of the configuration, for editors: `write` makes the file anew, `check` fails where it is stale.
+# What the program says of itself, as files: the JSON Schema of the configuration for editors, the guide's page of every key and its
+# table of faults. `write` makes them anew, `check` fails where one is stale.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-file=docs/tidegate.schema.json
-made=$(cargo run --quiet --package tidegate -- check --schema)
 case ${1:-} in
-  write) printf '%s\n' "$made" >"$file" ;;
-  check) diff -u "$file" - <<<"$made" >&2 || fail "$file is stale: run \`make schema\`" ;;
+  write | check) ;;
   *)
     printf 'usage: scripts/schema.sh write|check\n' >&2
     exit 2
     ;;
 esac
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+
+tidegate() { cargo run --quiet --package tidegate -- "$@"; }
+
+errors=docs/guide/errors.md
+tidegate check --schema >"$made/tidegate.schema.json"
+tidegate manual keys >"$made/reference.md"
+tidegate manual faults >"$made/faults"
+# The table stands between two comments.
+awk -v table="$made/faults" '
+  /^<!-- end of faults -->$/ { inside = 0 }
+  !inside { print }
+  /^<!-- faults: / { inside = 1; while ((getline line < table) > 0) print line }
+' "$errors" >"$made/errors.md"
+
+for file in docs/tidegate.schema.json docs/guide/reference.md "$errors"; do
+  new=$made/${file##*/}
+  case $1 in
+    write) cp "$new" "$file" ;;
+    check) diff -u "$file" "$new" >&2 || fail "$file is stale: run \`make schema\`" ;;
+  esac
+done

@@ -148,7 +148,7 @@ kinds! {
     RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
     /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
-    /// The API of the route has the path and not the method.
+    /// A route, or the API of the route, has the path and not the method.
     MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
     /// `ip_filter` does not let the address in.
     Refused => 403, Client, Info, "refused", "The request is refused.";
@@ -189,7 +189,7 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
-    /// The request has been through this gateway before (RFC 9110, 7.6.3).
+    /// The request came back to the gateway that had sent it on, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, "loop", "The request came back to the gateway that had sent it on.";
     /// A defect of ours: a panic, or a state that cannot be.
