@@ -7,6 +7,8 @@ mod backend;
 mod check;
 mod demo;
 mod diff;
+#[cfg(test)]
+mod guide;
 mod import;
 mod log;
 mod manual;

@@ -1,0 +1,227 @@
+//! README and guide say what holds: every block of configuration is checked by the program, every block of JSON is JSON, and what
+//! the program writes into the guide is fresh. Commands are read by the program's own parser, in `crates/tidegate/src/guide.rs`.
+//!
+//! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise it is a part, and its keys say of what: of the
+//! file, of a route, of an upstream, or a list of policies. What a part names and does not define is put beside it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Map, Value};
+
+use crate::harness::{tidegate, tidegate_with};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Blocks that show what is printed, and are not compared with what is. May only shrink.
+const PRINTED_MAX: usize = 7;
+
+/// What a part may leave out, or name and not have.
+const MAY_LACK: [&str; 5] = [
+    "there is no such file",
+    "No such file or directory",
+    "is not to be found",
+    "the key `match` is missing",
+    "no listener asks clients for a certificate",
+];
+
+struct Block {
+    place: String,
+    language: String,
+    text: String,
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(format!("{ROOT}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Every fenced block of README and guide.
+fn blocks() -> Vec<Block> {
+    let guide = fs::read_dir(format!("{ROOT}/docs/guide")).unwrap();
+    let names = guide.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<String> = names.map(|name| format!("docs/guide/{name}")).collect();
+    files.push("README.md".to_owned());
+    files.sort();
+    let mut blocks = Vec::new();
+    for file in files {
+        let mut open: Option<Block> = None;
+        for (number, line) in (1..).zip(read(&file).lines()) {
+            match (line.trim_start().strip_prefix("```"), open.as_mut()) {
+                (Some(language), None) => {
+                    let (place, language) = (format!("{file}:{number}"), language.to_owned());
+                    open = Some(Block { place, language, text: String::new() });
+                }
+                (Some(_), Some(_)) => blocks.extend(open.take()),
+                (None, Some(block)) => writeln!(block.text, "{line}").unwrap(),
+                (None, None) => {}
+            }
+        }
+    }
+    blocks
+}
+
+/// The keys of a section, by the schema.
+fn keys_of(schema: &Value, section: &str) -> BTreeSet<String> {
+    let keys: &Map<String, Value> = schema["$defs"][section]["properties"].as_object().unwrap();
+    keys.keys().cloned().collect()
+}
+
+/// What stands at the margin: keys, or the names of the items of a list.
+fn top(text: &str, mark: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(mark));
+    let keys = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()));
+    keys.filter_map(|line| line.split_once(':')).map(|(key, _)| key.to_owned()).collect()
+}
+
+fn indented(text: &str, by: usize) -> String {
+    text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
+}
+
+/// The block as a file of a configuration, and whether it is the whole of it.
+fn configuration(block: &Block, schema: &Value) -> (String, bool) {
+    let (keys, text) = (top(&block.text, ""), &block.text);
+    let lacks = |key: &str| !keys.contains(key);
+    if keys.is_empty() && !top(text, "- ").is_empty() {
+        let policies = indented(text, 6);
+        let route = "routes:\n  guide:\n    match: {}\n    upstream: guide\n    policies:\n";
+        return (format!("{route}{policies}"), false);
+    }
+    if keys.is_subset(&keys_of(schema, "Config")) {
+        return (text.clone(), !lacks("listen") && !lacks("routes"));
+    }
+    if keys.is_subset(&keys_of(schema, "Route")) {
+        let matches = if lacks("match") { "    match: {}\n" } else { "" };
+        let ends = !lacks("upstream") || !lacks("respond");
+        let end = if ends { "" } else { "    upstream: guide\n" };
+        return (format!("routes:\n  guide:\n{matches}{end}{}", indented(text, 4)), false);
+    }
+    if keys.is_subset(&keys_of(schema, "Upstream")) {
+        let targets =
+            if lacks("targets") { "    targets: [\"https://guide.example\"]\n" } else { "" };
+        return (format!("upstreams:\n  guide:\n{targets}{}", indented(text, 4)), false);
+    }
+    panic!("{}: {keys:?} are no keys of one section", block.place);
+}
+
+/// What the program complains about, without warnings.
+fn complaints(stderr: &str) -> Vec<&str> {
+    let firsts = stderr.lines().filter(|line| !line.starts_with(' '));
+    firsts.filter(|line| !line.is_empty() && !line.contains(": warning: ")).collect()
+}
+
+/// The name in a complaint that ends with one.
+fn named<'c>(complaint: &'c str, what: &str) -> Option<&'c str> {
+    complaint.split_once(what)?.1.strip_prefix('`')?.split('`').next()
+}
+
+/// What is wrong with a block, after what it names was put beside it.
+fn wrong_with(block: &Block, schema: &Value) -> Vec<String> {
+    let (text, whole) = configuration(block, schema);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("block.yaml"), text).unwrap();
+    let (mut beside, mut variables) = ([(); 3].map(|()| BTreeSet::new()), BTreeSet::new());
+    loop {
+        let [listen, upstreams, issuers] = &beside;
+        let mut more = String::new();
+        for (section, names, value) in [
+            ("listen", listen, "{ address: \"127.0.0.1:0\" }"),
+            ("upstreams", upstreams, "{ targets: [\"http://127.0.0.1:9\"] }"),
+            (
+                "issuers",
+                issuers,
+                "{ issuer: \"https://a.example\", jwks: \"https://a.example/jwks\" }",
+            ),
+        ] {
+            let entries: Vec<String> =
+                names.iter().map(|name: &String| format!("  {name}: {value}\n")).collect();
+            if !entries.is_empty() {
+                write!(more, "{section}:\n{}", entries.concat()).unwrap();
+            }
+        }
+        if !more.is_empty() {
+            fs::write(folder.path().join("beside.yaml"), more).unwrap();
+        }
+        let variables_now: Vec<(String, &str)> =
+            variables.iter().map(|name: &String| (name.clone(), "guide")).collect();
+        let with: Vec<(&str, &str)> =
+            variables_now.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let run = tidegate_with(&["check".as_ref(), folder.path().as_os_str()], &with);
+        let known = variables.len() + beside.iter().map(BTreeSet::len).sum::<usize>();
+        let mut left = Vec::new();
+        for complaint in complaints(&run.stderr) {
+            let variable = named(complaint, "the environment has no variable ");
+            let upstream = named(complaint, "there is no upstream ").filter(|_| !whole);
+            let issuer = named(complaint, "there is no issuer ").filter(|_| !whole);
+            match (variable, upstream, issuer) {
+                (Some(name), _, _) => drop(variables.insert(name.to_owned())),
+                (_, Some(name), _) => drop(beside[1].insert(name.to_owned())),
+                (_, _, Some(name)) => drop(beside[2].insert(name.to_owned())),
+                _ if !whole && complaint.contains("there is nothing to listen on") => {
+                    beside[0].insert("guide".to_owned());
+                }
+                _ if MAY_LACK.iter().any(|lack| complaint.contains(lack)) => {}
+                _ => left.push(complaint.to_owned()),
+            }
+        }
+        if known == variables.len() + beside.iter().map(BTreeSet::len).sum::<usize>() {
+            return left;
+        }
+    }
+}
+
+#[test]
+fn every_configuration_in_the_guide_is_taken() {
+    let schema: Value = serde_json::from_str(&tidegate(&["check", "--schema"]).stdout).unwrap();
+    let blocks = blocks();
+    let yaml: Vec<&Block> = blocks.iter().filter(|block| block.language == "yaml").collect();
+    assert!(yaml.len() > 30, "{}", yaml.len());
+    let wrong: Vec<String> = yaml
+        .iter()
+        .flat_map(|block| {
+            let wrong = wrong_with(block, &schema);
+            wrong.into_iter().map(|complaint| format!("{}: {complaint}", block.place))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    // It is seen to find what is wrong.
+    for (text, complaint) in [
+        ("routes:\n  a: { match: { path: /a }, upstraem: b }\n", "unknown key `upstraem`"),
+        ("- rate_limit: { requests: 0, per: 1m }\n", "expected"),
+        ("listen: {}\nroutes:\n  a: { match: {}, upstream: gone }\n", "there is no upstream"),
+    ] {
+        let (place, language) = ("here".to_owned(), "yaml".to_owned());
+        let wrong = wrong_with(&Block { place, language, text: text.to_owned() }, &schema);
+        assert!(wrong.iter().any(|said| said.contains(complaint)), "{text}: {wrong:?}");
+    }
+}
+
+#[test]
+fn every_other_block_is_json_or_commands_or_counted() {
+    let mut printed = 0;
+    for block in blocks() {
+        match block.language.as_str() {
+            "json" => {
+                let whole = serde_json::from_str::<Value>(&block.text).is_ok();
+                let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+                assert!(whole || block.text.lines().all(is_json), "{}", block.place);
+            }
+            "text" | "console" => printed += 1,
+            "yaml" | "sh" => {}
+            other => panic!("{}: a block of {other:?} is not looked at by anything", block.place),
+        }
+    }
+    assert!(printed <= PRINTED_MAX, "{printed} blocks show output; {PRINTED_MAX} are known");
+}
+
+#[test]
+fn what_the_program_says_of_itself_is_what_the_guide_says() {
+    let written = "run `make schema`";
+    assert_eq!(tidegate(&["manual", "keys"]).stdout, read("docs/guide/reference.md"), "{written}");
+    let errors = read("docs/guide/errors.md");
+    let (_, rest) = errors.split_once("<!-- faults: ").unwrap();
+    let (_, rest) = rest.split_once("-->\n").unwrap();
+    let (table, _) = rest.split_once("<!-- end of faults -->").unwrap();
+    assert_eq!(tidegate(&["manual", "faults"]).stdout, table, "{written}");
+}
