@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Commands of other programs (curl, cargo, systemctl, docker), which are read by nobody here. May only shrink.
-const OTHERS_MAX: usize = 40;
+const OTHERS_MAX: usize = 17;
 
 /// A simple command of a line of shell, and where it stands.
 struct Simple {
@@ -131,7 +131,10 @@ fn commands_of_the_guide_are_taken() {
         }
     }
     assert!(ours > 15, "{ours}");
-    assert!(others <= OTHERS_MAX, "{others} commands of others; {OTHERS_MAX} are known");
+    assert!(
+        others <= OTHERS_MAX,
+        "{others} commands of others, and {OTHERS_MAX} are known: show what can be read here"
+    );
 }
 
 #[test]
