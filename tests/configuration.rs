@@ -491,37 +491,6 @@ fn an_example_with_keys_makes_its_own() {
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
 }
 
-/// Configurations in the documents: whole ones are good, and pieces have at least no key that is not there.
-#[test]
-fn what_the_documents_show_can_be_written() {
-    const KEYS: [&str; 6] =
-        ["listen:", "admin:", "upstreams:", "routes:", "telemetry:", "shutdown:"];
-    let guide =
-        fs::read_dir(project().join("docs/guide")).unwrap().map(|page| page.unwrap().path());
-    let (mut whole, mut pieces) = (0, 0);
-    for page in guide.chain([project().join("README.md")]) {
-        let text = fs::read_to_string(&page).unwrap();
-        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-            let has = |key: &str| block.lines().any(|line| line.starts_with(key));
-            let files = Files::new(&[("gate.yaml", block)]);
-            let said = files.check("gate.yaml");
-            if has("listen:") && has("routes:") {
-                whole += 1;
-                assert_eq!(said.code, Some(0), "{}: {}", page.display(), said.stderr);
-            } else if KEYS.iter().any(|key| block.starts_with(key)) {
-                pieces += 1;
-                for (at, what) in complaints(&said, files.0.path()) {
-                    let unreadable = ["unknown key", "not YAML", "expected"]
-                        .iter()
-                        .any(|part| what.contains(part));
-                    assert!(!unreadable, "{}: {at}: {what}", page.display());
-                }
-            }
-        }
-    }
-    assert!(whole >= 2 && pieces >= 3, "{whole} {pieces}");
-}
-
 #[test]
 fn wrong_usage_ends_with_2() {
     let files = Files::new(&[("gate.yaml", &format!("{LISTEN}{ROUTES}"))]);

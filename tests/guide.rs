@@ -10,12 +10,12 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
-use crate::harness::{tidegate, tidegate_with};
+use crate::harness::{Backend, Gateway, tidegate, tidegate_with};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Blocks that show what is printed, and are not compared with what is. May only shrink.
-const PRINTED_MAX: usize = 5;
+const PRINTED_MAX: usize = 3;
 
 /// What a part may leave out, or name and not have.
 const MAY_LACK: [&str; 5] = [
@@ -26,8 +26,11 @@ const MAY_LACK: [&str; 5] = [
     "no listener asks clients for a certificate",
 ];
 
-/// How the block of complaints begins, which is compared.
+/// How the blocks begin that are compared with what the program prints.
+const COMPARED: [&str; 3] = [COMPLAINTS, EXPLAINED, DIFFERENCES];
 const COMPLAINTS: &str = "gateway.yaml:2:31: ";
+const EXPLAINED: &str = "GET http://api.example.com/orders/7";
+const DIFFERENCES: &str = "~ upstreams.orders.timeout.response: ";
 
 struct Block {
     place: String,
@@ -210,7 +213,7 @@ fn every_other_block_is_json_or_commands_or_counted() {
                 let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
                 assert!(whole || block.text.lines().all(is_json), "{}", block.place);
             }
-            "text" if block.text.starts_with(COMPLAINTS) => {}
+            "text" if COMPARED.iter().any(|begin| block.text.starts_with(begin)) => {}
             "text" | "console" => printed += 1,
             "yaml" | "sh" => {}
             other => panic!("{}: a block of {other:?} is not looked at by anything", block.place),
@@ -219,18 +222,104 @@ fn every_other_block_is_json_or_commands_or_counted() {
     assert!(printed <= PRINTED_MAX, "{printed} blocks show output; {PRINTED_MAX} are known");
 }
 
+/// The block of the guide that begins so.
+fn shown(begin: &str) -> Block {
+    let found = blocks().into_iter().find(|block| block.text.starts_with(begin));
+    found.unwrap_or_else(|| panic!("no block begins with {begin}"))
+}
+
+const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:8080\" } }\n";
+
 #[test]
 fn the_complaints_that_the_guide_shows_are_the_programs() {
-    let blocks = blocks();
-    let shown = blocks.iter().find(|block| block.text.starts_with(COMPLAINTS)).unwrap();
+    let shown = shown(COMPLAINTS);
     let excerpt = shown.text.lines().find_map(|line| line.trim_start().strip_prefix("| "));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
-    let listen = "listen: { public: { address: \"127.0.0.1:8080\" } }";
-    fs::write(&file, format!("{listen}\n{}\n", excerpt.unwrap())).unwrap();
+    fs::write(&file, format!("{LISTEN}{}\n", excerpt.unwrap())).unwrap();
     let said = tidegate(&["check".as_ref(), file.as_os_str()]).stderr;
     let said = said.replace(file.to_str().unwrap(), "gateway.yaml");
     assert_eq!(said, shown.text, "{}", shown.place);
+}
+
+#[test]
+fn the_explanation_that_the_guide_shows_is_the_programs() {
+    let shown = shown(EXPLAINED);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let routes = "\
+upstreams: { orders: { targets: [\"http://10.0.0.1:8080\"] } }
+routes:
+  orders:
+    match: { path: \"/orders/**\", host: api.example.com }
+    strip_prefix: /orders
+    policies:
+      - cors: { origins: [\"https://app.example.com\"] }
+      - api_key: { header: x-api-key, keys: { ann: another } }
+      - rate_limit: { requests: 10, per: 1s }
+    upstream: orders
+  gold:
+    match: { path: \"/orders/**\", host: api.example.com, headers: { x-tier: gold } }
+    upstream: orders
+";
+    fs::write(&file, format!("{LISTEN}{routes}")).unwrap();
+    let request = ["GET", "http://api.example.com/orders/7", "-H", "x-api-key: the-key"];
+    let said = tidegate(&[&["explain", file.to_str().unwrap()], &request[..]].concat());
+    assert_eq!(said.stdout, shown.text, "{}", shown.place);
+}
+
+#[test]
+fn the_differences_that_the_guide_shows_are_the_programs() {
+    let shown = shown(DIFFERENCES);
+    let folder = tempfile::tempdir().unwrap();
+    let issuers = ["main", "other"].map(|name| {
+        format!(
+            "  {name}: {{ issuer: \"https://{name}.test\", jwks: \"https://{name}.test/jwks\" }}\n"
+        )
+    });
+    let write = |name: &str, timeout: &str, gone: &str, policies: &str| {
+        let file = folder.path().join(name);
+        let text = format!(
+            "{LISTEN}issuers:\n{}upstreams: {{ orders: {{ targets: [\"http://10.0.0.1:8080\"]{timeout} }} }}\n\
+             routes:\n{gone}  a:\n    match: {{ path: /a }}\n    upstream: orders\n\
+             \x20   policies: [cors: {{ origins: [\"https://app.example.com\"] }}, {policies}]\n",
+            issuers.concat()
+        );
+        fs::write(&file, text).unwrap();
+        file
+    };
+    let gone = "  gone: { match: { path: /gone }, respond: { status: 204 } }\n";
+    let key = |key: &str| format!("api_key: {{ header: x-api-key, keys: {{ ann: {key} }} }}");
+    let old = format!("jwt: {{ issuers: [main] }}, {}", key("one"));
+    let new = format!(
+        "ip_filter: {{ deny: [\"10.0.0.0/8\"] }}, jwt: {{ issuers: [main, other] }}, {}",
+        key("two")
+    );
+    let old = write("old.yaml", "", gone, &old);
+    let new = write("new.yaml", ", timeout: { response: 5s }", "", &new);
+    let said = tidegate(&["diff".as_ref(), old.as_os_str(), new.as_os_str()]);
+    assert_eq!(said.stdout, shown.text, "{}", shown.place);
+}
+
+#[test]
+fn the_first_gateway_of_the_guide_answers_what_is_asked_there() {
+    let steps = blocks().into_iter().filter(|block| block.place.contains("first-steps.md"));
+    let steps: Vec<Block> = steps.collect();
+    let yaml = steps.iter().find(|block| block.language == "yaml").unwrap();
+    let backend = Backend::start("echo", &[]);
+    let free = |text: &str, port: &str| text.replace(&format!("127.0.0.1:{port}"), "127.0.0.1:0");
+    let text = yaml.text.replace("127.0.0.1:9001", &backend.address().to_string());
+    let gateway = Gateway::start(free(&free(&text, "8080"), "9901"));
+    let lines = steps.iter().filter(|block| block.language == "sh").flat_map(|b| b.text.lines());
+    let asked: Vec<&str> =
+        lines.filter_map(|line| line.strip_prefix("curl -i http://127.0.0.1:8080")).collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    for path in asked {
+        let reply = gateway.wire().get(path);
+        assert_eq!(reply.status(), 200, "{path}: {reply:?}");
+        let seen = path.strip_prefix("/echo").map(|below| format!("GET {below} HTTP/1.1"));
+        assert!(reply.text().contains(seen.as_deref().unwrap_or("hello")), "{path}: {reply:?}");
+    }
 }
 
 #[test]
