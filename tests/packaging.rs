@@ -72,7 +72,7 @@ impl Drop for Managed {
 
 fn configuration(body: &str) -> String {
     format!(
-        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nshutdown: {{ drain: 7s }}\n\
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\ndrain: {{ delay: 10ms }}\nshutdown: {{ drain: 7s }}\n\
          routes: {{ hello: {{ match: {{ path: /hello }}, respond: {{ body: {body} }} }} }}\n"
     )
 }
@@ -100,8 +100,8 @@ fn a_service_manager_is_told_when_it_serves_reloads_and_stops() {
 
     managed.signal(Signal::TERM);
     let stopping = managed.told();
-    // The time of `shutdown.drain`, and some for what is not an exchange.
-    assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC=22000000\n"), "{stopping}");
+    // The times of `drain.delay` and `shutdown.drain`, and some for what is not an exchange.
+    assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC=22010000\n"), "{stopping}");
     assert_eq!(managed.process.wait().unwrap().code(), Some(0));
 }
 
@@ -136,7 +136,7 @@ fn ready_tells_one_that_serves_from_one_that_drains_and_from_none() {
         }
     });
     let gateway = Gateway::start(format!(
-        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\n\
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\ndrain: {{ delay: 0s }}\n\
          upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes: {{ all: {{ match: {{}}, upstream: origin }} }}\n",
         origin.url()
     ));

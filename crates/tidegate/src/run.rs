@@ -42,6 +42,8 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             Err(NotStarted::Failed(error)) => return Err(error),
         };
         let ending = signals.steer(&running).await;
+        let plan = running.control.plan();
+        notify::stopping(plan.drain_delay.saturating_add(plan.drain));
         let gateway = running.gateway.clone();
         if ending == Ending::Announced && !running.announce_end(signals.second(&gateway)).await {
             gateway.cut();
@@ -117,7 +119,6 @@ impl Running {
     pub(crate) async fn end(self, hurried: impl Future<Output = ()>) {
         self.control.set_draining();
         let limit = self.control.plan().drain;
-        notify::stopping(limit);
         tracing::info!(limit = ?limit, "draining");
         let cutting = async {
             hurried.await;
