@@ -512,3 +512,60 @@ routes:
         assert!(said.code == Some(1) && said.stderr.contains(complaint), "{said:?}");
     }
 }
+
+#[test]
+fn issue_19_a_route_may_have_several_paths() {
+    let origin = Origin::echo();
+    let yaml = format!(
+        r#"listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ up: {{ targets: ["{}"] }} }}
+routes:
+  many: {{ match: {{ path: ["/a/{{id}}", "/b/{{id}}/**", "/c/d/{{id}}"], host: [x.test, "*.y.test"] }}, rewrite: "/sent/{{id}}", upstream: up }}
+  cut: {{ match: {{ path: [/p/one, "/p/two/**"] }}, strip_prefix: /p, upstream: up }}
+"#,
+        origin.url()
+    );
+    let gateway = Gateway::start(&yaml);
+    for (host, path, sent) in [
+        ("x.test", "/a/1", Some("/sent/1")),
+        ("x.test", "/b/2/e/f", Some("/sent/2")),
+        ("z.y.test", "/c/d/3", Some("/sent/3")),
+        ("z.test", "/a/1", None),
+        ("x.test", "/a/1/2", None),
+        ("z.test", "/p/one", Some("/one")),
+        ("z.test", "/p/two/three", Some("/two/three")),
+    ] {
+        let before = origin.requests().len();
+        let reply = gateway.wire().ask(request("GET", path, &format!("Host: {host}\r\n")));
+        assert_eq!(reply.status(), if sent.is_some() { 200 } else { 404 }, "{host}{path}");
+        let seen = origin.requests();
+        assert_eq!(seen.get(before).map(|request| request.target().to_owned()).as_deref(), sent);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gate.yaml");
+    std::fs::write(&path, &yaml).unwrap();
+    let told = tidegate(&["explain", path.to_str().unwrap(), "GET", "http://x.test/b/2/e"]).stdout;
+    assert!(
+        told.contains("  matches x.test/b/{id}/**\n") && told.contains("  {id} is 2\n"),
+        "{told}"
+    );
+    for (from, to, complaint) in [
+        (
+            "\"/c/d/{id}\"",
+            "\"/c/d/{nr}\"",
+            "4:52: the paths of a route have the same parameters, in the same order",
+        ),
+        ("\"/c/d/{id}\"", "\"/a/{id}\"", "a host or a path is here twice"),
+        ("[/p/one, \"/p/two/**\"]", "[]", "5:17: a match without a path"),
+        ("[/p/one, \"/p/two/**\"]", "[/p/one, q]", "5:34: the path `q` cannot be matched"),
+        (
+            "[/p/one, \"/p/two/**\"]",
+            "[/p/one, /q]",
+            "5:55: the paths of this route, `/q`, do not begin with `/p`",
+        ),
+    ] {
+        std::fs::write(&path, yaml.replace(from, to)).unwrap();
+        let said = tidegate(&["check", path.to_str().unwrap()]);
+        assert!(said.code == Some(1) && said.stderr.contains(complaint), "{complaint}: {said:?}");
+    }
+}

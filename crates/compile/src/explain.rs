@@ -151,7 +151,7 @@ fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {
     for matcher in &matchers {
         line(text, format_args!("  matches {}", describe(matcher)));
     }
-    // Its matchers differ in the host alone.
+    // Its matchers differ in host and path, and name the same parameters.
     let Some(Matcher { path, .. }) = matchers.first() else { return };
     for (name, value) in path.parameters().zip(&found.parameters) {
         line(text, format_args!("  {{{name}}} is {}", String::from_utf8_lossy(value)));

@@ -5,8 +5,26 @@ use plan::{PathSent, Pattern, Piece, Segment};
 
 use crate::listeners::path_rules;
 
-/// The pattern of `match.path`.
-pub(crate) fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pattern> {
+/// The patterns of `match.path`; nothing if one of them is none, or if they do not name the same parameters.
+pub(crate) fn patterns(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<Pattern>> {
+    let paths = &matches.value.path.0;
+    let read: Vec<_> = paths.iter().map(|path| pattern(path, report)).collect();
+    let patterns = read.into_iter().collect::<Option<Vec<Pattern>>>()?;
+    let Some(first) = patterns.first() else {
+        let help = "write one, or leave `path` out for all of them";
+        report.error(matches.at, "a match without a path", help);
+        return None;
+    };
+    let other = patterns.iter().position(|other| !other.parameters().eq(first.parameters()));
+    if let Some(path) = other.and_then(|other| paths.get(other)) {
+        let what = "the paths of a route have the same parameters, in the same order";
+        report.error(path.at, what, "name them alike, or make a route of it");
+        return None;
+    }
+    Some(patterns)
+}
+
+fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pattern> {
     let complain = |error: plan::PatternError| {
         let what = format!("the path `{}` cannot be matched: {error}", path.value.escape_debug());
         report.error(
@@ -20,6 +38,7 @@ pub(crate) fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pat
 
 /// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
 pub(crate) fn warn_of_unreachable(
+    path: &Spanned<String>,
     matches: &Match,
     pattern: &Pattern,
     config: &Config,
@@ -30,7 +49,7 @@ pub(crate) fn warn_of_unreachable(
         let resolved = plan::path::resolve(plain.as_bytes(), rules);
         resolved.is_ok_and(|resolved| *resolved.path == *plain.as_bytes())
     };
-    let Match { path, listener: bound, .. } = matches;
+    let Match { listener: bound, .. } = matches;
     let takes = |name: &str| bound.0.is_empty() || bound.0.iter().any(|bound| bound.value == name);
     let listeners = config.listen.iter().filter(|(name, _)| takes(&name.value));
     let mut listeners = listeners.map(|(_, listener)| path_rules(&listener.paths)).peekable();

@@ -22,7 +22,7 @@ pub(crate) struct Draft<'c> {
     name: &'c Spanned<String>,
     /// Where the match was written.
     at: At,
-    /// One for each host; empty if the match could not be read.
+    /// One for each host and path; empty if the match could not be read.
     matchers: Vec<Matcher>,
     /// Whether another route with an equal match is worth a complaint.
     intact: bool,
@@ -177,7 +177,7 @@ fn complain_of_conflicts(drafts: &[Draft<'_>], conflicts: &[Conflict], report: &
             continue;
         }
         let (what, help) = match conflict.0 == conflict.1 {
-            true => ("a host is here twice".to_owned(), "remove one of the two"),
+            true => ("a host or a path is here twice".to_owned(), "remove one of the two"),
             false => {
                 let place = report.sources().place(first.at);
                 let what = format!(
@@ -203,19 +203,12 @@ fn draft<'c>(
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
-    let pattern = paths::pattern(&matches.value.path, report);
-    if let Some(pattern) = &pattern {
-        paths::warn_of_unreachable(&matches.value, pattern, config, report);
+    let patterns = paths::patterns(matches, report).unwrap_or_default();
+    for (path, pattern) in matches.value.path.0.iter().zip(&patterns) {
+        paths::warn_of_unreachable(path, &matches.value, pattern, config, report);
     }
-    let matchers = match &pattern {
-        Some(pattern) => matchers(&matches.value, pattern, config, report),
-        None => {
-            // What is wrong beside the path is said too.
-            let anything = plan::Pattern { segments: Vec::new(), open: true };
-            matchers(&matches.value, &anything, config, report);
-            Vec::new()
-        }
-    };
+    // What is wrong beside the paths is said too.
+    let matchers = matchers(&matches.value, &patterns, config, report);
     let (mut diversions, mut operations) = (Vec::new(), Vec::new());
     let mut place = Place {
         route: &name.value,
@@ -236,7 +229,7 @@ fn draft<'c>(
         operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
-        end: end(name, route, pattern.as_ref(), upstreams, report),
+        end: end(name, route, &patterns, upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
     }
 }
@@ -264,16 +257,16 @@ fn errors(route: &Route) -> Errors {
     }
 }
 
-/// One matcher for each host, or one for any.
+/// One matcher for each host, or one for any, and each path.
 fn matchers(
     matches: &Match,
-    pattern: &plan::Pattern,
+    patterns: &[plan::Pattern],
     config: &Config,
     report: &mut Report,
 ) -> Vec<Matcher> {
     let any = Matcher {
         host: None,
-        path: pattern.clone(),
+        path: plan::Pattern { segments: Vec::new(), open: true },
         listeners: matches.listener.0.iter().map(|name| listener(name, config, report)).collect(),
         methods: matches
             .methods
@@ -286,11 +279,17 @@ fn matchers(
         }),
         query: wants(&matches.query, report, |name, _| Some(name.value.clone())),
     };
-    if matches.host.0.is_empty() {
-        return vec![any];
-    }
     let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
-    hosts.map(|host| Matcher { host: Some(host), ..any.clone() }).collect()
+    let hosts: Vec<Option<plan::HostPattern>> = match matches.host.0.is_empty() {
+        true => vec![None],
+        false => hosts.map(Some).collect(),
+    };
+    let on = |host: &Option<plan::HostPattern>, path: &plan::Pattern| Matcher {
+        host: host.clone(),
+        path: path.clone(),
+        ..any.clone()
+    };
+    hosts.iter().flat_map(|host| patterns.iter().map(move |path| on(host, path))).collect()
 }
 
 /// The name of a listener. One that leads nowhere stays, so that the route does not seem to match everything.
@@ -323,13 +322,14 @@ fn wants(
 fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
-    pattern: Option<&plan::Pattern>,
+    patterns: &[plan::Pattern],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<End<'c>> {
     // Both are looked at even where only one may stay.
     let Route { upstream, respond, .. } = &route.value;
-    let forward = upstream.as_ref().map(|to| forward(to, &route.value, pattern, upstreams, report));
+    let forward =
+        upstream.as_ref().map(|to| forward(to, &route.value, patterns, upstreams, report));
     let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
     match (forward, reply) {
         (Some(forward), None) => forward,
@@ -355,7 +355,7 @@ fn end<'c>(
 fn forward<'c>(
     to: &'c Spanned<String>,
     route: &Route,
-    pattern: Option<&plan::Pattern>,
+    patterns: &[plan::Pattern],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<End<'c>> {
@@ -364,7 +364,9 @@ fn forward<'c>(
         let help = "name one of the `upstreams`";
         report.error(to.at, names::unknown("upstream", &to.value, meant), help);
     }
-    let path = pattern.and_then(|pattern| paths::sent(route, pattern, report));
+    // The same for all, since their parameters are.
+    let sent = patterns.iter().map(|pattern| paths::sent(route, pattern, report));
+    let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
     let host = match &route.host.value {
         RouteHost::Preserve => HostSent::AsItCame,
         RouteHost::Target => HostSent::Target,

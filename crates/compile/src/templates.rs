@@ -8,7 +8,8 @@ use crate::names;
 /// The path parameters of a route.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
     // What is no pattern was complained about.
-    let pattern = Pattern::parse(&matches.path.value).ok();
+    let first = matches.path.0.first();
+    let pattern = first.and_then(|path| Pattern::parse(&path.value).ok());
     pattern.iter().flat_map(Pattern::parameters).map(str::to_owned).collect()
 }
 

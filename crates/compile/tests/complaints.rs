@@ -141,7 +141,7 @@ routes:
               help: give one of them another path, host, listener, method, header or query parameter
             gate.yaml:10:15: the routes `g` and `f` match the same requests; the other match is at gate.yaml:9:15
               help: give one of them another path, host, listener, method, header or query parameter
-            gate.yaml:12:15: a host is here twice
+            gate.yaml:12:15: a host or a path is here twice
               help: remove one of the two
         "#]],
     );

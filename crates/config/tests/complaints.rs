@@ -192,7 +192,7 @@ upstreams:
   b: { balance: hash }
 routes:
   a:
-    match: { path: [/a], headers: { x: { present: false }, y: [1] }, query: { z: } }
+    match: { path: [[a]], headers: { x: { present: false }, y: [1] }, query: { z: } }
     limits: { body_bytes_max: 10 }
     policies: [cors, { a: 1, b: 2 }, {}]
     respond: { status: 100, body: {}, headers: { a: {} } }
@@ -245,13 +245,13 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write `true` or `false` without quotes
             gate.yaml:13:3: the key `targets` is missing
               help: add `targets`: Where it runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
-            gate.yaml:16:20: expected text, found a list
+            gate.yaml:16:21: expected text, found a list
               help: write a text; quote it where YAML would misread it
-            gate.yaml:16:51: expected `present: true`, found `false`
+            gate.yaml:16:52: expected `present: true`, found `false`
               help: write the exact value, or `{ present: true }`
-            gate.yaml:16:63: expected a value, found a list
+            gate.yaml:16:64: expected a value, found a list
               help: write the exact value, or `{ present: true }`
-            gate.yaml:16:80: expected a value, found nothing
+            gate.yaml:16:81: expected a value, found nothing
               help: write the exact value, or `{ present: true }`
             gate.yaml:17:31: the size `10` has no unit
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`

@@ -186,7 +186,8 @@ fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
         path_template: written
             .path_template
             .clone()
-            .unwrap_or_else(|| matches.value.path.value.clone()),
+            .or_else(|| matches.value.path.0.first().map(|path| path.value.clone()))
+            .unwrap_or_default(),
         methods: methods.join(" "),
         production: written.production.clone().unwrap_or_else(ends),
         sandbox: written.sandbox.clone(),

@@ -104,8 +104,13 @@ fn api(keys: &SoapRest, place: &mut Place<'_, '_>) -> Arc<Made> {
 
 /// What stands in front of every path: as written, or the fixed segments of the route's own.
 fn prefix(keys: &SoapRest, place: &Place<'_, '_>, report: &mut Report) -> String {
-    let route = &place.of.matches.value.path.value;
     let Some(written) = &keys.prefix else {
+        let [route] = place.of.matches.value.path.0.as_slice() else {
+            let what = "the route has several paths, so that the operations have no place";
+            report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
+            return String::new();
+        };
+        let route = &route.value;
         let own = route.strip_suffix("/**").unwrap_or(route);
         if own.contains(['{', '*']) {
             let what = "the route's path has parameters, so that the operations have no place";

@@ -41,8 +41,9 @@ keys! {
 keys! {
     /// Which requests a route is for; all of it has to hold.
     pub struct Match {
-        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`.
-        path: Spanned<String> = Spanned::unwritten("/**".to_owned()),
+        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, or a list of such with the same
+        /// parameters.
+        path: OneOrMore<Spanned<String>> = OneOrMore(vec![Spanned::unwritten("/**".to_owned())]),
         /// The listeners it is reached by, a name or a list of such; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
