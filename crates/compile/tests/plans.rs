@@ -124,7 +124,7 @@ fn the_whole_in_words() {
               idle: 1m
             retry:
               attempts: 2
-              "on": [reset, 503, timeout]
+              when: [reset, 503, timeout]
               body_bytes_max: 64KiB
             health:
               path: /health
@@ -154,7 +154,7 @@ fn the_whole_in_words() {
               response: 1m
               idle: 1m
             retry:
-              "on": [connect_failure]
+              when: [connect_failure]
               body_bytes_max: 64KiB
             breaker:
               connections: 65536
@@ -183,6 +183,7 @@ fn the_whole_in_words() {
             policies:
               - { headers: { request: { set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { set: {}, add: {}, remove: [] } } }
               - { headers: { request: { set: {}, add: {}, remove: [] }, response: { set: {}, add: {}, remove: [] } } }
+            defaults: true
             errors: problem
             upstream: orders
           gold:
@@ -200,6 +201,7 @@ fn the_whole_in_words() {
             host: "orders.internal:8080"
             limits: {}
             policies: []
+            defaults: true
             errors: problem
             upstream: orders
           one:
@@ -214,6 +216,7 @@ fn the_whole_in_words() {
             host: target
             limits: {}
             policies: []
+            defaults: true
             errors: problem
             upstream: other
           hello:
@@ -227,6 +230,7 @@ fn the_whole_in_words() {
             host: preserve
             limits: {}
             policies: []
+            defaults: true
             errors: problem
             respond:
               status: 200
@@ -235,6 +239,9 @@ fn the_whole_in_words() {
                 Content-Type: text/plain
         plans: {}
         stores: {}
+        policy_sets: {}
+        defaults:
+          policies: []
         apis: {}
         saxon:
           heap_bytes_max: 256MiB
@@ -434,7 +441,7 @@ fn the_number_of_workers_is_that_of_the_start() {
         gate.yaml:6:10: warning: there are 2 workers until the gateway is started again
           help: restart it, or write the number that is running
         gate.yaml:10:24: warning: a request fails with the target that it cannot connect to, though there are others
-          help: add `connect_failure` to `on`; nothing was sent then, so nothing is repeated
+          help: add `connect_failure` to `when`; nothing was sent then, so nothing is repeated
     "#]]
     .assert_eq(&second.warnings.to_string());
 }

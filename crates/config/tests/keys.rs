@@ -97,7 +97,7 @@ telemetry: { access_log: {} }
                     "idle": "1m"
                   },
                   "retry": {
-                    "on": [
+                    "when": [
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB"
@@ -352,7 +352,7 @@ fn every_key() {
                   },
                   "retry": {
                     "attempts": 2,
-                    "on": [
+                    "when": [
                       "connect_failure",
                       "reset",
                       "timeout",
@@ -410,7 +410,7 @@ fn every_key() {
                     "idle": "1m"
                   },
                   "retry": {
-                    "on": [
+                    "when": [
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB"
@@ -448,7 +448,7 @@ fn every_key() {
                     "idle": "1m"
                   },
                   "retry": {
-                    "on": [
+                    "when": [
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB"
