@@ -216,7 +216,10 @@ fn commands() -> Vec<String> {
     let help = tidegate(&["help"]).stdout;
     let (_, rest) = help.split_once("Commands:\n").unwrap();
     let (list, _) = rest.split_once("\n\n").unwrap();
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    // What is said of a command may go on in the next line, further in.
+    let lines = list.lines().filter_map(|line| line.strip_prefix("  "));
+    let names =
+        lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next());
     names.map(str::to_owned).filter(|name| name != "help").collect()
 }
 

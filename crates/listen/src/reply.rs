@@ -61,7 +61,8 @@ pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outg
 /// RFC 9112, 6.3, from the sender's side. Drops a body that may not be sent.
 fn framing(reply: &mut Reply, asked: Asked) -> Framing {
     let status = reply.head.status;
-    let announced = reply.head.headers.contains("content-length");
+    let said = reply.head.headers.get("content-length");
+    let (announced, said) = (said.is_some(), said.and_then(http1::parse_content_length));
     if status < 200 || status == 204 {
         reply.head.headers.remove("content-length");
         reply.body = Body::Empty;
@@ -74,7 +75,6 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
         reply.body = Body::Empty;
         return if made.is_some() { Framing::Length(made) } else { Framing::None };
     }
-    let said = reply.head.headers.get("content-length").and_then(http1::parse_content_length);
     if said.is_some() && said == remaining {
         return Framing::Length(None);
     }
