@@ -22,7 +22,7 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
         Ok((compiled, _)) => compiled.warnings,
         Err(report) => report,
     };
-    let is_good = !report.has_errors() && !(strict && !report.is_empty());
+    let is_good = if strict { report.is_empty() } else { !report.has_errors() };
     match format {
         Format::Json => {
             let complaints = control::view::complaints(&report);
