@@ -17,6 +17,7 @@ mod scenarios;
 mod siblings;
 mod types;
 mod words;
+mod wrapping;
 mod wrong;
 
 use crate::harness::{Backend, Gateway, Message, Origin};

@@ -62,15 +62,58 @@ fn declares_another(message: &[u8]) -> bool {
     {
         return false;
     }
-    let Some(declaration) = declaration(message) else { return false };
-    let Some(at) = memchr::memmem::find(declaration, b"encoding") else { return false };
-    let rest = declaration.get(at + b"encoding".len()..).unwrap_or_default();
-    let value = rest.trim_ascii_start().strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
-    let name = value.get(1..).unwrap_or_default();
+    let Some(name) = declared(message) else { return false };
     let utf8 = |text: &str| {
         name.get(..text.len()).is_some_and(|name| name.eq_ignore_ascii_case(text.as_bytes()))
     };
     !utf8("utf-8") && !utf8("utf8")
+}
+
+/// What stands behind the quote before the encoding that the declaration names.
+fn declared(message: &[u8]) -> Option<&[u8]> {
+    let declaration = declaration(message)?;
+    let at = memchr::memmem::find(declaration, b"encoding")?;
+    let rest = declaration.get(at + b"encoding".len()..).unwrap_or_default();
+    let value = rest.trim_ascii_start().strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
+    Some(value.get(1..).unwrap_or_default())
+}
+
+/// The charset of a content type, if it is not what a message was read in ([`settled`], and the parser of the rest): one that
+/// nobody here reads, or another one that makes another text of it. The message was found to be XML.
+pub(crate) fn contradicted(headers: &Headers, message: &[u8]) -> Option<String> {
+    for content_type in headers.get_all("content-type") {
+        let told = parameters(content_type).filter_map(|written| value_of(written, "charset"));
+        for told in told.map(plain) {
+            if !is_read_as(told, message) {
+                return Some(String::from_utf8_lossy(told).into_owned());
+            }
+        }
+    }
+    None
+}
+
+fn is_read_as(told: &[u8], message: &[u8]) -> bool {
+    let is_one_of =
+        |names: &[&str]| names.iter().any(|name| told.eq_ignore_ascii_case(name.as_bytes()));
+    match message {
+        // Without a mark one reader begins with the high byte and another with the low one.
+        [0xFE, 0xFF, ..] => return is_one_of(&["utf-16", "utf-16be"]),
+        [0xFF, 0xFE, ..] => return is_one_of(&["utf-16", "utf-16le"]),
+        [0, b'<', ..] => return is_one_of(&["utf-16be"]),
+        [b'<', 0, ..] => return is_one_of(&["utf-16le"]),
+        _ => {}
+    }
+    if is_utf8(told) {
+        return !declares_another(message) || std::str::from_utf8(message).is_ok();
+    }
+    if is_latin1(told) {
+        let name = declared(message)
+            .and_then(|rest| rest.split(|byte| matches!(byte, b'"' | b'\'')).next());
+        return message.is_ascii()
+            || name.is_some_and(is_latin1)
+            || std::str::from_utf8(message).is_err();
+    }
+    is_one_of(&["us-ascii", "ascii"]) && message.is_ascii()
 }
 
 /// Blanks in the place of the declaration, so that everything else stays where it is.
@@ -90,7 +133,12 @@ pub(crate) fn charset(content_type: &[u8]) -> Option<&[u8]> {
         return Some(b"utf-8");
     }
     let value = parameters(content_type).find_map(|parameter| value_of(parameter, "charset"))?;
-    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+    Some(plain(value))
+}
+
+/// Without the quotes around it.
+fn plain(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
 /// The value of a parameter, if it is the one of this name.

@@ -8,6 +8,7 @@ mod check;
 mod code;
 pub(crate) mod coding;
 mod definitions;
+mod label;
 mod recall;
 mod schemas;
 mod words;
@@ -171,10 +172,37 @@ impl Side {
 
     fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
         let mut found = check::Found::default();
-        let settled = charset::settled(&head.headers, message);
-        let message = settled.as_deref().unwrap_or(message);
-        let checked = check::check(&self.definitions, message, Some(&head.headers), &mut found);
+        let checked = self.coding(head).and_then(|()| {
+            let settled = charset::settled(&head.headers, message);
+            let text = settled.as_deref().unwrap_or(message);
+            check::check(&self.definitions, text, Some(&head.headers), &mut found)
+        });
+        let checked = checked.and_then(|()| self.content_type(ex, head, message, found.version));
         self.judged(ex, &found, checked)
+    }
+
+    /// Whether a request is in the coding that its head says; none is taken off here.
+    fn coding(&self, head: &RequestHead) -> Result<(), Failed> {
+        match self.definitions.lenient {
+            true => Ok(()),
+            false => label::coding(&head.headers),
+        }
+    }
+
+    /// Whether a request that was found good is what its content type says.
+    fn content_type(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        message: &[u8],
+        version: Option<Version>,
+    ) -> Result<(), Failed> {
+        if self.definitions.lenient {
+            return Ok(());
+        }
+        // What a step above made of a request is in the version that it wants.
+        let translated = ex.notes.as_ref().is_some_and(|notes| notes.translated);
+        label::content_type(&head.headers, message, version.filter(|_| !translated))
     }
 
     fn response(
@@ -328,6 +356,9 @@ impl OnPieces<RequestHead> for Pieces {
         let Some(arriving) = &mut self.arriving else { return Ok(()) };
         let mut found = check::Found::default();
         let bytes = so_far.get(from..).unwrap_or_default();
+        if let (0, Err(failed)) = (from, self.side.coding(head)) {
+            return self.side.judged(ex, &found, Err(failed));
+        }
         match arriving.feed(bytes, so_far, &mut found) {
             Ok(()) => Ok(()),
             // Read in a wrong encoding; it is read again when it is whole.
@@ -343,6 +374,9 @@ impl OnPieces<RequestHead> for Pieces {
         }
         let mut found = check::Found::default();
         let checked = arriving.finish(&body.bytes, &head.headers, &mut found);
+        let checked = checked
+            .and_then(|()| self.side.coding(head))
+            .and_then(|()| self.side.content_type(ex, head, &body.bytes, found.version));
         self.side.judged(ex, &found, checked).map(|()| Onward::Next)
     }
 }

@@ -101,8 +101,13 @@ pub(crate) fn build(
     let faulty = faulty_pass(keys.bad_definitions, place);
     let envelopes =
         [Version::V11, Version::V12].map(|version| envelope(keys, version, faulty, place, report));
-    let mut definitions =
-        Definitions { envelopes, api: Api::None, action: None, operations: HashMap::new() };
+    let mut definitions = Definitions {
+        envelopes,
+        api: Api::None,
+        action: None,
+        operations: HashMap::new(),
+        lenient: place.of.errors == config::Errors::Kong,
+    };
     match &keys.schema {
         Some(schema) => {
             let known = supply::may_be_fetched(schema, keys.fetch.as_ref(), report);

@@ -148,8 +148,9 @@ pub(super) fn check(
     operation: &str,
     headers: &Headers,
     message: &[u8],
+    quotes: Quotes,
 ) -> Result<(), String> {
-    let checked = match named(version, headers) {
+    let checked = match named(version, headers, quotes) {
         Ok(None) if asked.strictness == Strictness::Optional => return Ok(()),
         Ok(value) => match actions {
             Some(actions) => actions.check(asked, version, operation, value, message),
@@ -198,19 +199,23 @@ impl Sink for Outermost {
 }
 
 /// The action that a request names where its version has it.
-fn named(version: Version, headers: &Headers) -> Result<Option<&[u8]>, &'static str> {
+fn named(
+    version: Version,
+    headers: &Headers,
+    quotes: Quotes,
+) -> Result<Option<&[u8]>, &'static str> {
     let mut lines = headers.get_all("soapaction");
     let header = lines.next();
     if lines.next().is_some() {
         return Err("The 'SOAPAction' header is there more than once");
     }
     let content_type = headers.get("content-type").unwrap_or_default();
-    let Ok(parameter) = parameter(content_type) else { return Err(MALFORMED) };
+    let Ok(parameter) = parameter(content_type, quotes) else { return Err(MALFORMED) };
     match (version, header, parameter) {
         (_, Some(_), Some(_)) => Err(BOTH),
         (Version::V11, None, Some(_)) => Err(OF_12),
         (Version::V12, Some(_), None) => Err(OF_11),
-        (Version::V11, header, None) => Ok(header.map(unquoted)),
+        (Version::V11, header, None) => Ok(header.map(|value| quotes.taken_off(value))),
         (Version::V12, None, parameter) => Ok(parameter),
     }
 }
@@ -238,12 +243,25 @@ const OF_11: &str = "Found a SOAP 1.2 envelope and a 'SOAPAction' header linked 
 const MALFORMED: &str =
     "'action' has been found in Content-Type header but it's not correctly defined";
 
-/// Without the quotes around it, of either kind.
-fn unquoted(value: &[u8]) -> &[u8] {
-    let value = value.trim_ascii();
-    match value {
-        [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner.trim_ascii(),
-        _ => value,
+/// What stands around an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quotes {
+    /// Those of a quoted string (RFC 9110, 5.6.4).
+    Double,
+    /// Single ones too, as the reference system has it.
+    Either,
+}
+
+impl Quotes {
+    /// Without the quotes around it.
+    fn taken_off(self, value: &[u8]) -> &[u8] {
+        let value = value.trim_ascii();
+        match (value, self) {
+            ([b'"', inner @ .., b'"'], _) | ([b'\'', inner @ .., b'\''], Quotes::Either) => {
+                inner.trim_ascii()
+            }
+            _ => value,
+        }
     }
 }
 
@@ -251,15 +269,15 @@ fn unquoted(value: &[u8]) -> &[u8] {
 struct Malformed;
 
 /// The parameter `action` of a content type.
-fn parameter(content_type: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malformed> {
     // Content types of SOAP 1.1 mostly have not even all letters of it, and nothing in quotes.
     if !content_type.iter().any(|byte| matches!(byte, b'n' | b'N' | b'"' | b'\'')) {
         return Ok(None);
     }
     let mut found = None;
-    let mut rest = piece(content_type).ok_or(Malformed)?.1;
+    let mut rest = piece(content_type, quotes).ok_or(Malformed)?.1;
     while let Some(following) = rest {
-        let (part, behind) = piece(following).ok_or(Malformed)?;
+        let (part, behind) = piece(following, quotes).ok_or(Malformed)?;
         rest = behind;
         let mut sides = part.splitn(2, |byte| *byte == b'=');
         let name = sides.next().unwrap_or_default().trim_ascii();
@@ -267,9 +285,9 @@ fn parameter(content_type: &[u8]) -> Result<Option<&[u8]>, Malformed> {
             continue;
         }
         let value = sides.next().ok_or(Malformed)?.trim_ascii();
-        let inner = unquoted(value);
-        let quotes = |byte: &u8| matches!(byte, b'"' | b'\'');
-        if inner.iter().any(quotes) || found.replace(inner).is_some() {
+        let inner = quotes.taken_off(value);
+        let quote = |byte: &u8| matches!(byte, b'"' | b'\'');
+        if inner.iter().any(quote) || found.replace(inner).is_some() {
             return Err(Malformed);
         }
     }
@@ -277,11 +295,15 @@ fn parameter(content_type: &[u8]) -> Result<Option<&[u8]>, Malformed> {
 }
 
 /// What stands before the first semicolon outside quotes, and behind it; nothing where a quote is not closed.
-fn piece(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
-    let mut quote = None;
+fn piece(value: &[u8], quotes: Quotes) -> Option<(&[u8], Option<&[u8]>)> {
+    let (mut quote, mut escaped) = (None, false);
     for (at, byte) in value.iter().enumerate() {
         match (quote, byte) {
-            (None, b'"' | b'\'') => quote = Some(*byte),
+            (Some(_), _) if std::mem::take(&mut escaped) => {}
+            // The reference system knows no escapes.
+            (Some(b'"'), b'\\') => escaped = quotes == Quotes::Double,
+            (None, b'"') => quote = Some(*byte),
+            (None, b'\'') if quotes == Quotes::Either => quote = Some(*byte),
             (Some(open), byte) if open == *byte => quote = None,
             (None, b';') => return Some((value.get(..at)?, value.get(at + 1..))),
             (None | Some(_), _) => {}
@@ -331,7 +353,7 @@ mod tests {
         }
         let asked = Asked { strictness, empty: operation.ends_with('!') };
         let operation = operation.trim_end_matches('!');
-        match check(Some(&actions), asked, version, operation, &headers, b"") {
+        match check(Some(&actions), asked, version, operation, &headers, b"", Quotes::Either) {
             Ok(()) => "ok".to_owned(),
             Err(text) => text.strip_prefix(INTRO).unwrap().to_owned(),
         }

@@ -263,6 +263,8 @@ pub(super) struct State {
     pub(super) body: bool,
     /// Within an element of the body that only the API's schema is asked about.
     pub(super) within: bool,
+    /// What stands where nobody looks, and is refused.
+    surplus: Option<&'static str>,
     /// There was an operation.
     pub(super) operation: bool,
     /// Its index among those that are counted.
@@ -286,6 +288,7 @@ impl State {
             in_body: false,
             body: false,
             within: false,
+            surplus: None,
             operation: false,
             called: None,
         }
@@ -303,6 +306,7 @@ impl State {
         invalid
             .map(|invalid| Failed::client(words::invalid(invalid, so_far)))
             .or_else(|| self.broken.clone())
+            .or_else(|| self.surplus.map(Failed::client))
     }
 
     /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
@@ -366,6 +370,10 @@ impl State {
         !api || self.body && self.operation
     }
 }
+
+const BEHIND: &str = "Invalid XML input. Found an element of SOAP behind the 'soap:Body'";
+
+const SECOND: &str = "Invalid XML input. Found more than one element in the 'soap:Body'";
 
 pub(super) struct Pass<'a> {
     pub(super) definitions: &'a Definitions,
@@ -454,6 +462,20 @@ impl Pass<'_> {
         }
     }
 
+    /// What is said of an element that neither schema is asked about, although a service may take it for what it is called with:
+    /// a second one in the body (WS-I Basic Profile 1.1, R2201), and one of SOAP's behind the body (SOAP 1.1, section 4).
+    fn surplus(&self, name: QName<'_>) -> Option<&'static str> {
+        let state = &*self.state;
+        if self.definitions.lenient {
+            return None;
+        }
+        match state.depth {
+            1 if state.body && is_soap(name.namespace.uri) => Some(BEHIND),
+            2 if state.in_body && state.operation && self.api.is_some() => Some(SECOND),
+            _ => None,
+        }
+    }
+
     /// Gives an event to whoever is to see it.
     fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), Stop>) {
         let state = &mut *self.state;
@@ -492,6 +514,7 @@ impl Sink for Pass<'_> {
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
         let name = start.name;
+        let surplus = self.surplus(name);
         match self.state.depth {
             0 => self.root(name),
             1 if self.state.version.is_some()
@@ -503,6 +526,9 @@ impl Sink for Pass<'_> {
             }
             2 if self.state.in_body && !self.state.operation => self.first(name),
             _ => {}
+        }
+        if surplus.is_some() && self.state.surplus.is_none() {
+            self.state.surplus = surplus;
         }
         if let Some(code) = &mut self.state.code {
             code.start(name);

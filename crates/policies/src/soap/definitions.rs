@@ -9,7 +9,7 @@ use arc_swap::Guard;
 use message::Headers;
 use tokio::time::timeout;
 
-use super::action;
+use super::action::{self, Quotes};
 use super::{Actions, Asked, Envelope, Schemas, Version};
 use crate::supply::Supply;
 
@@ -23,6 +23,9 @@ pub struct Definitions {
     pub action: Option<Asked>,
     /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
     pub operations: HashMap<Box<str>, u32>,
+    /// Messages pass that the reference system lets through although others may read them in another way: what stands behind
+    /// the first element of the body or the body itself, and labels that contradict a request.
+    pub lenient: bool,
 }
 
 /// What the body is held to.
@@ -123,7 +126,9 @@ impl Definitions {
             return Ok(());
         };
         let actions = api.and_then(|compiled| compiled.actions.as_ref());
-        action::check(actions, asked, version, operation, headers, message).map_err(Failed::client)
+        let quotes = if self.lenient { Quotes::Either } else { Quotes::Double };
+        action::check(actions, asked, version, operation, headers, message, quotes)
+            .map_err(Failed::client)
     }
 }
 
