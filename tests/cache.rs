@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Request;
 
-use crate::harness::{Gate, Gateway, H2, Message, Origin, Plain, Wire, full, until};
+use crate::harness::{Gate, Gateway, H2, Message, Origin, Plain, Wire, full, tidegate, until};
 use crate::reload::put;
 
 fn start(origin: &Origin, cache: &str) -> Gateway {
@@ -52,6 +52,10 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
         ("Cache-Control: no-cache, max-age=600\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nSet-Cookie: a=b\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: *\r\n", "", "", false),
+        // What the gateway says of each client itself is not in the request that is looked at.
+        ("Cache-Control: max-age=600\r\nVary: X-Forwarded-For\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nVary: Accept, via\r\n", "", "", false),
+        ("Cache-Control: max-age=600\r\nVary: X-Forwarded-Proto\r\n", "", "", true),
         ("Cache-Control: max-age=600\r\nAge: 600\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nDate: Thu, 01 Jan 2015 00:00:00 GMT\r\n", "", "", false),
         (LONG, "Authorization: Bearer x\r\n", "", false),
@@ -692,6 +696,75 @@ fn requests_for_the_same_at_once_ask_once() {
         assert!(told.get("age").is_some(), "{told:?}");
     }
     assert_eq!(origin.accepted(), 5, "nobody else asked");
+}
+
+/// A credential that a policy above has taken out is what the reply may depend on.
+#[test]
+fn a_reply_that_varies_by_what_was_taken_out_is_not_kept() {
+    for (vary, kept) in [("Authorization", false), ("Accept", true)] {
+        let lines = format!("Cache-Control: public, max-age=600\r\nVary: {vary}\r\n");
+        let origin = counting(&lines);
+        let users = "basic: { users: { ann: a-long-password, bob: b-long-password } }";
+        let route = format!("policies: [{{ {users} }}, {{ cache: {{}} }}]");
+        let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
+        for _ in 0..2 {
+            let ann = "Authorization: Basic YW5uOmEtbG9uZy1wYXNzd29yZA==\r\n";
+            assert_eq!(ask(&gateway, "GET /", ann).status(), 200);
+        }
+        assert_eq!(origin.requests().len(), if kept { 1 } else { 2 }, "{vary}");
+    }
+}
+
+#[test]
+fn a_cache_above_what_tells_the_upstream_who_asks_is_a_complaint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    let basic = "{ basic: { users: { ann: a-long-password } } }";
+    for (below, name) in [
+        ("{ headers: { request: { set: { x-user: \"{subject}\" } } } }", Some("headers")),
+        ("{ headers: { request: { set: { x-user: static } } } }", None),
+    ] {
+        let policies = format!("[{basic}, {{ cache: {{}} }}, {below}]");
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{}}, respond: {{}}, policies: {policies} }}\n"
+        );
+        std::fs::write(&file, yaml).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let said = name.map(|name| format!("`cache` stands above `{name}`"));
+        assert_eq!(run.code, Some(i32::from(name.is_some())), "{run:?}");
+        assert!(said.is_none_or(|said| run.stderr.contains(&said)), "{run:?}");
+    }
+}
+
+/// One request with a credential was not kept, and for a minute nobody waited for a reply that may be.
+#[test]
+fn a_credential_of_one_client_does_not_send_all_others_to_the_upstream() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            peer.try_send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhe",
+            );
+            if request.get("authorization").is_none() {
+                held.wait();
+            }
+            peer.try_send("llo");
+        }
+    });
+    let gateway = start(&origin, "");
+    let known = ask(&gateway, "GET /same", "Authorization: Basic YTpi\r\n");
+    assert_eq!(known.get("cache-status"), Some("tidegate; fwd=uri-miss"));
+    let mut leader = gateway.wire();
+    leader.send(SAME);
+    origin.wait_for_requests(2);
+    let mut follower = waiting(&gateway);
+    gate.open();
+    assert_eq!(leader.read_reply().text(), "hello");
+    let told = follower.read_reply();
+    let status = told.get("cache-status").unwrap();
+    assert!(status.starts_with("tidegate; fwd=uri-miss; collapsed"), "{status}");
+    assert_eq!(origin.requests().len(), 2);
 }
 
 /// They go on at the head that says so, not at the end of its body; after that nobody waits for the like.

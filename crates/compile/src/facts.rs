@@ -62,6 +62,14 @@ pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Repor
             let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
             report.error(policy.at, what, "move it below `key_type`");
         }
+        let teller = below.iter().find(|p| tells_who_asks(&p.value));
+        if let (Policy::Cache(_), Some(teller)) = (&policy.value, teller) {
+            let what = format!(
+                "`cache` stands above `{}`, so one client would get what another was replied",
+                teller.value.name()
+            );
+            report.error(policy.at, what, format!("move it below `{}`", teller.value.name()));
+        }
         let hidden = above.iter().find(|p| !MAY_STAND_ABOVE_CORS.contains(&p.value.name()));
         if let (Policy::Cors(_), Some(hidden)) = (&policy.value, hidden) {
             let what = format!(
@@ -71,6 +79,13 @@ pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Repor
             report.warn(policy.at, what, "make `cors` the first policy");
         }
     }
+}
+
+/// Writes lines into the request that differ from client to client.
+fn tells_who_asks(policy: &Policy) -> bool {
+    let Policy::Headers(keys) = policy else { return matches!(policy, Policy::BackendJwt(_)) };
+    let HeadersEdit { set, add, .. } = &keys.request;
+    set.iter().chain(add.iter()).any(|(_, value)| templates::asks_identity(&value.value))
 }
 
 fn counts(policy: &Policy) -> bool {

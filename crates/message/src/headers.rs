@@ -143,6 +143,12 @@ impl Headers {
         self.removed.push(removed);
     }
 
+    /// Lines of this name were removed, or would have been, and none stands there now.
+    pub fn is_removed(&self, name: &str) -> bool {
+        let is_alias = |span: &Span| http1::is_alias(span.of(&self.bytes), name.as_bytes());
+        self.removed.iter().any(is_alias) && !self.contains(name)
+    }
+
     /// The names that this head has decided about: those of its lines, and those that were removed from it. Whoever reads trailers
     /// as headers would read one of these as another word on the same.
     pub fn decided(&self) -> Decided {
@@ -422,6 +428,9 @@ mod tests {
         let mut headers = parsed("X-User: me\r\nA: 1\r\n");
         headers.remove("x-admin");
         headers.remove("a");
+        assert!(headers.is_removed("X-Admin") && headers.is_removed("A"));
+        headers.set("x-user", b"me").unwrap();
+        assert!(!headers.is_removed("x-user") && !headers.is_removed("b"));
         let decided = headers.clone().decided();
         let trailers = "x-user: root\r\nX_Admin: 1\r\nX-Sum: 2\r\nx_user: 3\r\na: 4\r\n";
         assert_eq!(decided.others(trailers.into()), b"X-Sum: 2\r\n");

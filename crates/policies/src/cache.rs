@@ -321,15 +321,17 @@ impl Cache {
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
         let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
-        let may_be =
-            ex.fault.is_none() && entry::may_be_kept(head, asked.is_authorized(ex), &times);
+        let is_authorized = asked.is_authorized(ex);
+        let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
+        // It is not kept for who asked, which says nothing about the next who asks.
+        let is_theirs = !may_be && is_authorized && entry::may_be_kept(head, false, &times);
         let entry = may_be.then(|| Entry::new(head, &asked.headers, times)).flatten();
         let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
         // The parts are the program's own.
         let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
         let Some(entry) = entry else {
             // A failure says nothing about the next reply.
-            if let Some(leader) = asked.leader.filter(|_| !failed) {
+            if let Some(leader) = asked.leader.filter(|_| !failed && !is_theirs) {
                 leader.release();
             }
             return None;

@@ -99,7 +99,8 @@ fn has_validator(headers: &Headers) -> bool {
 }
 
 impl Entry {
-    /// A reply that is about to pass. None if what it varies by cannot be known.
+    /// A reply that is about to pass. None if what it varies by cannot be known: everything, or a line that the upstream saw and
+    /// this policy did not.
     pub(super) fn new(head: &ReplyHead, request: &Headers, times: Times) -> Option<Entry> {
         let mut varies = Vec::new();
         for name in head.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b',')) {
@@ -109,6 +110,9 @@ impl Entry {
                 b"*" => return None,
                 _ => {
                     let name = String::from_utf8(name).ok()?;
+                    if is_seen_by_the_upstream_alone(&name, request) {
+                        return None;
+                    }
                     let value = value_of(request, &name);
                     varies.push((name, value));
                 }
@@ -278,6 +282,14 @@ impl Entry {
         }
         (head, self.body.clone())
     }
+}
+
+/// Whether the value that the upstream saw is not the one in the request as it comes by here: the gateway writes the line of each
+/// client itself, or a policy above has taken out the client's.
+fn is_seen_by_the_upstream_alone(name: &str, request: &Headers) -> bool {
+    // Scheme and host, which it writes too, are part of the key.
+    const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
+    OWN.contains(&name) || request.is_removed(name)
 }
 
 /// RFC 9110, 13.1.2, by weak comparison.
