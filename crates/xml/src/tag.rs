@@ -212,12 +212,14 @@ impl Machine {
             let to = self.name_end(window, from, what)?;
             return Ok(Written { from, to, prefix_len: 0 });
         }
-        let mut to = skip_ncname(window.text, from);
+        let text = self.name_room(window, from);
+        let mut to = skip_ncname(text, from);
         let mut prefix_len = 0;
         if window.byte(to) == Some(b':') && to > from {
             prefix_len = to - from;
-            to = skip_ncname(window.text, to + 1);
+            to = skip_ncname(text, to + 1);
         }
+        self.fits_name(from, to)?;
         let ends_at_colon = prefix_len > 0 && to == from + prefix_len + 1;
         match window.byte(to) {
             None => Err(Stop::More(what)),
@@ -228,9 +230,6 @@ impl Machine {
                 to,
                 format!("{what} needs a name, which cannot begin with {}", window.found(to)),
             )),
-            Some(_) if to - from > self.options.limits.name_bytes_max as usize => {
-                Err(over(from, "name_bytes_max", self.options.limits.name_bytes_max))
-            }
             Some(_) => Ok(Written { from, to, prefix_len }),
         }
     }

@@ -209,20 +209,18 @@ impl Machine {
         from: usize,
         what: &'static str,
     ) -> Scan<usize> {
+        let text = self.name_room(window, from);
         let mut to = match window.byte(from) {
             Some(b':') if !self.options.namespaces => from + 1,
-            _ => skip_ncname(window.text, from),
+            _ => skip_ncname(text, from),
         };
-        while window.byte(to) == Some(b':') && !self.options.namespaces {
-            to = skip_name_chars(window.text, to + 1);
+        while text.as_bytes().get(to) == Some(&b':') && !self.options.namespaces {
+            to = skip_name_chars(text, to + 1);
         }
         if to > from && !self.options.namespaces {
-            to = skip_name_chars(window.text, to);
+            to = skip_name_chars(text, to);
         }
-        let max = self.options.limits.name_bytes_max;
-        if to - from > max as usize {
-            return Err(over(from, "name_bytes_max", max));
-        }
+        self.fits_name(from, to)?;
         match window.byte(to) {
             None => Err(Stop::More(what)),
             Some(_) if to == from => Err(bad(
@@ -230,6 +228,23 @@ impl Machine {
                 format!("{what} needs a name, which cannot begin with {}", window.found(from)),
             )),
             Some(_) => Ok(to),
+        }
+    }
+
+    /// The text up to where a name that begins at `from` is too long: what is behind is not looked at.
+    pub(crate) fn name_room<'w>(&self, window: &Window<'w>, from: usize) -> &'w str {
+        let end = from.saturating_add(self.options.limits.name_bytes_max as usize);
+        // One byte more than is allowed, and the rest of its character.
+        let ends = (1..=4).map(|more| end.saturating_add(more));
+        ends.filter_map(|end| window.text.get(..end)).next().unwrap_or(window.text)
+    }
+
+    /// Whether a name is no longer than is allowed.
+    pub(crate) fn fits_name(&self, from: usize, to: usize) -> Scan<()> {
+        let max = self.options.limits.name_bytes_max;
+        match to.saturating_sub(from) > max as usize {
+            true => Err(over(from, "name_bytes_max", max)),
+            false => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a declaration word by word. Every step needs the byte behind it to be in the window.
 
 use crate::chars::{char_at, is_space, skip_name_chars, skip_space};
-use crate::machine::{Machine, Scan, Stop, Window, bad, over};
+use crate::machine::{Machine, Scan, Stop, Window, bad};
 
 /// A place in a declaration.
 pub(crate) struct Reader<'m, 'w> {
@@ -99,17 +99,16 @@ impl<'m, 'w> Reader<'m, 'w> {
     pub(crate) fn token(&mut self) -> Scan<()> {
         let from = self.at;
         loop {
-            self.at = skip_name_chars(self.window.text, self.at);
+            self.at = skip_name_chars(self.machine.name_room(&self.window, from), self.at);
+            self.machine.fits_name(from, self.at)?;
             match self.peek()? {
                 b':' => self.at += 1,
                 _ => break,
             }
         }
-        let max = self.machine.options.limits.name_bytes_max;
-        match self.at - from {
-            0 => Err(self.unexpected("a name token")),
-            len if len > max as usize => Err(over(from, "name_bytes_max", max)),
-            _ => Ok(()),
+        match self.at == from {
+            true => Err(self.unexpected("a name token")),
+            false => Ok(()),
         }
     }
 

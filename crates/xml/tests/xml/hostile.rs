@@ -83,6 +83,12 @@ fn large_parts() {
     assert_eq!(limit(&attribute), "attribute_bytes_max");
     assert_eq!(limit(&attribute.replace("'x", "'&lt;x")), "attribute_bytes_max");
     assert_eq!(limit(&format!("<{}/>", "a".repeat(5000))), "name_bytes_max");
+    // The end of a name is not waited for, nor is the rest of it read.
+    for name in ["a".repeat(4097), format!("a:{}", "b".repeat(4096)), "é".repeat(2049)] {
+        for around in ["<", "<a><", "<a "] {
+            assert_eq!(limit(&format!("{around}{name}")), "name_bytes_max", "{around}");
+        }
+    }
     assert_eq!(limit(&format!("<a>&{};</a>", "a".repeat(5000))), "name_bytes_max");
     assert_eq!(limit(&format!("<a><!--{}--></a>", "x".repeat(21 << 20))), "token_bytes_max");
     assert_eq!(limit(&format!("<a><?p {}", "x".repeat(21 << 20))), "token_bytes_max");
