@@ -170,3 +170,37 @@ fn depth_needs_no_stack() {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap();
     assert_eq!(thread.join().unwrap(), "done 1000");
 }
+
+/// What a stylesheet makes of a document with so many steps, and how many of them that took.
+fn with_steps(body: &str, source: &str, steps_max: u64) -> Result<String, ErrorKind> {
+    let sheet = format!(
+        "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
+         <x:output omit-xml-declaration='yes'/>{body}</x:stylesheet>"
+    );
+    let compiled = Stylesheet::compile(sheet.as_bytes(), "", &Nothing).unwrap();
+    let source = xml::Document::parse(source.as_bytes(), &xml::Options::default()).unwrap();
+    let run = Run { budgets: Budgets { steps_max, ..Budgets::default() }, ..Run::default() };
+    let made = compiled.transform(&Arc::new(source), &run).map_err(|error| error.kind)?;
+    Ok(String::from_utf8_lossy(&made.bytes).into_owned())
+}
+
+/// Nodes of one value that ask a key for as many of that value: the square of their number in time and memory, of no steps.
+#[test]
+fn a_key_asked_by_many_nodes_of_one_value_is_asked_once() {
+    let items = "<item id='x'/><ref id='x'/>".repeat(5000);
+    let body = "<x:key name='k' match='item' use='@id'/>\
+                <x:template match='/'><n><x:value-of select=\"count(key('k', //ref/@id))\"/></n></x:template>";
+    let made = with_steps(body, &format!("<a>{items}</a>"), 200_000);
+    assert_eq!(made.unwrap(), "<n>5000</n>");
+}
+
+/// An index with an entry for each node below each node.
+#[test]
+fn the_entries_of_a_key_are_paid_for() {
+    let deep = format!("{}{}", "<a i='1'>".repeat(200), "</a>".repeat(200));
+    let body = "<x:key name='k' match='a' use='descendant-or-self::*/@i'/>\
+                <x:template match='/'><n><x:value-of select=\"count(key('k', '1'))\"/></n></x:template>";
+    assert_eq!(with_steps(body, &deep, 1_000_000).unwrap(), "<n>200</n>");
+    let small = with_steps(body, &deep, 60_000);
+    assert!(limit("steps_max", &small.unwrap_err()));
+}

@@ -1,5 +1,7 @@
 //! The functions XSLT adds to XPath (XSLT 1.0, 12 and 15).
 
+use std::collections::HashSet;
+
 use xpath::{Call, Name, Node, Value};
 
 use super::{Held, Machine, Reach, dynamic, no_nodes};
@@ -159,10 +161,18 @@ impl Machine<'_> {
             let text = value.to_text(world).into_owned();
             return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
         };
-        let mut all = Vec::new();
+        // Each value is looked up once, however many of the nodes have it, and what it finds is paid for: nodes of one value that
+        // ask for as many of that value would cost the square of their number.
+        let (mut all, mut asked) = (Vec::new(), HashSet::new());
         for node in nodes.iter() {
             let text = world.string_value(*node);
-            all.extend_from_slice(&self.keyed(number, &text, doc, &mut reach)?);
+            if !asked.insert(text.clone()) {
+                continue;
+            }
+            let found = self.keyed(number, &text, doc, &mut reach)?;
+            let charged = reach.budget.charge(1 + found.len() as u64);
+            charged.map_err(|error| self.fault_kind(error))?;
+            all.extend_from_slice(&found);
         }
         Ok(Value::nodes(all))
     }

@@ -4,11 +4,17 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use xml::NodeId;
-use xpath::{DocId, Evaluation, Focus, Node, Value};
+use xpath::{DocId, ErrorKind, Evaluation, Focus, Node, Value};
 
 use super::{Machine, Reach, dynamic};
 use crate::error::Error;
 use crate::program::Key;
+
+/// What an entry of an index costs: a look-up and some memory, where a step is a node looked at.
+const ENTRY_STEPS: u64 = 4;
+
+/// A value's text is read, hashed and perhaps kept.
+const BYTES_PER_STEP: u64 = 32;
 
 /// A key's nodes in one document.
 #[derive(Debug)]
@@ -89,7 +95,9 @@ impl Machine<'_> {
             key.value.value(&mut evaluation)
         };
         let value = value.map_err(|error| self.fault(error))?;
+        let budget = &mut *reach.budget;
         let mut add = |text: &str| {
+            budget.charge(ENTRY_STEPS + text.len() as u64 / BYTES_PER_STEP)?;
             let list = match lists.get_mut(text) {
                 Some(list) => list,
                 None => lists.entry(Rc::from(text)).or_default(),
@@ -98,13 +106,14 @@ impl Machine<'_> {
             if list.last() != Some(&node) {
                 list.push(node);
             }
+            Ok(())
         };
-        match &value {
-            Value::Nodes(nodes) => nodes.iter().for_each(|n| add(&world.string_value(*n))),
+        let added: Result<(), ErrorKind> = match &value {
+            Value::Nodes(nodes) => nodes.iter().try_for_each(|n| add(&world.string_value(*n))),
             Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Tree(_) => {
-                add(&value.to_text(world));
+                add(&value.to_text(world))
             }
-        }
-        Ok(())
+        };
+        added.map_err(|error| self.fault_kind(error))
     }
 }
