@@ -569,3 +569,28 @@ routes:
         assert!(said.code == Some(1) && said.stderr.contains(complaint), "{complaint}: {said:?}");
     }
 }
+
+/// A host in an absolute target counts as the line does, and one with an empty label is none.
+#[test]
+fn an_absolute_target_names_the_host_where_no_line_does() {
+    let yaml = r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  admin: { match: { path: "/**", host: adm.test }, respond: { body: admin } }
+  any:   { match: { path: "/**" }, respond: { body: any } }
+"#;
+    let gateway = Gateway::start(yaml);
+    for (start, line, told) in [
+        ("GET http://adm.test/z HTTP/1.0", "", "admin"),
+        ("GET http://other.test/z HTTP/1.0", "", "any"),
+        ("GET /z HTTP/1.0", "", "any"),
+        ("GET http://adm.test/z HTTP/1.1", "Host: adm.test\r\n", "admin"),
+        ("GET /z HTTP/1.1", "Host: adm.test.\r\n", "admin"),
+    ] {
+        assert_eq!(gateway.wire().ask(format!("{start}\r\n{line}\r\n")).text(), told, "{start}");
+    }
+    for host in ["adm.test..", ".adm.test", "a..adm.test"] {
+        let reply = gateway.wire().ask(format!("GET /z HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(reply.status(), 400, "{host}");
+    }
+}

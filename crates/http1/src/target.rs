@@ -78,9 +78,15 @@ pub fn is_host(bytes: &[u8]) -> bool {
             std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
         }
         _ => {
+            // No label is empty but the root's, behind the last dot.
+            let mut before = b'.';
             !name.is_empty()
                 && name.len() <= NAME_BYTES_MAX
-                && name.iter().all(|&byte| is_name_byte(byte))
+                && name.iter().all(|&byte| {
+                    let is_empty = byte == b'.' && before == b'.';
+                    before = byte;
+                    is_name_byte(byte) && !is_empty
+                })
         }
     }
 }
@@ -206,7 +212,7 @@ mod tests {
         for bad in [
             "", ":", ":80", "a:", "a:b", "a:65536", "a:123456", "a:+1", "a,b", "a b", "u@a", "a/b",
             "a?b", "a#b", "a\\b", "[::1", "::1", "[]", "[::1]x", "[a]:80", "a%00", "é", "a:80:80",
-            "http://a", "a;b", "\"a\"", "[::1]:",
+            "http://a", "a;b", "\"a\"", "[::1]:", ".", ".a", "a..b", "a..", "..",
         ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
         }

@@ -214,7 +214,8 @@ impl H1 {
         match parsed {
             Ok(None) => None,
             Ok(Some((parsed, headers))) => {
-                let head = request_head(&parsed, headers);
+                let host = parsed.host.map(|host| host.of(input)).unwrap_or_default();
+                let head = request_head(&parsed, headers, host);
                 let asks = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
                 let body = self.body(client, asks, input, len);
@@ -423,8 +424,9 @@ fn names_http(input: &[u8]) -> bool {
     line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
 }
 
-/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2).
-fn request_head(parsed: &http1::RequestHead, headers: Headers) -> RequestHead {
+/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2), also where an HTTP/1.0 client names no
+/// other.
+fn request_head(parsed: &http1::RequestHead, headers: Headers, host: &[u8]) -> RequestHead {
     let protocol = match parsed.version {
         Version::Http10 => Protocol::Http10,
         Version::Http11 => Protocol::Http11,
@@ -433,6 +435,9 @@ fn request_head(parsed: &http1::RequestHead, headers: Headers) -> RequestHead {
     let mut head = RequestHead::parsed(headers, protocol, parsed.method, target);
     if parsed.form == Form::Absolute && head.path().is_empty() {
         head.set_path(b"/");
+    }
+    if parsed.form == Form::Absolute && !head.headers.contains("host") {
+        head.headers.add_known("Host", host);
     }
     head
 }

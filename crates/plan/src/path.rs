@@ -59,7 +59,7 @@ pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
     }
     let (mut path, mut moved) = (unescaped(path), false);
     // Each may bring about what the next looks for.
-    for read in [escaped_slashes, parameters, empty_segments, dots] {
+    for read in [overlong, escaped_slashes, parameters, empty_segments, dots] {
         if let Some(other) = read(&path, rules)? {
             (path, moved) = (Cow::Owned(other), true);
         }
@@ -80,6 +80,25 @@ fn is_plain(path: &[u8]) -> bool {
 
 /// A path with other segments, where there is something to be read in the one given, whose escapes are in capitals.
 type Read = Result<Option<Vec<u8>>, Refused>;
+
+/// Escapes that are UTF-8 for a shorter form of the same character, which UTF-8 forbids (RFC 3629, 3): old decoders read dots and
+/// slashes of them.
+fn overlong(path: &[u8], _: PathRules) -> Read {
+    let is_overlong = |escapes: &[u8]| {
+        matches!(
+            escapes,
+            [b'%', b'C', b'0' | b'1', ..]
+                | [b'%', b'E', b'0', b'%', b'8' | b'9', ..]
+                | [b'%', b'F', b'0', b'%', b'8', ..]
+        )
+    };
+    let escapes = path.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+    let mut rests = escapes.filter_map(|(at, _)| path.get(at..));
+    match rests.any(is_overlong) {
+        true => Err(Refused::Escapes),
+        false => Ok(None),
+    }
+}
 
 fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
     let has_one = |bytes: &[u8]| {
@@ -331,6 +350,13 @@ mod tests {
     }
 
     #[test]
+    fn characters_of_several_bytes_are_names() {
+        for sent in ["/caf%C3%A9", "/%E0%A4%B9", "/%F0%9F%98%80"] {
+            check(sent, PathRules::default(), Ok((sent, false)));
+        }
+    }
+
+    #[test]
     fn ambiguous_and_climbing_paths_are_refused() {
         for sent in [
             "/..",
@@ -342,6 +368,13 @@ mod tests {
             "/a/x%5C..",
             "/a/%2e%2e%2fb",
             "/%2e%2e/%2e%2e",
+            "/a/..%c0%afb",
+            "/a%C1%9c",
+            "/a/%e0%80%af",
+            "/a/%F0%80%80%AE",
+            "/a%c0",
+            "/a%c0b",
+            "/a%e0%80",
         ] {
             assert!(resolve(sent.as_bytes(), PathRules::default()).is_err(), "{sent}");
             check(sent, KEEP, Err(Refused::Escapes));

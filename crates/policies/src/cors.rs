@@ -88,7 +88,12 @@ impl Origin {
                 let middle = origin
                     .strip_prefix(before.as_bytes())
                     .and_then(|rest| rest.strip_suffix(after.as_bytes()));
-                let good = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+                // Behind a colon that is not the scheme's stands a port.
+                let is_port = before.ends_with(':') && before.contains("://");
+                let good = |b: &u8| match is_port {
+                    true => b.is_ascii_digit(),
+                    false => b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'),
+                };
                 middle.is_some_and(|middle| !middle.is_empty() && middle.iter().all(good))
             }
         }
@@ -225,6 +230,7 @@ mod tests {
             ("https://a.example.com.evil.com", &pattern, false),
             ("http://localhost:3000", &port, true),
             ("http://localhost:", &port, false),
+            ("http://localhost:1.evil.com", &port, false),
             ("http://localhost:80/x", &port, false),
         ] {
             assert_eq!(known.is(origin.as_bytes()), is, "{origin}");
