@@ -20,6 +20,7 @@ mod apis;
 mod authorize;
 mod basic;
 mod cache;
+mod certificates;
 mod checklist;
 mod choreo;
 mod compress;

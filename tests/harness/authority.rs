@@ -1,6 +1,7 @@
 //! Certificates made for one test, and TLS settings of both sides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -42,9 +43,24 @@ impl Authority {
 
     /// A certificate for a host name or an IP address.
     pub(crate) fn issue(&self, host: &str) -> Identity {
+        self.issue_as(host, |_| ())
+    }
+
+    /// A certificate that is valid between these times, in seconds since the Unix epoch.
+    pub(crate) fn issue_for(&self, host: &str, from: u64, to: u64) -> Identity {
+        self.issue_as(host, |params| {
+            let epoch = rcgen::date_time_ymd(1970, 1, 1);
+            let at = |seconds| epoch + Duration::from_secs(seconds);
+            (params.not_before, params.not_after) = (at(from), at(to));
+        })
+    }
+
+    /// A certificate with other parameters.
+    pub(crate) fn issue_as(&self, host: &str, change: impl Fn(&mut CertificateParams)) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, host);
+        change(&mut params);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
@@ -61,7 +77,13 @@ impl Authority {
 
     /// A server for `host`; with `clients`, only for those that show a certificate of that authority.
     pub(crate) fn server(&self, host: &str, clients: Option<&Authority>) -> Arc<ServerConfig> {
-        let identity = self.issue(host);
+        self.issue(host).server(clients)
+    }
+}
+
+impl Identity {
+    /// A server with this certificate; with `clients`, only for those that show one of that authority.
+    pub(crate) fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .unwrap();
@@ -73,11 +95,9 @@ impl Authority {
                 builder.with_client_cert_verifier(verifier.build().unwrap())
             }
         };
-        Arc::new(builder.with_single_cert(identity.chain(), identity.private_key()).unwrap())
+        Arc::new(builder.with_single_cert(self.chain(), self.private_key()).unwrap())
     }
-}
 
-impl Identity {
     fn chain(&self) -> Vec<CertificateDer<'static>> {
         vec![CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()]
     }

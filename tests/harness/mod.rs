@@ -14,7 +14,7 @@ mod wire;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-pub(crate) use authority::{Authority, Trust};
+pub(crate) use authority::{Authority, Identity, Trust};
 pub(crate) use backend::Backend;
 pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 
 use config::{At, FilePath, Report, Spanned};
-use tls::{Error, Pair, Server, ServerSpec, Version};
+use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 
 /// The bundle of all public authorities is a quarter of a megabyte.
 const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -42,6 +42,9 @@ pub(crate) fn pair(
     let certificate_pem = read(certificate, report);
     let key_pem = read(key, report);
     let pair = Pair { certificate: certificate_pem?, key: key_pem? };
+    if !is_presentable(&pair, certificate, report) {
+        return None;
+    }
     let spec = ServerSpec {
         default: pair.clone(),
         names: Vec::new(),
@@ -57,6 +60,29 @@ pub(crate) fn pair(
             None
         }
     }
+}
+
+/// Whether a certificate can be shown to others. What keeps some of them from believing it is a warning.
+fn is_presentable(pair: &Pair, file: &Spanned<FilePath>, report: &mut Report) -> bool {
+    // What cannot be read is complained of where it is put to use.
+    let Ok(certificate) = Certificate::of_pem(&pair.certificate) else { return true };
+    let name = file.value.as_path().display().to_string();
+    let mut presentable = true;
+    for concern in certificate.concerns(kit::clock::wall()) {
+        match concern {
+            Concern::Version1 => {
+                presentable = false;
+                report.error(file.at, concern.to_string(), concern.help(&name));
+            }
+            Concern::Authority
+            | Concern::Expired { .. }
+            | Concern::NotYetValid { .. }
+            | Concern::ExpiresSoon { .. } => {
+                report.warn(file.at, concern.to_string(), concern.help(&name));
+            }
+        }
+    }
+    presentable
 }
 
 /// Complains about what TLS said of the files at these places.

@@ -384,6 +384,7 @@ impl Current {
 
     fn count(&self, telemetry: &Telemetry) {
         telemetry.reload().succeeded(self.plan.generation, &self.hash);
+        telemetry.reload().certificates(self.plan.certificates());
     }
 
     fn announce(&self) {

@@ -12,15 +12,29 @@ pub const POLL_EVERY: Duration = Duration::from_millis(250);
 /// How often a change that goes on and on is waited for to end. Somebody who writes all the time gets what is there.
 const UNQUIET_MAX: u32 = 4;
 
+/// How often a gateway that runs on says that a certificate ends. What is found at a start or a reload is among its warnings.
+const WARN_OF_EXPIRY_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Control {
-    /// Brings changed files into service, until it is dropped.
+    /// Brings changed files into service, and warns each day of certificates that end soon, until it is dropped.
     pub async fn watch(self: Arc<Self>) {
+        let mut warned = kit::clock::now();
         loop {
             tokio::time::sleep(POLL_EVERY).await;
+            if warned.elapsed() >= WARN_OF_EXPIRY_EVERY {
+                warned = kit::clock::now();
+                self.warn_of_expiry();
+            }
             if self.has_settled().await {
                 // What came of it is in the log, the metrics and the status.
                 drop(self.reload().await);
             }
+        }
+    }
+
+    fn warn_of_expiry(&self) {
+        for (place, concern) in self.plan().expiring(kit::clock::wall()) {
+            tracing::warn!(certificate = &*place, "{concern}");
         }
     }
 

@@ -1,22 +1,22 @@
 //! As much of DER (X.690) as a public key is wrapped in: tags, definite lengths, and nothing repaired.
 
 /// The tag of a sequence.
-pub const SEQUENCE: u8 = 0x30;
+pub(crate) const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 
 /// What is left to read of a run of elements.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// All of these bytes.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader(bytes)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -25,7 +25,7 @@ impl<'a> Reader<'a> {
         clippy::should_implement_trait,
         reason = "an element is not the only thing to read next"
     )]
-    pub fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
@@ -47,23 +47,23 @@ impl<'a> Reader<'a> {
     }
 
     /// The next element, if it has this tag.
-    pub fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(crate) fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, contents) = self.next()?;
         (found == tag).then_some(contents)
     }
 
     /// The bytes of an object identifier.
-    pub fn object_id(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn object_id(&mut self) -> Option<&'a [u8]> {
         self.tagged(OBJECT_ID)
     }
 
     /// A bit string of whole bytes.
-    pub fn bits(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn bits(&mut self) -> Option<&'a [u8]> {
         self.tagged(BIT_STRING)?.strip_prefix(&[0])
     }
 
     /// A positive integer, without leading zeros.
-    pub fn unsigned(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.tagged(INTEGER)?;
         let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
         (!bytes.is_empty()).then_some(bytes)

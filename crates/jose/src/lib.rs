@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithm;
-pub mod der;
+mod der;
 mod json;
 mod key;
 mod pem;

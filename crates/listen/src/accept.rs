@@ -87,7 +87,10 @@ async fn connection(worker: Rc<Worker>, mut place: Place, socket: TcpStream, pee
 /// balancer's health check.
 fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
     match why.kind() == io::ErrorKind::InvalidData {
-        true => tracing::info!(listener, %peer, "connection refused: {why}"),
+        true => {
+            let why = tls::failure(why, tls::Peer::Client);
+            tracing::info!(listener, %peer, "connection refused: {why}");
+        }
         false => tracing::debug!(listener, %peer, "connection refused: {why}"),
     }
 }

@@ -40,6 +40,7 @@ pub use policy::{
     Template, UNKNOWN_OPERATION,
 };
 pub use telemetry;
+use telemetry::CertificateExpiry;
 
 /// One compiled configuration.
 pub struct Plan {
@@ -64,6 +65,34 @@ pub struct Plan {
     /// Where the admin API listens, where it does.
     pub admin: Option<std::net::SocketAddr>,
     pub access_log: Option<AccessLogSettings>,
+}
+
+impl Plan {
+    /// When the certificates that the gateway shows to clients and upstreams expire.
+    pub fn certificates(&self) -> Vec<CertificateExpiry> {
+        let listeners = self.listeners.iter().flat_map(|listener| {
+            let shown = listener.tls.iter().flat_map(tls::Server::expiries);
+            shown.map(|shown| {
+                let place = match &shown.host {
+                    None => format!("listen.{}.tls", listener.name),
+                    Some(host) => format!("listen.{}.tls.sni.{host}", listener.name),
+                };
+                CertificateExpiry { place: place.into(), not_after: shown.not_after }
+            })
+        });
+        let upstreams = self.upstreams.iter().filter_map(|upstream| {
+            let place = format!("upstreams.{}.tls", upstream.settings().name).into();
+            Some(CertificateExpiry { place, not_after: upstream.settings().tls.not_after()? })
+        });
+        listeners.chain(upstreams).collect()
+    }
+
+    /// The places of certificates that have expired at `now` (since the Unix epoch) or soon will, and what there is to say of each.
+    pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::Concern)> {
+        let ends = self.certificates().into_iter();
+        ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
+            .collect()
+    }
 }
 
 /// What an operator said about the access log. Whoever serves the plan opens it.

@@ -71,6 +71,7 @@ metrics! {
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
     ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
+    CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds", "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
     AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough.";
     ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
     ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";
@@ -92,6 +93,8 @@ pub enum Label {
     Reason,
     /// Names of listeners: at most [`LISTENERS_MAX`](crate::LISTENERS_MAX).
     Listener,
+    /// Places of certificates in the configuration that serves.
+    Certificate,
     /// Names of upstreams: at most [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX).
     Upstream,
     /// Names of issuers: at most [`ISSUERS_MAX`](crate::ISSUERS_MAX).
@@ -124,6 +127,7 @@ impl Label {
             Label::Route => "route",
             Label::StatusClass => "status_class",
             Label::Reason => "reason",
+            Label::Certificate => "certificate",
             Label::Listener => "listener",
             Label::Upstream => "upstream",
             Label::Issuer => "issuer",

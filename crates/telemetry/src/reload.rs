@@ -11,6 +11,16 @@ pub struct ReloadMetrics {
     generation: Shared,
     succeeded_unix_millis: Shared,
     hash: Mutex<Arc<str>>,
+    certificates: Mutex<Arc<[CertificateExpiry]>>,
+}
+
+/// When a certificate that the gateway shows to others expires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    /// Where the configuration names it: `listen.NAME.tls`, `listen.NAME.tls.sni.HOST` or `upstreams.NAME.tls`.
+    pub place: Box<str>,
+    /// In seconds since the Unix epoch.
+    pub not_after: i64,
 }
 
 /// A reading of [`ReloadMetrics`].
@@ -21,6 +31,7 @@ pub(crate) struct Reloads {
     pub(crate) generation: u64,
     pub(crate) succeeded_unix_millis: u64,
     pub(crate) hash: Arc<str>,
+    pub(crate) certificates: Arc<[CertificateExpiry]>,
 }
 
 impl ReloadMetrics {
@@ -31,6 +42,11 @@ impl ReloadMetrics {
         let millis = kit::clock::wall().as_millis();
         self.succeeded_unix_millis.set(u64::try_from(millis).unwrap_or(u64::MAX));
         *self.hash.lock().unwrap_or_else(PoisonError::into_inner) = hash.into();
+    }
+
+    /// These are the certificates of the plan that came into effect.
+    pub fn certificates(&self, certificates: Vec<CertificateExpiry>) {
+        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates.into();
     }
 
     /// A configuration was refused; the last good plan still serves.
@@ -45,6 +61,7 @@ impl ReloadMetrics {
             generation: self.generation.get(),
             succeeded_unix_millis: self.succeeded_unix_millis.get(),
             hash: self.hash.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            certificates: self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
 use crate::names::{Label, Metric};
+use crate::reload::CertificateExpiry;
 use crate::route::CLASSES;
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
 use crate::upstream::{TargetHealth, TargetMetrics};
@@ -292,7 +293,12 @@ impl Snapshot {
         family(encoder, Metric::ConfigReloaded)?.encode_gauge(&seconds)?;
         let mut results = family(encoder, Metric::ConfigReloads)?;
         labelled_counter(&mut results, [(Label::Result, "success")], reloads.succeeded)?;
-        labelled_counter(&mut results, [(Label::Result, "failure")], reloads.failed)
+        labelled_counter(&mut results, [(Label::Result, "failure")], reloads.failed)?;
+        let mut expiries = family(encoder, Metric::CertificateExpiry)?;
+        for CertificateExpiry { place, not_after } in reloads.certificates.iter() {
+            labelled_gauge(&mut expiries, [(Label::Certificate, place)], *not_after)?;
+        }
+        Ok(())
     }
 
     fn process(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

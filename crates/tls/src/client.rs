@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::pem::{certificates, fingerprint, key, roots};
-use crate::{Error, Pair};
+use crate::{Certificate, Error, Pair};
 
 /// What an upstream says about TLS.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -33,6 +33,8 @@ pub struct ClientSpec {
 pub struct Client {
     config: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
+    /// When the certificate that is shown expires, in seconds since the Unix epoch.
+    not_after: Option<i64>,
     fingerprint: u64,
 }
 
@@ -61,7 +63,18 @@ impl Client {
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let server_name = spec.server_name.as_deref().map(server_name).transpose()?;
-        Ok(Client { config: Arc::new(config), server_name, fingerprint: fingerprint(spec) })
+        let shown = spec.pair.as_ref().map(|pair| Certificate::of_pem(&pair.certificate));
+        Ok(Client {
+            config: Arc::new(config),
+            server_name,
+            not_after: shown.transpose()?.map(|certificate| certificate.not_after),
+            fingerprint: fingerprint(spec),
+        })
+    }
+
+    /// When the certificate that is shown to the upstream expires, in seconds since the Unix epoch; none where none is shown.
+    pub fn not_after(&self) -> Option<i64> {
+        self.not_after
     }
 
     pub fn config(&self) -> Arc<ClientConfig> {

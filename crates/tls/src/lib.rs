@@ -4,10 +4,14 @@
 //! the text and puts the result to use.
 #![forbid(unsafe_code)]
 
+mod certificate;
 mod client;
+mod handshake;
 mod pem;
 mod server;
 
+pub use certificate::{Certificate, Concern, EXPIRY_WARNING};
 pub use client::{Client, ClientSpec};
+pub use handshake::{Peer, failure};
 pub use pem::Error;
-pub use server::{Pair, Server, ServerSpec, Version};
+pub use server::{Expiry, Pair, Server, ServerSpec, Version};

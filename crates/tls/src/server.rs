@@ -9,8 +9,8 @@ use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 
-use crate::Error;
 use crate::pem::{certificates, fingerprint, key, roots};
+use crate::{Certificate, Error};
 
 /// A certificate chain and its key, as PEM text.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -41,10 +41,20 @@ pub struct ServerSpec {
     pub http2: bool,
 }
 
+/// When a certificate of a listener expires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expiry {
+    /// The name of the host it is for; none for the default one.
+    pub host: Option<String>,
+    /// In seconds since the Unix epoch.
+    pub not_after: i64,
+}
+
 /// Ready to accept with. Two are equal when they were made from equal text.
 #[derive(Clone)]
 pub struct Server {
     config: Arc<ServerConfig>,
+    expiries: Arc<[Expiry]>,
     fingerprint: u64,
 }
 
@@ -65,7 +75,13 @@ impl Server {
         let mut config = builder.with_cert_resolver(Arc::new(Certificates::new(spec)?));
         let http2: &[&[u8]] = if spec.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
         config.alpn_protocols = http2.iter().map(|p| p.to_vec()).collect();
-        Ok(Server { config: Arc::new(config), fingerprint: fingerprint(spec) })
+        let expiries = expiries(spec)?.into();
+        Ok(Server { config: Arc::new(config), expiries, fingerprint: fingerprint(spec) })
+    }
+
+    /// When its certificates expire, the default one first.
+    pub fn expiries(&self) -> &[Expiry] {
+        &self.expiries
     }
 
     pub fn config(&self) -> Arc<ServerConfig> {
@@ -89,6 +105,16 @@ impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("tls::Pair")
     }
+}
+
+fn expiries(spec: &ServerSpec) -> Result<Vec<Expiry>, Error> {
+    let named = spec.names.iter().map(|(name, pair)| (Some(name.clone()), pair));
+    let all = std::iter::once((None, &spec.default)).chain(named);
+    all.map(|(host, pair)| {
+        let certificate = Certificate::of_pem(&pair.certificate)?;
+        Ok(Expiry { host, not_after: certificate.not_after })
+    })
+    .collect()
 }
 
 fn supported(version: Version) -> &'static rustls::SupportedProtocolVersion {

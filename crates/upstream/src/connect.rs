@@ -71,15 +71,16 @@ impl Upstream {
         if !target.settings().https {
             return Ok(Wire::Plain(socket));
         }
-        let refused = |e: &dyn std::fmt::Display| {
-            Fault::new(Kind::UpstreamTls, format!("{}: TLS: {e}", target.url()))
-        };
+        let refused =
+            |why: &str| Fault::new(Kind::UpstreamTls, format!("{}: TLS: {why}", target.url()));
         let tls = &self.settings().tls;
-        let name = tls.server_name(&target.settings().host).map_err(|e| refused(&e))?;
-        let stream = TlsConnector::from(tls.config())
-            .connect(name, socket)
-            .await
-            .map_err(|e| refused(&e))?;
+        let name = tls.server_name(&target.settings().host).map_err(|e| refused(&e.to_string()))?;
+        let connected = TlsConnector::from(tls.config()).connect(name.clone(), socket).await;
+        let stream = connected.map_err(|e| {
+            let address = target.settings().host_and_port();
+            let server = tls::Peer::Server { address: &address, name: &name.to_str() };
+            refused(&tls::failure(&e, server))
+        })?;
         Ok(Wire::Wrapped(Box::new(stream)))
     }
 }

@@ -41,12 +41,19 @@ impl TargetSettings {
 
     /// `host:port`, with the port left out where it is the scheme's own.
     pub fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.https, self.port) {
-            (false, 80) | (true, 443) => host,
-            (_, port) => format!("{host}:{port}"),
+            (false, 80) | (true, 443) => self.bracketed_host(),
+            _ => self.host_and_port(),
         }
+    }
+
+    /// `host:port`, always with the port.
+    pub fn host_and_port(&self) -> String {
+        format!("{}:{}", self.bracketed_host(), self.port)
+    }
+
+    fn bracketed_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 }
 

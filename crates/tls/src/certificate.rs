@@ -1,0 +1,254 @@
+//! What a certificate says of itself (RFC 5280), and which of that keeps clients from believing it.
+
+use std::fmt;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::X509Version;
+
+use crate::Error;
+use crate::pem::certificates;
+
+/// A certificate that ends within this time is worth a warning.
+pub const EXPIRY_WARNING: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// What a certificate says of itself. Whether it is to be believed is not asked here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The last common name of the subject, which is the most particular.
+    pub subject: Option<String>,
+    /// Alternative names: DNS names, addresses, URIs and mail addresses.
+    pub names: Vec<String>,
+    /// When it begins to be valid, in seconds since the Unix epoch.
+    pub not_before: i64,
+    /// When it expires, in seconds since the Unix epoch.
+    pub not_after: i64,
+    /// It is of X.509 version 3, the only one with extensions.
+    pub is_version_3: bool,
+    /// Its basic constraints say that it may sign other certificates.
+    pub is_authority: bool,
+}
+
+/// Why clients may refuse a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concern {
+    /// X.509 version 1 or 2: it has no extensions, so it names no host, and our TLS library refuses it.
+    Version1,
+    /// An authority's certificate, shown as a server's or client's own.
+    Authority,
+    /// It is over, since so many days.
+    Expired { days: u64 },
+    /// It begins in so many days.
+    NotYetValid { days: u64 },
+    /// It ends in so many days.
+    ExpiresSoon { days: u64 },
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+impl Certificate {
+    /// Reads DER; nothing where it is no certificate, or one with something behind it.
+    pub fn read(der: &[u8]) -> Option<Certificate> {
+        let (rest, certificate) = X509Certificate::from_der(der).ok()?;
+        if !rest.is_empty() {
+            return None;
+        }
+        let mut subject = None;
+        for name in certificate.subject().iter_common_name() {
+            subject = Some(name.as_str().ok()?.to_owned());
+        }
+        let mut names = Vec::new();
+        if let Some(listed) = certificate.subject_alternative_name().ok()? {
+            for name in &listed.value.general_names {
+                if matches!(name, GeneralName::Invalid(..)) {
+                    return None;
+                }
+                names.extend(text(name));
+            }
+        }
+        let validity = certificate.validity();
+        Some(Certificate {
+            subject,
+            names,
+            not_before: validity.not_before.timestamp(),
+            not_after: validity.not_after.timestamp(),
+            is_version_3: certificate.version() == X509Version::V3,
+            is_authority: certificate.is_ca(),
+        })
+    }
+
+    /// The first certificate of a PEM text, which is the holder's own.
+    pub fn of_pem(pem: &[u8]) -> Result<Certificate, Error> {
+        let chain = certificates(pem)?;
+        let read = chain.first().and_then(|der: &CertificateDer<'_>| Certificate::read(der));
+        read.ok_or_else(|| Error::Certificate("its contents are no X.509 certificate".to_owned()))
+    }
+
+    /// What keeps others from believing it at this time (since the Unix epoch), the worst first.
+    pub fn concerns(&self, now: Duration) -> Vec<Concern> {
+        let ahead = self.not_before.saturating_sub(seconds(now));
+        let dates = match ahead > 0 {
+            true => Some(Concern::NotYetValid { days: days(ahead) }),
+            false => Concern::of_end(self.not_after, now),
+        };
+        let version = (!self.is_version_3).then_some(Concern::Version1);
+        let authority = self.is_authority.then_some(Concern::Authority);
+        [version, authority, dates].into_iter().flatten().collect()
+    }
+}
+
+impl Concern {
+    /// What there is to say at `now` of a certificate that ends at `not_after`, both since the Unix epoch.
+    pub fn of_end(not_after: i64, now: Duration) -> Option<Concern> {
+        let left = not_after.saturating_sub(seconds(now));
+        match left {
+            ..0 => Some(Concern::Expired { days: days(left.saturating_neg()) }),
+            _ if left < seconds(EXPIRY_WARNING) => Some(Concern::ExpiresSoon { days: days(left) }),
+            _ => None,
+        }
+    }
+}
+
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn days(seconds: i64) -> u64 {
+    u64::try_from(seconds / DAY).unwrap_or(0)
+}
+
+fn text(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(text) | GeneralName::RFC822Name(text) | GeneralName::URI(text) => {
+            Some((*text).to_owned())
+        }
+        GeneralName::IPAddress(bytes) => address(bytes),
+        GeneralName::OtherName(..)
+        | GeneralName::X400Address(_)
+        | GeneralName::DirectoryName(_)
+        | GeneralName::EDIPartyName(_)
+        | GeneralName::RegisteredID(_)
+        | GeneralName::Invalid(..) => None,
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(std::net::IpAddr::from).ok();
+    let address = v4.or_else(|| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from).ok());
+    address.map(|address| address.to_string())
+}
+
+impl fmt::Display for Concern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Concern::Version1 => {
+                write!(f, "the certificate is of X.509 version 1, which TLS clients refuse")
+            }
+            Concern::Authority => write!(
+                f,
+                "the certificate is an authority's (CA:TRUE), which strict clients refuse as a server's or client's own"
+            ),
+            Concern::Expired { days } => write!(f, "the certificate expired {} ago", Days(*days)),
+            Concern::NotYetValid { days } => {
+                write!(f, "the certificate is not valid yet, for another {}", Days(*days))
+            }
+            Concern::ExpiresSoon { days } => {
+                write!(f, "the certificate expires in {}", Days(*days))
+            }
+        }
+    }
+}
+
+impl Concern {
+    /// What to do about it, with the openssl line that helps; `file` is where the certificate stands.
+    pub fn help(self, file: &str) -> String {
+        match self {
+            Concern::Version1 => format!(
+                "`openssl x509 -in {file} -noout -text` shows its version; sign it anew with `-extfile` or `-copy_extensions copy`, which make version 3"
+            ),
+            Concern::Authority => format!(
+                "`openssl x509 -in {file} -noout -ext basicConstraints` shows it; for a self-signed one, `openssl req -x509 ... -addext basicConstraints=critical,CA:FALSE`"
+            ),
+            Concern::Expired { .. } | Concern::NotYetValid { .. } | Concern::ExpiresSoon { .. } => {
+                format!("`openssl x509 -in {file} -noout -dates` shows its dates; renew it")
+            }
+        }
+    }
+}
+
+/// A number of days as people say it.
+struct Days(u64);
+
+impl fmt::Display for Days {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => write!(f, "less than a day"),
+            1 => write!(f, "1 day"),
+            days => write!(f, "{days} days"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Version 1 as `openssl x509 -req` without extensions makes it, for `old.test`, valid for a hundred years.
+    const VERSION_1: &[u8] = include_bytes!("../tests/version-1.pem");
+
+    #[test]
+    fn a_certificate_cut_short_is_none() {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let bytes = made.cert.der().to_vec();
+        let certificate = Certificate::read(&bytes).unwrap();
+        assert_eq!(certificate.names, ["a.test"]);
+        assert_eq!(certificate.subject.as_deref(), Some("rcgen self signed cert"));
+        for cut in 0..bytes.len() {
+            assert!(Certificate::read(&bytes[..cut]).is_none(), "{cut}");
+        }
+        assert!(Certificate::read(&[&bytes[..], b"x"].concat()).is_none());
+    }
+
+    #[test]
+    fn what_keeps_clients_from_believing_it_is_told() {
+        let now = Duration::from_secs(100 * 86_400);
+        let good = Certificate {
+            subject: None,
+            names: Vec::new(),
+            not_before: 0,
+            not_after: 1_000 * 86_400,
+            is_version_3: true,
+            is_authority: false,
+        };
+        let cases = [
+            (good.clone(), vec![]),
+            (Certificate { is_authority: true, ..good.clone() }, vec![Concern::Authority]),
+            (
+                Certificate { not_after: 98 * 86_400, is_version_3: false, ..good.clone() },
+                vec![Concern::Version1, Concern::Expired { days: 2 }],
+            ),
+            (
+                Certificate { not_before: 101 * 86_400, ..good.clone() },
+                vec![Concern::NotYetValid { days: 1 }],
+            ),
+            (
+                Certificate { not_after: 129 * 86_400, ..good.clone() },
+                vec![Concern::ExpiresSoon { days: 29 }],
+            ),
+            (Certificate { not_after: 130 * 86_400, ..good }, vec![]),
+        ];
+        for (certificate, concerns) in cases {
+            assert_eq!(certificate.concerns(now), concerns, "{certificate:?}");
+        }
+    }
+
+    #[test]
+    fn version_1_is_read() {
+        let certificate = Certificate::of_pem(VERSION_1).unwrap();
+        assert!(!certificate.is_version_3);
+        assert_eq!(certificate.subject.as_deref(), Some("old.test"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Certificates that others refuse are named for what they are: by `check`, in the log and in the metrics.
+
+use std::sync::LazyLock;
+
+use rcgen::{BasicConstraints, IsCa};
+
+use crate::harness::{Authority, Gateway, Identity, Origin, Plain, Wire, tidegate, until};
+
+static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// Made by `openssl x509 -req` without an extensions file.
+const VERSION_1: &str = include_str!("../crates/tls/tests/version-1.pem");
+
+/// Seconds since the Unix epoch.
+fn now() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
+}
+
+/// A certificate that ends so many days from now.
+fn ending(host: &str, days: u64) -> Identity {
+    OURS.issue_for(host, now() - DAY, now() + days * DAY + DAY / 2)
+}
+
+fn expired(host: &str) -> Identity {
+    OURS.issue_for(host, now() - 9 * DAY, now() - 3 * DAY - DAY / 2)
+}
+
+fn authority(host: &str) -> Identity {
+    OURS.issue_as(host, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
+}
+
+#[test]
+fn check_names_what_clients_would_refuse() {
+    let good = OURS.issue("a.test");
+    let version_1 = Identity { certificate: VERSION_1.to_owned(), key: good.key.clone() };
+    let not_yet = OURS.issue_for("a.test", now() + 5 * DAY + DAY / 2, now() + 90 * DAY);
+    for (identity, code, said, line) in [
+        (good, 0, None, ""),
+        (version_1, 1, Some("of X.509 version 1"), "-noout -text"),
+        (authority("a.test"), 0, Some("an authority's (CA:TRUE)"), "-ext basicConstraints"),
+        (expired("a.test"), 0, Some("expired 3 days ago"), "-noout -dates"),
+        (not_yet, 0, Some("not valid yet, for another 5 days"), "-noout -dates"),
+        (ending("a.test", 29), 0, Some("expires in 29 days"), "-noout -dates"),
+        (ending("a.test", 31), 0, None, ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("a.pem", &identity.certificate);
+        write("a.key", &identity.key);
+        write(
+            "gate.yaml",
+            "listen:\n  public: { address: \"127.0.0.1:0\", tls: { certificate: a.pem, key: a.key } }\n\
+             routes: { all: { match: { path: /** }, respond: {} } }\n",
+        );
+        let file = folder.path().join("gate.yaml");
+        let file = file.to_str().unwrap();
+        let run = tidegate(&["check", file]);
+        assert_eq!(run.code, Some(code), "{run:?}");
+        let told = format!("{}{}", run.stdout, run.stderr);
+        let Some(said) = said else {
+            assert!(!told.contains("openssl"), "{run:?}");
+            continue;
+        };
+        assert!(told.contains(said) && told.contains("gate.yaml:2:"), "{run:?}");
+        assert!(told.contains("`openssl x509 -in ") && told.contains(line), "{run:?}");
+        assert_eq!(tidegate(&["check", "--strict", file]).code, Some(1), "{said}");
+    }
+}
+
+#[test]
+fn the_log_names_what_is_wrong_with_an_upstreams_certificate() {
+    let ours = OURS.pem();
+    for (identity, said, line) in [
+        (expired("127.0.0.1"), "expired 3 days ago", "-dates"),
+        (authority("127.0.0.1"), "an authority's (CA:TRUE)", "-ext basicConstraints"),
+    ] {
+        let origin = Origin::start_tls(identity.server(None), crate::harness::echo);
+        let targets = [format!("https://{}", origin.address())];
+        let yaml = Plain { targets: &targets, upstream: "tls: { ca: ca.pem }", ..Plain::default() };
+        let gateway = Gateway::start_beside(yaml.yaml(&origin), &[("ca.pem", &ours)]);
+        assert_eq!(gateway.wire().get("/").status(), 502);
+        gateway.wait_for_log(said);
+        let look = format!("openssl s_client -connect {} -servername 127.0.0.1", origin.address());
+        let log = gateway.log();
+        assert!(log.contains(&look) && log.contains(line), "{log}");
+    }
+}
+
+#[test]
+fn the_log_names_what_is_wrong_with_a_clients_certificate() {
+    let (own, clients) = (OURS.issue("a.test"), Authority::new());
+    let listener = "tls: { certificate: a.pem, key: a.key, client_ca: clients.pem }";
+    let origin = Origin::echo();
+    let yaml = Plain { listener, ..Plain::default() }.yaml(&origin);
+    let files =
+        [("a.pem", own.certificate.as_str()), ("a.key", &own.key), ("clients.pem", &clients.pem())];
+    let gateway = Gateway::start_beside(yaml, &files);
+    let late = clients.issue_for("client.test", now() - 9 * DAY, now() - 3 * DAY - DAY / 2);
+    let trust = OURS.trust().showing(late);
+    // With TLS 1.3 the client believes that it is connected until it reads.
+    let _refused = Wire::try_tls(gateway.address("public"), "a.test", &trust);
+    gateway.wait_for_log("client certificate: the certificate expired 3 days ago");
+}
+
+#[test]
+fn the_metrics_say_when_each_certificate_ends() {
+    let (own, named, shown) = (ending("a.test", 60), ending("b.test", 90), ending("us.test", 120));
+    let listener = "tls: { certificate: a.pem, key: a.key, sni: { b.test: { certificate: b.pem, key: b.key } } }";
+    let origin = Origin::echo();
+    let targets = [format!("https://{}", origin.address())];
+    let upstream = "tls: { certificate: us.pem, key: us.key }";
+    let more = "admin: { address: \"127.0.0.1:0\" }\n";
+    let yaml = Plain { listener, upstream, targets: &targets, more, ..Plain::default() };
+    let files = [
+        ("a.pem", own.certificate.as_str()),
+        ("a.key", &own.key),
+        ("b.pem", &named.certificate),
+        ("b.key", &named.key),
+        ("us.pem", &shown.certificate),
+        ("us.key", &shown.key),
+    ];
+    let gateway = Gateway::start_beside(yaml.yaml(&origin), &files);
+    let days_left = |place: &str| {
+        let metrics = gateway.admin_get("/metrics").text().to_owned();
+        let name =
+            format!("tidegate_certificate_expiry_timestamp_seconds{{certificate=\"{place}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned));
+        line.map(|end| (end.parse::<u64>().unwrap() - now()) / DAY)
+    };
+    assert_eq!(days_left("listen.public.tls"), Some(60));
+    assert_eq!(days_left("listen.public.tls.sni.b.test"), Some(90));
+    assert_eq!(days_left("upstreams.origin.tls"), Some(120));
+
+    let renewed = ending("a.test", 365);
+    gateway.put("a.key", &renewed.key);
+    gateway.put("a.pem", &renewed.certificate);
+    until("the renewed certificate is shown", || days_left("listen.public.tls") == Some(365));
+}
