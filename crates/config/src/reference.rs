@@ -14,8 +14,8 @@ const HEAD: &str = "\
 
 <!-- Written by `make schema` from the program; a change here is lost. -->
 
-What may be written in a configuration, section by section, with what counts where a key is left out.
-`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default; \"absent\" says that nothing is done or bounded where the key is not there.
+Every key of a configuration with its default, section by section.
+`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default. \"absent\" means that without the key nothing is done or bounded.
 Any text may be `${NAME}`, a variable of the environment, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
 ";
 

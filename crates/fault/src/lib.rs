@@ -103,9 +103,9 @@ macro_rules! kinds {
 kinds! {
     /// The bytes are not HTTP, or HTTP that two parsers could read differently.
     Malformed => 400, Client, Info, "malformed", "The request is not well-formed HTTP.";
-    /// A version of HTTP that is not spoken here.
+    /// A version of HTTP that the gateway does not support.
     VersionUnsupported => 505, Client, Info, "version_unsupported", "This HTTP version is not supported.";
-    /// A method that nobody registered and that the route does not name, or a transfer coding that is not implemented.
+    /// A method that is neither registered (IANA) nor named by the route, or a transfer coding that is not implemented.
     NotImplemented => 501, Client, Info, "not_implemented", "This is not implemented here.";
     /// CONNECT or TRACE.
     MethodRefused => 405, Client, Info, "method_refused", "This method is not served here.";
@@ -129,28 +129,28 @@ kinds! {
     PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
     /// The path has `%2F`, `%5C`, `;` or an empty segment, and the listener's `paths` refuse that.
     PathAmbiguous => 400, Client, Info, "path_ambiguous", "The path is not allowed.";
-    /// A credential that is not believed.
+    /// A credential that is not valid.
     Unauthenticated => 401, Client, Info, "unauthenticated", "Valid credentials are required.";
     /// No token, key, password or certificate.
     CredentialMissing => 401, Client, Info, "credential_missing", "Credentials are required.";
-    /// A credential that was good once and has expired.
+    /// A credential that was valid once and has expired.
     CredentialExpired => 401, Client, Info, "credential_expired", "The credentials have expired.";
-    /// The token does not have the scope that the route asks for.
+    /// The token does not have the scope that the route requires.
     ScopeMissing => 403, Client, Info, "scope_missing", "The credentials do not allow this.";
     /// The token has no subscription to the API.
     SubscriptionMissing => 403, Client, Info, "subscription_missing", "There is no subscription to this API.";
-    /// Who asks is known and may not: a rule of `authorize`, or a claim that `jwt` asks for.
+    /// The client identity is known but not allowed: a rule of `authorize`, or a claim that `jwt` requires.
     Forbidden => 403, Client, Info, "forbidden", "This is not allowed with these credentials.";
     /// Above a `rate_limit`, or a caller above its `concurrency`.
     RateLimited => 429, Client, Info, "rate_limited", "Too many requests.";
-    /// The request breaks the OpenAPI document, WSDL, schema or SOAP envelope that it is held to, or a policy over XML is
-    /// given what is not well-formed.
+    /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
+    /// over XML gets a body that is not well-formed.
     RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
     /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
     /// A route, or the API of the route, has the path and not the method.
     MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
-    /// `ip_filter` does not let the address in.
+    /// `ip_filter` does not allow the address.
     Refused => 403, Client, Info, "refused", "The request is refused.";
     /// Every target of the upstream is unhealthy or ejected.
     NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.";
@@ -166,20 +166,20 @@ kinds! {
     UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
     UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
-    /// The upstream's reply breaks the OpenAPI document, WSDL or schema that it is held to.
+    /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against.
     ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
-    /// An interceptor could not be asked, was late, answered with another status than 200 and 204 or with too much, or named
+    /// An interceptor could not be reached, timed out, answered with another status than 200 and 204 or with too much, or named
     /// an unknown endpoint.
     InterceptorFailed => 500, Upstream, Warn, "interceptor_failed", "The request could not be processed.";
     /// An interceptor answered with what cannot be read.
     InterceptorInvalid => 500, Upstream, Warn, "interceptor_invalid", "The request could not be processed.";
-    /// A policy needs a service to decide, and it cannot be asked: an issuer of tokens.
+    /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
     PolicyUnavailable => 503, Gateway, Warn, "policy_unavailable", "The request cannot be decided at the moment.";
     /// The route or operation is at its `concurrency`, or too many passwords are being checked.
     Busy => 503, Gateway, Info, "busy", "Too many requests are under way.";
-    /// The upstream's reply is larger than a policy may hold.
+    /// The upstream's reply is larger than a policy may buffer.
     ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.";
-    /// The upstream's reply is a stream of events, and a policy needs the whole of it.
+    /// The upstream's reply is an event stream, and a policy needs to buffer the whole reply.
     ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
     /// The upstream's reply did not begin, or did not go on, within `timeout.response`.
     UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// One gateway for APIs, SOAP/XML, integration flows and streams.
+/// A gateway for HTTP APIs and SOAP/XML services: routes, secures, limits, validates and transforms.
 #[derive(Parser)]
 #[command(
     version,
@@ -21,8 +21,8 @@ Examples:
   tidegate diff gateway.yaml new.yaml           what would change, by its path
   tidegate backend echo --port 9000             something to put behind it
 
-The log goes to standard error; TIDEGATE_LOG sets its level (error, warn, info, debug), and
-TIDEGATE_LOG_FORMAT=json makes a JSON object of each record, on a line of its own.
+The log goes to standard error. TIDEGATE_LOG sets its level (error, warn, info, debug);
+TIDEGATE_LOG_FORMAT=json writes each record as a JSON object on a line of its own.
 Exit codes: 0 done, 1 failed, 2 wrong usage."
 )]
 pub(crate) struct Arguments {
@@ -34,13 +34,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Serve a configuration until a signal ends it.
     ///
-    /// The configuration is reloaded when one of its files changes, on SIGHUP and by the admin API. A bad one leaves the last
-    /// good one serving. SIGTERM and Ctrl-C let exchanges end first.
+    /// The configuration is reloaded when one of its files changes, on SIGHUP and by the admin API. If the new one has a mistake,
+    /// the last good one goes on serving. SIGTERM and Ctrl-C let active requests end first.
     #[command(after_help = "\
 Examples:
   tidegate run                                  serve ./tidegate.yaml
   tidegate run /etc/tidegate/                   serve every *.yaml of a folder as one configuration
-  kill -HUP PID                                 look at the files again, and open the access log anew")]
+  kill -HUP PID                                 reload the files, and reopen the access log")]
     Run {
         /// A YAML file, or a directory of them.
         #[arg(default_value = "tidegate.yaml")]
@@ -62,21 +62,21 @@ Examples:
         /// Fail on warnings too.
         #[arg(long)]
         strict: bool,
-        /// How complaints are told: text, on standard error, or json, on standard output.
+        /// How complaints are printed: text, on standard error, or json, on standard output.
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
         /// Print the JSON Schema of the configuration instead, for editors.
         #[arg(long, conflicts_with_all = ["file", "strict", "format"])]
         schema: bool,
     },
-    /// Print what a configuration means, every default included; with a request, what happens to it.
+    /// Print a configuration with every default and its routes; with METHOD and URL, what happens to that request.
     #[command(after_help = "\
 Examples:
   tidegate explain gateway.yaml
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
   tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7")]
     Explain {
-        /// A YAML file, or a directory of them; to be named where a request is.
+        /// A YAML file, or a directory of them; required with METHOD and URL.
         #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
         /// The method of a request.
@@ -84,31 +84,31 @@ Examples:
         method: Option<String>,
         /// Its URL: http://host/path?query, or just the path.
         url: Option<String>,
-        /// A header line of the request; may be given again.
+        /// A header of the request; may be given again.
         #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, requires = "url")]
         headers: Vec<(String, String)>,
-        /// The address of the client that asks.
+        /// The client's address.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "url")]
         from: IpAddr,
     },
-    /// Say what a change would change before it is made: exit code 0 for nothing, 1 for something, 2 if it cannot be told.
+    /// Compare two configurations: exit code 0 for no difference, 1 for some, 2 if they cannot be compared.
     ///
-    /// What means the same is no difference: names in another order, defaults spelt out. Files beside the configurations are
-    /// compared by their content. Secrets are told to change and are not shown.
+    /// Only differences in meaning are printed: names in another order or defaults spelt out are none. Files beside the
+    /// configurations are compared by content. A secret that changes is named but not shown.
     #[command(after_help = "\
 Examples:
   tidegate diff tidegate.yaml new.yaml          + what is added, - what is removed, ~ what is changed
   tidegate diff --admin http://127.0.0.1:9901 new.yaml
-                                                what serves, and what would if that were sent to /config")]
+                                                the running gateway, and what PUT /config would change")]
     Diff {
         /// The old and the new configuration, each a YAML file or a directory of them; with --admin the new file alone.
         #[arg(required = true, num_args = 1..=2, value_names = ["OLD", "NEW"])]
         files: Vec<PathBuf>,
-        /// Compare with the gateway whose admin API is there. What the new one names is read by that gateway.
+        /// Compare with the running gateway whose admin API is at this URL. That gateway reads the files that NEW names.
         #[arg(long, value_name = "URL")]
         admin: Option<String>,
     },
-    /// Start a gateway and backends in one process, send requests through, and print what happened.
+    /// Start a gateway and backends in one process, send requests through them, and print what happened.
     ///
     /// With a terminal it stays up until Ctrl-C; without one it ends after the last request.
     Demo(Demo),
@@ -119,9 +119,9 @@ Examples:
         #[command(subcommand)]
         what: Import,
     },
-    /// Mint a JWT for tests, or print the keys it can be checked with.
+    /// Make a JWT for tests, or print the public keys (JWKS) to verify it with.
     Token(Token),
-    /// Ask a running gateway whether it takes requests: exit code 0 if so, 1 if it does not answer or drains.
+    /// Ask a running gateway whether it takes requests: exit code 0 if it does, 1 if it does not answer or is draining.
     #[command(after_help = "\
 Examples:
   tidegate ready                                for health checks of containers, and scripts that wait
@@ -134,7 +134,7 @@ Examples:
         #[arg(long, value_parser = duration, default_value = "2s")]
         timeout: Duration,
     },
-    /// Print what completes this command line in a shell.
+    /// Print completions of this command line for a shell.
     #[command(after_help = "\
 Examples:
   tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
@@ -142,7 +142,7 @@ Examples:
                                                 with fpath+=~/.zfunc in front of compinit in ~/.zshrc
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
     Completions {
-        /// The shell it is for.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Write what packages and the guide say of the program.
@@ -163,7 +163,7 @@ pub(crate) enum Manual {
     Faults,
 }
 
-/// How complaints are told.
+/// How complaints are printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
@@ -182,14 +182,14 @@ pub(crate) struct Demo {
     /// Where its admin API listens; 0 takes any free port.
     #[arg(long, default_value_t = 9901)]
     pub(crate) admin_port: u16,
-    /// End after the requests, also with a terminal.
+    /// End after the requests, even with a terminal.
     #[arg(long)]
     pub(crate) once: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Import {
-    /// Print the routes, upstreams and policies that an OpenAPI document asks for, as a configuration.
+    /// Print a configuration with the routes, upstreams and policies of an OpenAPI document.
     #[command(after_help = "\
 Examples:
   tidegate import openapi petstore.yaml > tidegate.yaml
@@ -197,23 +197,23 @@ Examples:
     Openapi {
         /// OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
         file: PathBuf,
-        /// The name routes and upstreams get; the document's file name if absent.
+        /// The name of routes and upstreams; the document's file name if absent.
         #[arg(long, value_parser = name)]
         name: Option<String>,
-        /// What stands in front of the document's paths; its `x-wso2-basePath` if absent.
+        /// The prefix of the document's paths; its `x-wso2-basePath` if absent.
         #[arg(long, value_name = "PATH", value_parser = path)]
         base_path: Option<String>,
-        /// The service behind, instead of the document's endpoints and servers.
+        /// The upstream's URL, instead of the document's endpoints and servers.
         #[arg(long, value_name = "URL", value_parser = target)]
         upstream: Option<String>,
-        /// Add policies that hold requests to the document.
+        /// Add policies that validate requests against the document.
         #[arg(long)]
         validate: bool,
     },
-    /// Print a configuration that offers a SOAP service as an API of JSON, and try each operation's way there and back.
+    /// Print a configuration that turns a SOAP service into a JSON API, and test the translation of each operation.
     ///
-    /// What the WSDL imports and includes is read from beside it. For each operation samples are made of its schema, translated
-    /// to SOAP, held to the schema, and translated back; the exit code is 1 if one does not come back as it was.
+    /// What the WSDL imports and includes is read from beside it. For each operation, samples are made of its schema, translated
+    /// to SOAP, validated, and translated back. The exit code is 1 if a sample comes back changed.
     #[command(after_help = "\
 Examples:
   tidegate import wsdl calculator.wsdl > tidegate.yaml
@@ -222,19 +222,19 @@ Examples:
     Wsdl {
         /// WSDL 1.1 or 2.0.
         file: PathBuf,
-        /// The name route and upstream get; the file's name if absent.
+        /// The name of the route and the upstream; the file's name if absent.
         #[arg(long, value_parser = name)]
         name: Option<String>,
-        /// Which of its services; otherwise the first.
+        /// One of its services; the first if absent.
         #[arg(long)]
         service: Option<String>,
-        /// Which of its ports; otherwise the first that speaks SOAP 1.1, or else 1.2, over HTTP.
+        /// One of its ports; if absent, the first that speaks SOAP 1.1, or else 1.2, over HTTP.
         #[arg(long)]
         port: Option<String>,
-        /// The path in front of every operation; the name if absent.
+        /// The prefix of every operation's path; the name if absent.
         #[arg(long, value_name = "PATH", value_parser = path)]
         prefix: Option<String>,
-        /// The service behind, instead of the port's address.
+        /// The upstream's URL, instead of the port's address.
         #[arg(long, value_name = "URL", value_parser = web_url)]
         upstream: Option<String>,
         /// A file for a location that the WSDL or a schema names; may be given again.
@@ -251,7 +251,7 @@ Kinds:
   sse       server-sent events: ?interval=1s&count=10
   reverse   a WebSocket that sends each message back reversed
   calculator
-            the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its answers
+            the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its replies
   interceptor
             what the policy `interceptor` calls; see --request-answer
 
@@ -268,7 +268,7 @@ pub(crate) struct Backend {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) address: IpAddr,
-    /// Wait before each answer, without holding up others: 250ms, 2s.
+    /// Delay each reply by so long: 250ms, 2s. Other requests do not wait.
     #[arg(long, value_parser = duration, default_value = "0s")]
     pub(crate) delay: Duration,
     /// Speak TLS: with --certificate and --key, or with a certificate made at start.
@@ -280,10 +280,10 @@ pub(crate) struct Backend {
     /// PEM file of its key.
     #[arg(long, requires = "certificate")]
     pub(crate) key: Option<PathBuf>,
-    /// PEM file of authorities: clients must show a certificate signed by one of them.
+    /// PEM file of certificate authorities: clients must show a certificate signed by one of them.
     #[arg(long, requires = "certificate")]
     pub(crate) client_ca: Option<PathBuf>,
-    /// Sent as x-backend with every answer, to see which one answered.
+    /// Sent as x-backend with every reply, to tell several backends apart.
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// What an interceptor answers to handle-request, as JSON; without it a header is added.
@@ -295,7 +295,7 @@ pub(crate) struct Backend {
     /// The status of an interceptor's answers: 200, 204 for no change, another to fail.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..600))]
     pub(crate) status: u16,
-    /// Makes an interceptor send the body back in capitals.
+    /// Make an interceptor return the body in capitals.
     #[arg(long)]
     pub(crate) capitals: bool,
 }
@@ -307,7 +307,7 @@ Examples:
   tidegate token --jwks --key key.pem > jwks.json
   tidegate token --key key.pem --subject user --count 10000 > tokens")]
 pub(crate) struct Token {
-    /// The key, made if it is not there. Without it a new key is used once, and its JWKS is printed too.
+    /// The file of the private key, made if it does not exist. Without it a new key is used once, and its JWKS is printed too.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// The kind of a new key: es256 or rs256.
@@ -325,16 +325,16 @@ pub(crate) struct Token {
     /// Claim aud; may be given again.
     #[arg(long)]
     pub(crate) audience: Vec<String>,
-    /// Claim scope: words separated by blanks.
+    /// Claim scope: words separated by spaces.
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// From now on: 10m, 1h. A negative time is already over: -1m.
+    /// How long the token is valid: 10m, 1h. With a negative time it has already expired: -1m.
     #[arg(long, default_value = "1h", allow_hyphen_values = true, value_parser = expiry)]
     pub(crate) expires: Expiry,
     /// Another claim; the value is JSON, or a text.
     #[arg(long, value_name = "NAME=VALUE", value_parser = claim)]
     pub(crate) claim: Vec<(String, serde_json::Value)>,
-    /// So many tokens, one a line. Each has a `jti` of its own, and its number behind the subject.
+    /// The number of tokens, one a line. Each has a `jti` of its own, and its number after the subject.
     #[arg(long, value_name = "N", conflicts_with = "jwks", requires = "key",
           value_parser = clap::value_parser!(u32).range(1..=TOKENS_MAX))]
     pub(crate) count: Option<u32>,

@@ -4,13 +4,13 @@ use crate::decode::keys;
 use crate::values::{Credentials, Spanned};
 
 keys! {
-    /// Takes only requests with one of the keys.
+    /// Requires one of the keys.
     pub struct ApiKey {
         /// The header with the key, such as `x-api-key`.
         header: Option<Spanned<String>>,
         /// The query parameter with the key. Queries end up in logs and histories; a header does not.
         query: Option<Spanned<String>>,
-        /// Who has which key: `{ file: keys.yaml }`, or `{ SUBJECT: KEY }`. A key may be written as `sha256:HEX`.
+        /// The keys by subject: `{ file: keys.yaml }`, or `{ SUBJECT: KEY }`. A key may be written as `sha256:HEX`.
         keys: Spanned<Credentials>,
         /// Whether the upstream sees the key.
         // A service that needs no key could only lose it.

@@ -4,10 +4,10 @@ use crate::decode::keys;
 use crate::values::{Credentials, Spanned};
 
 keys! {
-    /// Takes only requests with a name and its password.
+    /// Requires a name and its password (HTTP Basic).
     pub struct Basic {
-        /// Who has which password: `{ file: users.yaml }`, or `{ NAME: PASSWORD }`. Better than a password is its hash: bcrypt
-        /// (`$2y$..`), Argon2 (`$argon2id$..`), `{SHA}..` or `sha256:HEX`.
+        /// The passwords by name: `{ file: users.yaml }`, or `{ NAME: PASSWORD }`. A hash is better than a password: bcrypt (`$2y$..`),
+        /// Argon2 (`$argon2id$..`), `{SHA}..` or `sha256:HEX`.
         users: Spanned<Credentials>,
         /// The realm in `WWW-Authenticate`, which browsers show.
         realm: Spanned<String> = Spanned::unwritten("tidegate".to_owned()),

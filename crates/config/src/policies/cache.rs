@@ -6,32 +6,32 @@ use crate::decode::{keys, words};
 use crate::values::{Between, Size, Spanned};
 
 keys! {
-    /// Keeps replies in memory and gives them again for as long as they say they are fresh (RFC 9111, a shared cache).
+    /// Caches replies in memory and serves them while they are fresh (RFC 9111, a shared cache).
     pub struct Cache {
-        /// All replies of this cache together.
+        /// The size of all cached replies together; above it the least recently used are dropped.
         // A noticeable cache on the smallest machine that runs a gateway.
         bytes_max: Size = Size(64 << 20),
-        /// The largest reply that is kept.
+        /// The largest reply that is cached.
         // Larger ones are rare, and would push many others out.
         entry_bytes_max: Size = Size(1 << 20),
-        /// How many replies are kept.
+        /// How many replies are cached.
         // Where they are tiny, the books would outgrow them.
         entries_max: Between<1, 10_000_000> = const { Between::new(100_000) },
-        /// How long a reply is fresh that says nothing about it; without it, such a reply is not kept. It holds for the
-        /// statuses of `statuses`.
+        /// How long a reply is fresh that says nothing about it; without it, such a reply is not cached. It applies to `statuses`.
         // The service knows best; a guess would be wrong for somebody.
         ttl: Option<Duration>,
-        /// The statuses that `ttl` holds for.
+        /// The statuses that `ttl` applies to.
         // What succeeds, and permanent redirects. A client can bring about errors (405, 414, 501), which would then be given to others.
         statuses: Spanned<Vec<Between<200, 599>>> = Spanned::unwritten(TTL_STATUSES.to_vec()),
-        /// What becomes of requests with a `Cookie`: `bypass` neither answers them from the cache nor keeps their replies, `ignore`
-        /// treats them like all others.
+        /// How to treat requests with a `Cookie`: with `bypass` they are not answered from the cache and their replies are not cached,
+        /// `ignore` treats them like all others.
         // A reply to a cookie is somebody's own unless the operator knows better.
         cookies: CacheCookies = CacheCookies::Bypass,
-        /// How long beyond that a reply may be given while the upstream fails, unless it forbids it.
+        /// How long a stale reply may be served while the upstream fails, unless the reply forbids it.
         // Off, since an old answer may be worse than none.
         stale_if_error: Duration = Duration::ZERO,
-        /// How long a request may wait for the reply to another one for the same, instead of asking as well; `0s` turns waiting off.
+        /// How long a request may wait for the reply to another request for the same URL, instead of going to the upstream too; `0s` turns
+        /// waiting off.
         // Longer than nearly every reply takes, and well below the time after which clients give up.
         wait: Duration = Duration::from_secs(5),
     }

@@ -7,14 +7,14 @@ use crate::decode::keys;
 use crate::values::Spanned;
 
 keys! {
-    /// Lets so many exchanges be under way at once, from the request to the last byte of its reply; 503 or 429 above.
+    /// Limits how many requests are active at once, each until the last byte of its reply; 503 or 429 above.
     pub struct Concurrency {
-        /// As many at once.
+        /// How many requests may be active at once.
         requests: Requests,
-        /// Who shares a count: `route`, `client`, `subject`, `header:NAME` or `cel:EXPRESSION`.
+        /// The key that shares a count: `route`, `client`, `subject`, `header:NAME`, `operation` or `cel:EXPRESSION`, as for `rate_limit`.
         // What has to be protected is usually the service, whoever asks.
         by: Spanned<LimitBy> = Spanned::unwritten(LimitBy::Route),
-        /// How long a request waits for a place before it is refused.
+        /// How long a request waits for its turn before it is refused.
         // Queues hide that a service is too slow; who wants one says how long.
         wait: Duration = Duration::ZERO,
     }

@@ -6,7 +6,7 @@ use crate::decode::keys;
 use crate::values::{OneOrMore, Spanned};
 
 keys! {
-    /// Lets pages of other origins call the route from a browser: answers preflights, and marks every reply.
+    /// Allows pages of other origins to call the route from a browser: answers preflights, and adds the CORS headers to replies.
     pub struct Cors {
         /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, or `*` for all.
         origins: OneOrMore<Spanned<String>>,
@@ -15,11 +15,11 @@ keys! {
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Request headers pages may set; those they ask for if absent, or `*`.
         headers: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Reply headers pages may read beside the harmless ones.
+        /// Reply headers that pages may read, beside those that CORS always allows.
         expose: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Pages may send cookies and other credentials. Needs listed origins.
         credentials: Spanned<bool> = Spanned::unwritten(false),
-        /// How long a browser may remember the answer to a preflight.
+        /// How long a browser may cache the answer to a preflight.
         // Browsers ask again after 5 s on their own, which is one preflight for nearly every call; Chromium takes two hours at
         // the most. Ten minutes are enough, and a change is not long in coming.
         max_age: Duration = Duration::from_secs(600),

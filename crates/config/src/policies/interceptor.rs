@@ -11,15 +11,15 @@ use crate::sections::UpstreamTls;
 use crate::values::{Map, Size, Spanned, TargetUrl, Timeout};
 
 keys! {
-    /// Asks a service what to do with the request, with the reply, or with both.
+    /// Calls a service of yours that may change the request, the reply, or both.
     pub struct Interceptor {
-        /// Asked before the upstream sees the request: `POST /api/v1/handle-request`.
+        /// Called before the upstream sees the request: `POST /api/v1/handle-request`.
         request: Option<Spanned<Interception>>,
-        /// Asked before the client sees the reply: `POST /api/v1/handle-response`.
+        /// Called before the client sees the reply: `POST /api/v1/handle-response`.
         response: Option<Spanned<Interception>>,
         /// What `dynamicEndpoint` may name; without it the names of the `upstreams`.
         endpoints: Map<Endpoint> = Map::default(),
-        /// What `invocationContext` says of the API; made of the route where it says nothing.
+        /// What `invocationContext` says of the API; keys that are absent come from the route.
         api: InvokedApi,
     }
 }
@@ -31,18 +31,18 @@ keys! {
         url: Option<Spanned<ServiceUrl>>,
         /// The service as one of the `upstreams`: for replicas, health checks and their TLS.
         upstream: Option<Spanned<String>>,
-        /// What the service is told: `request_headers`, `request_body`, `request_trailers`, `response_headers`,
-        /// `response_body`, `response_trailers`, `invocation_context`.
+        /// What the service is sent: `request_headers`, `request_body`, `request_trailers`, `response_headers`, `response_body`,
+        /// `response_trailers`, `invocation_context`.
         includes: Vec<Spanned<Include>> = Vec::new(),
         /// How long the whole call may take; 500 after.
         // What Choreo Connect grants.
         timeout: Timeout = Timeout(Duration::from_secs(20)),
-        /// How long connecting may take, TLS included; with `url` alone.
+        /// How long connecting may take, TLS included; only with `url`.
         // As for upstreams: a service in reach answers in milliseconds.
         connect_timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// How an `https` service is checked and shown who we are; with `url` alone.
+        /// How to verify an `https` service, and the certificate to show to it; only with `url`.
         tls: Option<Spanned<UpstreamTls>>,
-        /// The largest body the service is told or may answer with; 413 above for a request, 502 for a reply.
+        /// The largest body that is sent to the service or taken from it; 413 above for a request, 502 for a reply.
         // The whole body is held in memory, and written once more in base64.
         body_bytes_max: Size = Size(1024 * 1024),
     }
@@ -59,7 +59,7 @@ keys! {
 }
 
 keys! {
-    /// What an interceptor is told about the API.
+    /// What the service is told about the API.
     pub struct InvokedApi {
         /// The API's name; the route's if absent.
         name: Option<String>,

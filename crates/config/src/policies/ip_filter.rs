@@ -4,11 +4,11 @@ use crate::decode::keys;
 use crate::values::{Network, Spanned};
 
 keys! {
-    /// Lets only some addresses ask; 403 to others. The client is the peer, or whom a trusted proxy names.
+    /// Allows or denies client addresses; 403 to those not allowed. The client is the peer, or the one a trusted proxy names.
     pub struct IpRules {
-        /// Networks that may ask; empty for all that are not denied.
+        /// Networks that are allowed; if empty, all that are not denied.
         allow: Vec<Spanned<Network>> = Vec::new(),
-        /// Networks that may not, whatever is allowed.
+        /// Networks that are denied; this wins over `allow`.
         deny: Vec<Spanned<Network>> = Vec::new(),
     }
 }

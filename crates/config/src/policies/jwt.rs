@@ -11,29 +11,29 @@ use crate::schema::SchemaBuilder;
 use crate::values::{FilePath, Map, OneOrMore, Spanned, Timeout};
 
 keys! {
-    /// Takes only requests with a token that one of the issuers signed.
+    /// Requires a token that one of the issuers signed.
     pub struct Jwt {
-        /// Whose tokens: names of `issuers`.
+        /// The accepted issuers: names of `issuers`.
         issuers: Spanned<Vec<Spanned<String>>>,
-        /// What `aud` has to name, one of them; on top of what the issuer asks for.
+        /// Audiences: `aud` has to name one of them, in addition to what the issuer requires.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// What the token has to allow: `{ any: [..] }` one of them, `{ all: [..] }` each.
+        /// Scopes that the token needs: `{ any: [..] }` one of them, `{ all: [..] }` each.
         scopes: Scopes,
-        /// Claims the token needs: the exact value, a list of which one has to be there, or `{ present: true }`.
+        /// Claims that the token needs: the exact value, a list of accepted values, or `{ present: true }`.
         claims: Map<ClaimWanted> = Map::default(),
         /// The header with the token; in `authorization` it comes after `Bearer`.
         header: Spanned<String> = Spanned::unwritten("authorization".to_owned()),
-        /// The query parameter that may have the token instead.
+        /// The query parameter that may carry the token instead.
         query: Option<Spanned<String>>,
         /// Whether the upstream sees the token.
         // A service that needs no token could only lose it.
         forward: bool = false,
-        /// Whether requests without a token may pass, with nobody as their subject. A bad token is refused all the same.
+        /// Whether requests without a token are allowed, without a subject. A bad token is still refused.
         optional: bool = false,
         /// Headers for the upstream by name, each with the claim it is made of, such as `x-user: sub` or `x-city: address.city`.
         /// What the client sent in them is removed.
         claims_to_headers: Map<Spanned<String>> = Map::default(),
-        /// Takes only tokens whose `subscribedAPIs` claim names this API, and takes the plan from there.
+        /// Requires this API in the token's `subscribedAPIs` claim, and takes the plan from there.
         subscription: Option<Subscription>,
         /// The realm in `WWW-Authenticate`.
         realm: Spanned<String> = Spanned::unwritten("tidegate".to_owned()),
@@ -41,7 +41,7 @@ keys! {
 }
 
 keys! {
-    /// What a token has to allow.
+    /// Scopes that a token needs.
     pub struct Scopes {
         /// One of these.
         any: Vec<String> = Vec::new(),
@@ -51,7 +51,7 @@ keys! {
 }
 
 keys! {
-    /// The API as `subscribedAPIs` names it. What is absent may be anything.
+    /// The API as `subscribedAPIs` names it. A key that is absent matches anything.
     pub struct Subscription {
         /// Its name.
         name: Option<String>,
@@ -63,7 +63,7 @@ keys! {
 }
 
 keys! {
-    /// Tells the upstream who asks, by a token that the gateway signs.
+    /// Sends the client identity to the upstream, in a token that the gateway signs.
     pub struct BackendJwt {
         /// The header with the token. What the client sent in it is removed.
         header: Spanned<String> = Spanned::unwritten("X-JWT-Assertion".to_owned()),
@@ -71,13 +71,13 @@ keys! {
         issuer: String = "tidegate".to_owned(),
         /// `aud`
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// How long a token is good. It is made anew well before.
+        /// How long a token is valid. It is made anew well before it expires.
         // What Choreo Connect grants.
         ttl: Timeout = Timeout(Duration::from_secs(3600)),
-        /// Files with private keys (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519). The first signs; all are published, so that a new
-        /// one can be published before it signs, and an old one while its tokens are good.
+        /// Files with private keys (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519). The first signs. All are published, so that a new key is
+        /// known before it signs, and an old one while its tokens are valid.
         keys: OneOrMore<Spanned<FilePath>>,
-        /// Claims to take over from the client's token.
+        /// Claims to copy from the client's token.
         copy: Vec<String> = Vec::new(),
         /// Claims to add, by name.
         claims: Map<String> = Map::default(),
@@ -87,7 +87,7 @@ keys! {
 keys! {
     /// Answers with the public keys of every `backend_jwt`.
     pub struct Jwks {
-        /// For how long whoever reads them may keep them.
+        /// How long clients may cache the keys.
         // A new key should be published for this long before it signs.
         max_age: Duration = Duration::from_secs(300),
     }

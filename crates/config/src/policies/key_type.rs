@@ -4,18 +4,18 @@ use crate::decode::keys;
 use crate::values::Spanned;
 
 keys! {
-    /// Tells tokens for production and for the sandbox apart, as Choreo Connect does by their claim `keytype`, and sends the
-    /// latter to an upstream of their own.
+    /// Sends requests with sandbox tokens to an upstream of their own. Sandbox tokens are known by their claim `keytype`, as in Choreo
+    /// Connect.
     pub struct KeyType {
-        /// The claim that says `SANDBOX`; whoever has no such claim is for production.
+        /// The claim that says `SANDBOX`; a token without it is for production.
         claim: String = "keytype".to_owned(),
-        /// Whether those for production may pass, to the route's own upstream.
+        /// Whether production tokens are allowed; they go to the route's own upstream.
         production: bool = true,
-        /// The upstream for those of the sandbox. Without it they are refused.
+        /// The upstream for sandbox tokens. Without it they are refused.
         sandbox: Option<Spanned<String>>,
-        /// What paths at the sandbox begin with in place of `base_path`, if they differ.
+        /// The prefix of paths at the sandbox, in place of `base_path`, if it differs.
         sandbox_path: Option<String>,
-        /// What paths of the API begin with.
+        /// The prefix of the API's paths.
         base_path: String = String::new(),
     }
 }

@@ -9,18 +9,18 @@ keys! {
     pub struct OpenApi {
         /// The document: OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON. References to files beside it are followed.
         document: Spanned<FilePath>,
-        /// Whether requests are checked.
+        /// Whether requests are validated.
         request: bool = true,
-        /// Whether replies are checked.
+        /// Whether replies are validated.
         // It gathers every reply, so it is for tests and for upstreams one does not trust.
         response: bool = false,
-        /// Whether paths and methods that the document does not have are refused; with `OPTIONS` answered in their place.
+        /// Whether paths and methods that the document does not have are refused. `OPTIONS` is then answered by the gateway.
         paths: bool = true,
-        /// Whether the client is told what is wrong and where; else only that something is.
+        /// Whether the client is told what is wrong and where, instead of only that something is.
         verbose: bool = false,
-        /// What stands in front of the document's paths; they are matched as they stand without it.
+        /// The prefix of the document's paths; without it they are matched as they stand.
         base_path: Option<Spanned<String>>,
-        /// The only path of the document that this route is for, as the document writes it; all of them if absent.
+        /// The only path of the document that this route serves, as the document writes it; all of them if absent.
         path: Option<Spanned<String>>,
         /// The largest body that is read; 413 above for a request, 502 for a reply.
         // A body is held in memory twice, as bytes and as a tree.

@@ -12,35 +12,33 @@ use crate::values::{Between, Spanned, Timeout};
 pub type Requests = Between<1, 1_000_000_000>;
 
 keys! {
-    /// Allows so many requests in so long, by whoever asks; 429 above. Exact over all workers.
+    /// Limits how many requests a client may send in a time; 429 above. Exact over all workers.
     pub struct RateLimit {
-        /// As many pass in the time of `per`.
+        /// How many requests pass in the time of `per`.
         requests: Option<Spanned<Requests>>,
         /// The time, such as `1s` or `1m`.
         per: Option<Spanned<Timeout>>,
-        /// As many may come at once; `requests` if absent. What was used comes back evenly over `per`.
+        /// How many requests may come at once; `requests` if absent. Used requests come back evenly over `per`.
         burst: Option<Spanned<Requests>>,
         /// More windows, all of which have to hold, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
         windows: Vec<Spanned<LimitWindow>> = Vec::new(),
-        /// Who shares a count: `client`, `subject`, `header:NAME`, `route`, `operation` below a `soap` that
-        /// validates requests, or `cel:EXPRESSION` such as `cel:claims.org`.
-        /// Without it `client`, or `subject` where there are `plans`. A request without a subject or without the header
-        /// counts by its client, and so does one for which the expression gives no text.
+        /// The key that shares a count: `client`, `subject`, `header:NAME`, `route`, `operation` below a `soap` that validates requests, or
+        /// `cel:EXPRESSION` such as `cel:claims.org`. Without it `client`, or `subject` with `plans`. A request without a subject, without
+        /// the header, or for which the expression gives no text, counts for its client.
         by: Option<Spanned<LimitBy>>,
-        /// The limits of the caller's plan hold, as the section `plans` says; those written here are for callers without one.
+        /// Whether the limits of the client's plan apply, as in the section `plans`; those written here are for clients without one.
         // What one route allows is no business of another's plans unless somebody says so.
         plans: bool = false,
-        /// The plan of callers without one, instead of limits written here.
+        /// The plan of clients without one, instead of limits written here.
         default: Option<Spanned<String>>,
-        /// Limits of one name and the same keys share their counts, on whatever routes they are; it also names the
-        /// limit in header lines.
+        /// Limits with the same name and the same keys share their counts, across routes. The name is also in the `RateLimit` headers.
         name: Option<Spanned<String>>,
-        /// Counts together with other gateways, through one of the `stores`.
+        /// Shares counts with other gateways, through one of the `stores`.
         shared: Option<Spanned<String>>,
-        /// Tells callers how they stand: `RateLimit` and `RateLimit-Policy`.
+        /// Whether replies say how much is left: `RateLimit` and `RateLimit-Policy`.
         // Clients that can see the limit keep to it.
         headers: bool = true,
-        /// How many keys are told apart at once. Where there are more, those that owe least are forgotten first.
+        /// How many keys are counted separately. Above that, the keys that have used least are dropped first.
         // 6 MB at the most, with four windows twice that, for as many callers as one gateway is likely to see in a window.
         keys_max: Between<1_000, 10_000_000> = const { Between::new(100_000) },
     }
@@ -49,11 +47,11 @@ keys! {
 keys! {
     /// At most so many requests in so long.
     pub struct LimitWindow {
-        /// As many pass in the time of `per`.
+        /// How many requests pass in the time of `per`.
         requests: Requests,
         /// The time, such as `1s` or `1m`.
         per: Spanned<Timeout>,
-        /// As many may come at once; `requests` if absent.
+        /// How many requests may come at once; `requests` if absent.
         burst: Option<Requests>,
     }
 }

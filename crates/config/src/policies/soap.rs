@@ -12,41 +12,40 @@ use crate::sections::UpstreamTls;
 use crate::values::{DefinitionAt, FilePath, Map, Size, Spanned, Timeout};
 
 keys! {
-    /// Refuses messages that are no proper SOAP envelope, or whose body a WSDL or schema does not allow, with a SOAP fault of
-    /// the caller's version.
+    /// Refuses messages that are not a valid SOAP envelope, or whose body a WSDL or schema does not allow, with a SOAP fault of the
+    /// client's version.
     pub struct Soap {
-        /// The versions of SOAP that are taken. Version 1.2 is checked by a built-in schema where it is written here; without
-        /// this key it needs one below `envelope`.
+        /// The accepted versions of SOAP. If 1.2 is listed, it is validated against a built-in schema. Without this key 1.2 needs a schema
+        /// in `envelope`.
         versions: Option<Spanned<Vec<SoapVersion>>>,
-        /// Schemas of the envelope by version, in place of those built in, or `off`: files or, with `fetch`, URLs. That of 1.1 is
-        /// also for XML that is no envelope.
+        /// Schemas of the envelope by version, in place of those built in, or `off`: files or, with `fetch`, URLs. The one for 1.1 also
+        /// applies to XML that is not an envelope.
         envelope: Envelope,
-        /// What may stand in the body: a WSDL 1.1 or 2.0, or an XML schema, in a file or, with `fetch`, at a URL. Without it only
-        /// the envelope is looked at.
+        /// What the body is validated against: a WSDL 1.1 or 2.0, or an XML schema, in a file or, with `fetch`, at a URL. Without it only
+        /// the envelope is validated.
         schema: Option<Spanned<DefinitionAt>>,
         /// Files for locations that the schema, the description or an envelope names; others are looked for beside it.
         imports: Map<Spanned<FilePath>> = Map::default(),
-        /// Whether an import without a location takes its namespace for one, to be found among `imports` or, if it is a URL, by
-        /// `fetch`. Schemas of one WSDL find one another without this.
+        /// Whether an import without a location uses its namespace as the location: looked up in `imports` or, if it is a URL, by `fetch`.
+        /// Schemas of one WSDL find one another without this.
         // What a namespace names is nobody's promise that there is a schema.
         imports_by_namespace: bool = false,
         /// Whether what a WSDL imports or includes is read too, and what that imports.
         // A description is written in pieces to be read as one.
         wsdl_imports: bool = true,
-        /// Fetches what is named by a URL, beside the requests; without this nothing is. What was compiled is made anew in time.
+        /// Fetches what is named by a URL, in the background; without this nothing is fetched. Definitions are compiled anew after `ttl`.
         fetch: Option<DefinitionFetch>,
         /// Which side is validated: `request`, `response`.
         // The service checks its own replies; clients are not trusted to.
         validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
-        /// Whether a request has to name its operation's action: `off`, `optional` (if it names one it has to be right), or
-        /// `required` (where the WSDL says so). `{ check: required, empty: allow }` takes an empty one for operations that the
-        /// WSDL gives none.
+        /// Whether a request has to name its operation's action: `off`, `optional` (if it names one, it has to be right), or `required` (if
+        /// the WSDL says so). `{ check: required, empty: allow }` accepts an empty one for operations without an action in the WSDL.
         action: Spanned<SoapAction> = Spanned::unwritten(SoapAction::OFF),
-        /// What becomes of replies other than 200: `pass` or `fault`.
+        /// What to do with replies other than 200: `pass` them, or replace them by a `fault`.
         // A service's own faults come with 500, and clients want to read them.
         upstream_errors: UpstreamErrors = UpstreamErrors::Pass,
-        /// What becomes of definitions that do not compile: `complain` stops the configuration, `fault` answers each request
-        /// with a fault. The route's `errors: kong` implies `fault`.
+        /// What to do with definitions that do not compile: `complain` refuses the configuration, `fault` answers each request with a
+        /// fault. The route's `errors: kong` implies `fault`.
         bad_definitions: Option<BadDefinitions>,
         /// Whether the client is told what is wrong.
         verbose: bool = false,
@@ -57,19 +56,19 @@ keys! {
 }
 
 keys! {
-    /// Fetches what is named by URL, and makes definitions anew.
+    /// Fetches what is named by URL, and compiles definitions anew.
     pub struct DefinitionFetch {
-        /// How long one document may take. A message that comes before the first time all are there waits this long and a
-        /// second more.
+        /// How long fetching one document may take. A message that arrives before the first fetch is complete waits at most this long and a
+        /// second.
         // What Kong allows.
         timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// After this time everything is fetched and compiled again; what was compiled last serves until that has succeeded.
+        /// After this time everything is fetched and compiled again. The last good definition stays in use until that has succeeded.
         // Schemas change seldom.
         ttl: Timeout = Timeout(Duration::from_secs(3600)),
-        /// Whether to fetch at once, and again when the time is up; otherwise when a message needs it.
+        /// Whether to fetch at once, and again after `ttl`; otherwise when a message needs it.
         // The first message should not be the one that waits.
         background: bool = true,
-        /// How `https` URLs are checked and shown who we are.
+        /// How to verify `https` URLs, and the certificate to show to them.
         tls: UpstreamTls,
     }
 }
@@ -94,7 +93,7 @@ words! {
     }
 }
 
-/// How a request's action is looked at.
+/// How a request's action is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoapAction {
     pub check: ActionCheck,
@@ -107,12 +106,12 @@ impl SoapAction {
 }
 
 keys! {
-    /// How a request's action is looked at.
+    /// How a request's action is checked.
     pub(super) struct SoapActionKeys {
-        /// How strictly.
+        /// How strictly: `off`, `optional` or `required`.
         // What a WSDL says of its actions is there to be kept.
         check: ActionCheck = ActionCheck::Required,
-        /// What becomes of an empty action, `SOAPAction: ""`, of an operation that the WSDL gives none: `refuse` or `allow`.
+        /// What to do with an empty action, `SOAPAction: ""`, for an operation without an action in the WSDL: `refuse` or `allow`.
         // Kong refuses every action of such an operation; WS-I's Basic Profile asks for the empty one.
         empty: EmptyAction = EmptyAction::Refuse,
     }

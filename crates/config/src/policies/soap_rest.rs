@@ -4,26 +4,26 @@ use crate::decode::{keys, words};
 use crate::values::{Between, FilePath, Map, Size, Spanned};
 
 keys! {
-    /// Offers the operations of a SOAP service as an API of JSON, by the types of its WSDL. Each is at `POST PREFIX/NAME`
-    /// with its input as a JSON object; the API's OpenAPI document is at `GET PREFIX/openapi.json`.
+    /// Turns a SOAP service into a JSON API, by the types of its WSDL. Each operation is at `POST PREFIX/NAME` with its input as a JSON
+    /// object; the API's OpenAPI document is at `GET PREFIX/openapi.json`.
     pub struct SoapRest {
         /// The service's WSDL 1.1 or 2.0.
         wsdl: Spanned<FilePath>,
         /// Files for locations that the WSDL or a schema names; others are looked for beside it.
         imports: Map<Spanned<FilePath>> = Map::default(),
-        /// Which of its services; otherwise the first.
+        /// One of the WSDL's services; the first if absent.
         service: Option<Spanned<String>>,
-        /// Which of the ports; otherwise the first that speaks SOAP 1.1, or else 1.2, over HTTP.
+        /// One of the service's ports; if absent, the first that speaks SOAP 1.1, or else 1.2, over HTTP.
         port: Option<Spanned<String>>,
-        /// The path in front of every operation; otherwise the route's own, without `/**`.
+        /// The prefix of every operation's path; the route's own path without `/**` if absent.
         prefix: Option<Spanned<String>>,
-        /// The path the upstream sees; otherwise that of the port's address.
+        /// The path the upstream sees; that of the port's address if absent.
         path: Option<Spanned<String>>,
-        /// Other paths and methods for operations, by their names. Operations that are not named here keep theirs.
+        /// Other paths and methods for operations, by name. Operations that are not listed keep theirs.
         operations: Map<Spanned<RestOperation>> = Map::default(),
         /// The path of the OpenAPI document behind the prefix, or `off`.
         openapi: Spanned<String> = Spanned::unwritten("/openapi.json".to_owned()),
-        /// What status a SOAP fault gets: `kept` as the service sent it, or `by_code`: 400 where the client is to blame, else 502.
+        /// The status of a SOAP fault: `kept` as the service sent it, or `by_code`: 400 if the client is to blame, else 502.
         // Whoever looks at the service's own log finds the same status there.
         fault_status: FaultStatus = FaultStatus::Kept,
         /// Statuses of single faults, by the name of an element in the fault's detail or by a fault code.

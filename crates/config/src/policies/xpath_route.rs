@@ -4,8 +4,8 @@ use crate::decode::keys;
 use crate::values::{Map, Size, Spanned, WebUrl};
 
 keys! {
-    /// Sends a request to another upstream by what stands in its message. The first case that fits is taken; without one it
-    /// goes where the route says.
+    /// Sends a request to another upstream, by the content of its message. The first case that fits decides; if none fits, the request goes
+    /// to the route's own upstream.
     pub struct XpathRoute {
         /// Prefixes of the expressions with their namespaces. `soap` and `soap12` are those of the envelopes.
         namespaces: Map<Spanned<String>> = Map::default(),
@@ -20,7 +20,7 @@ keys! {
 }
 
 keys! {
-    /// Where a message goes whose value is this.
+    /// A value, and where messages with it go.
     pub struct XpathCase {
         /// An XPath 1.0 expression; of several nodes the first counts.
         xpath: Spanned<String>,
@@ -28,8 +28,8 @@ keys! {
         equals: String,
         /// One of the `upstreams`.
         upstream: Option<Spanned<String>>,
-        /// Or a URL such as `http://10.0.0.3:8080/ws`: its path and query replace the request's. Where its host is the name of
-        /// one of the `upstreams`, that one is meant.
+        /// Or a URL such as `http://10.0.0.3:8080/ws`: its path and query replace the request's. If its host is the name of one of the
+        /// `upstreams`, that upstream is used.
         url: Option<Spanned<WebUrl>>,
     }
 }

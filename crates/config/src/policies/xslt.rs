@@ -10,12 +10,12 @@ keys! {
         /// What is transformed: `request` or `response`.
         // `on` is what YAML 1.1 takes for a truth.
         side or "on": Spanned<MessageSide>,
-        /// The stylesheet, a file or, with `fetch`, a URL; what it imports or includes stands beside it.
+        /// The stylesheet, a file or, with `fetch`, a URL. What it imports or includes is read from beside it.
         stylesheet: Spanned<DefinitionAt>,
-        /// Fetches what is named by a URL, beside the requests; without this nothing is. What was compiled is made anew in time.
+        /// Fetches what is named by a URL, in the background; without this nothing is fetched. Definitions are compiled anew after `ttl`.
         fetch: Option<DefinitionFetch>,
-        /// What runs it: `native` for XSLT 1.0, `saxon` for 2.0 and 3.0, or `auto` for whatever its version asks for; one at a URL
-        /// that needs Saxon has to say so.
+        /// The engine: `native` for XSLT 1.0, `saxon` for 2.0 and 3.0, or `auto` by the stylesheet's version. A stylesheet at a URL that
+        /// needs Saxon has to say `saxon`.
         engine: XsltEngine = XsltEngine::Auto,
         /// Values for its parameters, as strings.
         parameters: Map<String> = Map::default(),
@@ -23,12 +23,12 @@ keys! {
         /// plugins: Canonical XML 1.0 with comments, an XML declaration in front unless the stylesheet omits it. The route's
         /// `errors: kong` implies `canonical`.
         output: Option<Spanned<XsltOutput>>,
-        /// Whether every ` xmlns=""` is taken out of the result, so that what the stylesheet writes without a namespace takes
-        /// that of its parent.
+        /// Whether every ` xmlns=""` is removed from the result, so that elements that the stylesheet writes without a namespace take that
+        /// of their parent.
         // Stylesheets written for other gateways count on it.
         strip_empty_namespaces: bool = true,
-        /// What becomes of a stylesheet that does not compile: `complain` stops the configuration, `fault` answers each message
-        /// with a fault. The route's `errors: kong` implies `fault`.
+        /// What to do with a stylesheet that does not compile: `complain` refuses the configuration, `fault` answers each message with a
+        /// fault. The route's `errors: kong` implies `fault`.
         bad_definitions: Option<BadDefinitions>,
         /// Whether the client is told what is wrong.
         verbose: bool = false,

@@ -10,31 +10,31 @@ keys! {
     pub struct Api {
         /// The document: OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
         openapi: Spanned<FilePath>,
-        /// What stands in front of the document's paths, and is cut before the upstream sees the path; the document's
-        /// `x-wso2-basePath` if absent, else nothing.
+        /// The prefix of the document's paths, cut before the upstream sees the path; the document's `x-wso2-basePath` if absent, else
+        /// none.
         base_path: Option<Spanned<String>>,
         /// One of the `upstreams`; the document's endpoints or `servers` if absent.
         upstream: Option<Spanned<String>>,
-        /// The hosts it is reached by; any if absent.
+        /// The hosts that serve the API; any if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// What is held to the document.
+        /// What is validated against the document.
         validate: Validate,
         /// How errors are written to the client: `problem` (RFC 9457) or `wso2` (the bodies and codes of Choreo Connect).
         errors: Errors = Errors::Problem,
-        /// Whether the policies of `defaults` stand above these.
+        /// Whether the policies of `defaults` run above these.
         defaults: bool = true,
-        /// Policies of every operation, beside those the document asks for.
+        /// Policies of every operation, in addition to those of the document.
         policies: Vec<Spanned<Policy>> = Vec::new(),
     }
 }
 
 keys! {
-    /// What is held to an API's document.
+    /// What is validated against an API's document.
     pub struct Validate {
-        /// Requests: 400 for one that breaks it.
+        /// Whether requests are validated; 400 for an invalid one.
         // Paths and methods are the document's all the same.
         request: bool = false,
-        /// Replies: 502 for one that breaks it.
+        /// Whether replies are validated; 502 for an invalid one.
         response: bool = false,
         /// Whether the client is told what is wrong and where.
         verbose: bool = false,

@@ -7,36 +7,36 @@ use crate::sections::UpstreamTls;
 use crate::values::{FilePath, OneOrMore, Secret, Spanned, Timeout, WebUrl};
 
 keys! {
-    /// Who signs tokens, and where their keys are.
+    /// An issuer of tokens, and where its keys are.
     pub struct Issuer {
-        /// What `iss` has to say, letter for letter, such as `https://idp.example`.
+        /// The exact value of `iss`, such as `https://idp.example`.
         issuer: Option<Spanned<String>>,
-        /// Where the keys are published, such as `https://idp.example/jwks.json`.
+        /// The URL of the key set (JWKS), such as `https://idp.example/jwks.json`.
         jwks: Option<Spanned<WebUrl>>,
-        /// Files with the keys instead: PEM with public keys or certificates, or JSON with a JWK or a JWK set.
+        /// Files with the keys, instead of a URL: PEM with public keys or certificates, or JSON with a JWK or a JWK set.
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
-        /// Whether to ask the issuer where its keys are (`/.well-known/openid-configuration` below `issuer`).
+        /// Whether to find the key set by OpenID Connect discovery (`/.well-known/openid-configuration` below `issuer`).
         // It would send requests to wherever `issuer` points, which for plain JWT is only a name.
         discovery: Spanned<bool> = Spanned::unwritten(false),
-        /// Asks the issuer about each token that is no JWT, or about every one where there are no keys (RFC 7662).
+        /// Introspection (RFC 7662) of each token that is not a JWT, or of every token if there are no keys.
         introspection: Option<Spanned<Introspection>>,
-        /// What `aud` has to name, one of them; without it any token of the issuer is taken.
+        /// Audiences: `aud` has to name one of them. Without it any audience is accepted.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// By how much clocks may differ.
+        /// How far the issuer's clock may differ.
         // What Choreo Connect allows.
         leeway: Duration = Duration::from_secs(5),
-        /// Whether a token has to say when it ends (`exp`).
+        /// Whether a token needs an expiry (`exp`).
         // One that does not is good for as long as its key.
         expiry_required: bool = true,
-        /// How often published keys are read again. An unknown key is asked for at once, about once a second at most.
+        /// How often published keys are read again. For an unknown key they are read at once, about once a second at most.
         refresh: Timeout = Timeout(Duration::from_secs(300)),
-        /// How long reading the keys, or an answer about a token, may take.
+        /// How long reading the keys, or an introspection, may take.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
-        /// How `https` URLs of the issuer are checked and shown who we are.
+        /// How to verify `https` URLs of the issuer, and the certificate to show to them.
         tls: UpstreamTls,
-        /// The claim that names who asks.
+        /// The claim with the subject.
         subject_claim: String = "sub".to_owned(),
-        /// The claims that list what is allowed, as a list or a text with blanks; the first that is there counts.
+        /// The claims with the scopes, as a list or a text separated by spaces; the first one present counts.
         // RFC 8693 and what Azure AD does.
         scope_claims: Vec<String> = vec!["scope".to_owned(), "scp".to_owned()],
         /// The claim that names the application.
@@ -47,15 +47,15 @@ keys! {
 }
 
 keys! {
-    /// Asks the issuer about tokens (RFC 7662).
+    /// Introspection of tokens by the issuer (RFC 7662).
     pub struct Introspection {
-        /// Where to ask, such as `https://idp.example/introspect`.
+        /// The introspection endpoint, such as `https://idp.example/introspect`.
         url: Spanned<WebUrl>,
-        /// Who we are to the issuer.
+        /// The gateway's client id at the issuer.
         client_id: String = String::new(),
-        /// The secret that shows it.
+        /// The secret of that client id.
         client_secret: Option<Secret>,
-        /// How long an answer is believed; a token that ends sooner is not believed longer.
+        /// How long an answer is cached, at most until the token expires.
         // A token that was withdrawn is good for this long.
         cache: Duration = Duration::from_secs(30),
     }

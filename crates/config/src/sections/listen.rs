@@ -14,16 +14,15 @@ keys! {
         tls: Option<ListenerTls>,
         /// Whether clients may speak HTTP/2: by ALPN with TLS, with prior knowledge without.
         http2: bool = true,
-        /// Whether each connection starts with a PROXY protocol header, version 1 or 2. One without it is
-        /// closed then.
+        /// Whether each connection has to start with a PROXY protocol header, version 1 or 2. A connection without it is then closed.
         // Believing such a header from anybody would let clients choose their address.
         proxy_protocol: bool = false,
         /// The networks whose `X-Forwarded-*` headers are believed.
         // Nobody is believed unasked.
         trusted_proxies: Vec<Network> = Vec::new(),
-        /// How paths are read that other servers may read as other paths. What is not refused is sent on as it was matched.
+        /// How to read spellings of a path that servers read differently. A path that is not refused is sent on as it was matched.
         paths: ListenerPaths,
-        /// How much one client may send or hold.
+        /// Limits on what one client may send or keep open.
         limits: ListenerLimits,
         /// How long one client may take.
         timeout: ListenerTimeout,
@@ -31,17 +30,17 @@ keys! {
 }
 
 keys! {
-    /// How paths are read that other servers may read as other paths.
+    /// How to read spellings of a path that servers read differently.
     pub struct ListenerPaths {
-        /// What becomes of `%2F` and `%5C`: `refuse` answers 400, `decode` reads them as slashes, `keep` as part of a name. With `keep`,
-        /// `/a/b%2Fc` is found by `/a/**` and not by `/a/b/**`.
+        /// How to treat `%2F` and `%5C`: `refuse` answers 400, `decode` reads them as slashes, `keep` as part of a name. With `keep`,
+        /// `/a/b%2Fc` is matched by `/a/**` and not by `/a/b/**`.
         // nginx decodes it before it matches, Envoy and HAProxy do not, and services do either: no reading is safe for all.
         escaped_slash: EscapedSlash = EscapedSlash::Refuse,
-        /// What becomes of empty segments, as in `/a//b`: `merge` makes one slash of several, `refuse` answers 400, `keep` leaves them.
+        /// How to treat empty segments, as in `/a//b`: `merge` makes one slash of several, `refuse` answers 400, `keep` leaves them.
         // As nginx and Apache do it unasked. Clients write them by joining paths, and mean the merged path.
         empty_segments: EmptySegments = EmptySegments::Merge,
-        /// What becomes of `;` and what follows it in a segment, as in `/a;x=1/b`: `refuse` answers 400, `strip` cuts it off, `keep` leaves it
-        /// part of the name.
+        /// How to treat `;` and what follows it in a segment, as in `/a;x=1/b`: `refuse` answers 400, `strip` cuts it off, `keep` leaves it
+        /// as part of the name.
         // Servlet containers cut it off before they match, most others do not; few services want it.
         parameters: PathParameters = PathParameters::Refuse,
     }
@@ -98,7 +97,7 @@ keys! {
             Spanned::unwritten(vec![TlsVersion::V1_2, TlsVersion::V1_3]),
         /// A PEM file with certificate authorities; clients must show a certificate from one of them.
         client_ca: Option<FilePathAt>,
-        /// Asks clients for a certificate: `{ ca: FILE }`, or `{ ca: FILE, mode: request }` for those that have one.
+        /// Requires a client certificate: `{ ca: FILE }`. With `{ ca: FILE, mode: request }` it is optional.
         client_auth: Option<ClientAuth>,
     }
 }
@@ -106,10 +105,10 @@ keys! {
 keys! {
     /// Asks clients for a certificate.
     pub struct ClientAuth {
-        /// A PEM file with the certificate authorities to believe.
+        /// A PEM file with the trusted certificate authorities.
         ca: FilePathAt,
-        /// Whether a client without a certificate is turned away (`require`) or served all the same (`request`). A certificate that is
-        /// shown has to be good either way.
+        /// Whether a client without a certificate is refused (`require`) or served (`request`). A certificate that is shown has to be valid
+        /// either way.
         mode: ClientAuthMode = ClientAuthMode::Require,
     }
 }
@@ -138,7 +137,7 @@ keys! {
 type FilePathAt = Spanned<FilePath>;
 
 keys! {
-    /// How much one client may send or hold.
+    /// Limits on what one client may send or keep open.
     pub struct ListenerLimits {
         /// The request line and headers together; 431 above.
         // What HAProxy and Envoy take at most by default (16 to 60 KiB), so no client of theirs breaks.
@@ -149,19 +148,19 @@ keys! {
         /// How many headers a request may have; 431 above.
         // Real requests have under 60; Apache and Envoy stop at 100.
         headers_max: Between<1, 10_000> = const { Between::new(128) },
-        /// How many connections the socket holds at once, over all workers. Past it a new one takes the place of the one that is idle
-        /// longest, or is closed on arrival.
+        /// How many connections may be open at once, over all workers. Past it, the connection that is idle longest is closed for a new
+        /// one; if none is idle, the new one is closed on arrival.
         // About 0.6 GiB of memory when all are idle.
         connections_max: Between<1, 1_000_000> = const { Between::new(65_536) },
-        /// How many of them one client may have, over all workers; more are closed on arrival. A client is an address, of IPv6 a network
-        /// of 64 bits; with `proxy_protocol` the one that the header names.
+        /// How many connections one client may have, over all workers; more are closed on arrival. A client is an IPv4 address or an IPv6
+        /// network of 64 bits; with `proxy_protocol`, that of the header.
         // None by default: behind a balancer that names nobody all clients have its address, and many behind one office's.
         connections_per_client: Option<Between<1, 1_000_000>>,
         /// How many requests one HTTP/2 connection may have open at once.
         // RFC 9113 advises no fewer than 100; more only serves floods.
         streams_max: Between<1, 65_535> = const { Between::new(128) },
-        /// How many bytes a second a request body has to come at, once it has been waited for as long as `timeout.body` allows a pause;
-        /// 408 below. It holds until the reply begins. `0B` takes bodies at any rate.
+        /// The least bytes a second of a request body; 408 below. It is enforced once the gateway has waited for the body as long as
+        /// `timeout.body`, and until the reply begins. `0B` allows any rate.
         // Kestrel's 240 bytes: a modem sends ten times as much, and a byte now and then holds no upstream's place.
         body_rate_min: Size = Size(240),
     }
@@ -182,8 +181,8 @@ keys! {
         // nginx's 75 s: longer than the 60 s of load balancers in front, so that they close first and no
         // request meets a closing connection.
         idle: Timeout = Timeout(Duration::from_secs(75)),
-        /// How long a tunnel (a WebSocket, another upgrade) may be silent in both directions; both ends are closed after. Once one
-        /// end is done, `idle` counts.
+        /// How long a tunnel (a WebSocket, another upgrade) may be silent in both directions; both ends are closed after. Once one end has
+        /// finished, `idle` counts.
         // Twice Envoy's five minutes, ten times nginx's one: clients that keep one open on purpose ping within a minute.
         tunnel: Timeout = Timeout(Duration::from_secs(600)),
         /// How long a TLS handshake may take.

@@ -37,55 +37,55 @@ keys! {
         /// The sockets clients connect to, by name, such as `public: { address: "0.0.0.0:8080" }`.
         // Empty is a complaint of `compile`, so that the rest is looked at first.
         listen: Map<Listener> = Map::default(),
-        /// The socket operators connect to: metrics, health, the running plan. Without it there is none.
+        /// The admin API's socket, for operators: metrics, health, the running configuration. Without it there is none.
         admin: Option<Admin>,
         /// How many workers serve traffic, each on a thread of its own; one for each core if absent.
         workers: Option<Spanned<Between<1, 256>>>,
         /// How the gateway stops.
         shutdown: Shutdown,
-        /// How it tells that it will stop, before it does.
+        /// The time between `/readyz` saying 503 and the listeners closing.
         drain: Drain,
         /// The services that requests are sent to, by name.
         upstreams: Map<Upstream> = Map::default(),
-        /// Who signs tokens, by name.
+        /// The issuers of tokens, by name.
         issuers: Map<Spanned<Issuer>> = Map::default(),
-        /// What happens to which request, by name. The most specific match wins, not the first.
+        /// The routes, by name. The most specific match wins, not the first.
         routes: Map<Spanned<Route>> = Map::default(),
         /// Limits by name, such as Gold and Silver, for `rate_limit: { plans: true }`.
         plans: Map<Spanned<LimitPlan>> = Map::default(),
-        /// Where several gateways count together, by name, for `rate_limit: { shared: NAME }`.
+        /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
         /// Lists of policies by name, for `- use: NAME` in a list of policies.
         policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),
-        /// What holds on every route and API that does not say otherwise.
+        /// What applies to every route and API without `defaults: false`.
         defaults: Defaults,
         /// APIs by name: routes made from OpenAPI documents.
         apis: Map<Spanned<Api>> = Map::default(),
-        /// What runs stylesheets of XSLT 2.0 and 3.0.
+        /// The Java machine for XSLT 2.0 and 3.0.
         saxon: Saxon,
-        /// What the gateway says about its traffic.
+        /// The access log.
         telemetry: Telemetry,
     }
 }
 
 keys! {
-    /// What holds on every route and API that does not say `defaults: false`.
+    /// What applies to every route and API without `defaults: false`.
     pub struct Defaults {
-        /// Policies that stand above those of the route.
+        /// Policies that run above those of the route.
         policies: Vec<Spanned<Policy>> = Vec::new(),
     }
 }
 
 keys! {
-    /// The socket operators connect to.
+    /// The admin API's socket, for operators.
     pub struct Admin {
-        /// An address and a port, best one only this machine can reach, such as `127.0.0.1:9901`.
+        /// An address and a port, such as `127.0.0.1:9901`. There are no passwords: use an address that only operators can reach.
         address: Spanned<Address>,
     }
 }
 
 keys! {
-    /// How the gateway tells that it will stop, before it does.
+    /// The time between `/readyz` saying 503 and the listeners closing.
     pub struct Drain {
         /// How long listeners stay open once `/readyz` says 503, after SIGTERM and SIGQUIT.
         // Kubernetes tells its proxies and the process at the same time, and they hear of it within seconds.
@@ -96,7 +96,7 @@ keys! {
 keys! {
     /// How the gateway stops.
     pub struct Shutdown {
-        /// How long exchanges may take to end once the listeners are closed.
+        /// How long active requests may take to end once the listeners are closed.
         // What Kubernetes grants before it kills.
         drain: Duration = Duration::from_secs(30),
     }

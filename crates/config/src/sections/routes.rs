@@ -9,7 +9,7 @@ use crate::schema::SchemaBuilder;
 use crate::values::{Between, Map, OneOrMore, Size, Spanned, ValueMatch};
 
 keys! {
-    /// What happens to the requests it matches. It ends in exactly one of `upstream` and `respond`.
+    /// What happens to the requests that it matches. It needs exactly one of `upstream` and `respond`.
     pub struct Route {
         /// Which requests, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,
@@ -23,28 +23,28 @@ keys! {
         host: Spanned<RouteHost> = Spanned::unwritten(RouteHost::Preserve),
         /// How much a client may send.
         limits: RouteLimits,
-        /// What is done on the way: run top to bottom on the request, bottom to top on the reply.
+        /// The policies, in order: top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
-        /// Whether the policies of `defaults` stand above these.
+        /// Whether the policies of `defaults` run above these.
         // A default that has to be asked for is none.
         defaults: bool = true,
         /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
         /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
         errors: Errors = Errors::Problem,
-        /// Ends the route at a service: the name of one of the `upstreams`.
+        /// Sends the requests to one of the `upstreams`, by its name.
         upstream: Option<Spanned<String>>,
-        /// Ends the route at a fixed reply.
+        /// Answers with a fixed reply.
         respond: Option<Spanned<Respond>>,
     }
 }
 
 keys! {
-    /// Which requests a route is for; all of it has to hold.
+    /// Which requests a route is for; all conditions have to hold.
     pub struct Match {
         /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, or a list of such with the same
         /// parameters.
         path: OneOrMore<Spanned<String>> = OneOrMore(vec![Spanned::unwritten("/**".to_owned())]),
-        /// The listeners it is reached by, a name or a list of such; any if absent.
+        /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
@@ -83,8 +83,8 @@ pub enum RouteHost {
 keys! {
     /// How much a client may send.
     pub struct RouteLimits {
-        /// The largest request body; 413 above, before a byte of it is read where its length is known.
-        /// Without it any length streams through.
+        /// The largest request body; 413 above, before a byte of it is read if its length is announced. Without it a body of any length
+        /// streams through.
         // Bodies are never held unless a policy asks, so an upload of any length is no harm by itself.
         body_bytes_max: Option<Size>,
     }

@@ -14,7 +14,7 @@ keys! {
         /// The folder with `tidegate-saxon.jar` and the jars of Saxon; found beside the program, by TIDEGATE_SAXON or in
         /// `/usr/share/tidegate/saxon` if absent.
         home: Option<Spanned<FilePath>>,
-        /// The most its heap may take.
+        /// The largest size of its heap.
         // Trees of ten messages of 1 MiB at once, with room to spare; an idle machine holds less than a tenth of it.
         heap_bytes_max: Spanned<Size> = Spanned::unwritten(Size(256 * 1024 * 1024)),
         /// How many messages are transformed at once; one for each core if absent.
@@ -22,7 +22,7 @@ keys! {
         /// How many messages may wait for it; 503 above.
         // Some 10 ms of work; who would wait longer is better told at once.
         pending: Between<1, 65_536> = const { Between::new(1024) },
-        /// How long a message may take, the wait included; what runs longer is stopped.
+        /// How long a message may take, the wait included; after that it is stopped.
         // Messages take microseconds, and the largest some hundred milliseconds.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
     }

@@ -11,14 +11,14 @@ use crate::values::{FilePath, Spanned};
 keys! {
     /// What the gateway says about its traffic. Metrics are always at the admin address.
     pub struct Telemetry {
-        /// One line for each exchange; none without it.
+        /// The access log, one line for each request; none without it.
         // A line costs more than all else the gateway does for a small request.
         access_log: Option<AccessLog>,
     }
 }
 
 keys! {
-    /// One line for each exchange.
+    /// The access log, one line for each request.
     pub struct AccessLog {
         /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),

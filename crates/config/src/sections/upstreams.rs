@@ -14,26 +14,26 @@ use crate::values::{
 keys! {
     /// One service that requests are sent to.
     pub struct Upstream {
-        /// Where it runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+        /// Where the service runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
         targets: Spanned<Vec<Target>>,
         /// How a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
         /// How long the service may take.
         timeout: UpstreamTimeout,
-        /// What is tried again.
+        /// Which failed requests are retried.
         retry: Retry,
-        /// Asks each target regularly whether it is well; without it their replies tell, and none is left out.
+        /// Active health checks of each target. Without it no target is taken out by a check.
         health: Option<Health>,
-        /// Leaves out for a while a target whose replies are faults; without it none is left out.
+        /// Passive health checks: ejects a target for a while if its replies are faults. Without it no target is ejected.
         outlier: Option<Outlier>,
-        /// How much may be under way at once; 503 above.
+        /// How much may be active at once; 503 above.
         breaker: Breaker,
         /// How many connections are kept for the next request.
         pool: Pool,
         /// How names of targets are looked up.
         dns: Dns,
-        /// How `https` targets are checked and shown who we are.
+        /// How to verify `https` targets, and the certificate to show to them.
         tls: UpstreamTls,
     }
 }
@@ -82,7 +82,7 @@ keys! {
 }
 
 keys! {
-    /// What the hash is taken of.
+    /// The key of the hash.
     pub(crate) struct HashKeys {
         /// `client`, `path`, `header:NAME` or `cookie:NAME`.
         by: HashBy = HashBy::Client,
@@ -95,73 +95,73 @@ keys! {
         /// To connect, TLS included.
         // A service in reach answers in milliseconds; the second covers one lost SYN.
         connect: Timeout = Timeout(Duration::from_secs(1)),
-        /// Until the reply's headers are there, 504 after; and the longest pause within its body. Not a total:
-        /// streams may last, and a stream of events may be silent for as long as it likes.
+        /// The wait for the reply's headers, 504 after; then the longest pause within its body. It is no limit on the whole reply, and an
+        /// event stream may be silent for any time.
         // What nginx, Kong and HAProxy users are used to.
         response: Timeout = Timeout(Duration::from_secs(60)),
-        /// How long a connection that nobody uses is kept.
+        /// How long an unused connection is kept.
         // What nginx does, and shorter than what most servers do, so that we close first.
         idle: Timeout = Timeout(Duration::from_secs(60)),
     }
 }
 
 keys! {
-    /// What is tried again.
+    /// Which failed requests are retried.
     pub struct Retry {
-        /// How many more attempts after the first; none if absent. Where no connection comes about, every other target is tried
-        /// beside those, unless this is 0.
+        /// How many retries after the first attempt; none if absent. If no connection can be made, every other target is tried as well,
+        /// unless this is 0.
         // Repeating is only safe where the operator says so. A pooled connection that proves stale is
         // replaced once regardless.
         attempts: Option<Spanned<Between<0, 10>>>,
-        /// What is worth another attempt: `connect_failure`, `reset`, `timeout`, or a status from 500.
+        /// What is retried: `connect_failure`, `reset`, `timeout`, or a status from 500.
         // No byte of the request left the gateway then.
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
-        /// The largest request body kept for another attempt; larger ones have one attempt.
+        /// The largest request body that is buffered for a retry; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
     }
 }
 
 keys! {
-    /// Asks each target regularly whether it is well.
+    /// Active health checks of each target.
     pub struct Health {
-        /// What to GET; without it a connection that comes about is enough.
+        /// The path to GET. Without it, it is enough that a connection can be made.
         path: Option<Spanned<String>>,
-        /// The time between two questions.
+        /// The time between two checks.
         interval: Timeout = Timeout(Duration::from_secs(10)),
         /// How long an answer may take.
         timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// How many bad answers in a row take a target out.
+        /// How many failed checks in a row take a target out.
         // One may be a lost packet.
         unhealthy_after: Between<1, 100> = const { Between::new(2) },
-        /// How many good answers in a row bring it back.
+        /// How many good checks in a row bring it back.
         healthy_after: Between<1, 100> = const { Between::new(2) },
-        /// The statuses of good answers.
+        /// The statuses of a good check.
         // A redirect to a login page is a sign of life.
         statuses: Vec<StatusRange> = vec![StatusRange { first: 200, last: 399 }],
     }
 }
 
 keys! {
-    /// Leaves out for a while a target whose replies are faults.
+    /// Passive health checks: ejects a target for a while if its replies are faults.
     pub struct Outlier {
         /// How many faults in a row: connections that fail, resets, timeouts and statuses from 500.
         consecutive_faults: Between<1, 1_000> = const { Between::new(5) },
-        /// For how long.
+        /// For how long a target is ejected the first time; each time longer, up to ten times as long.
         eject: Timeout = Timeout(Duration::from_secs(30)),
-        /// The largest part of the targets left out at once, in percent.
+        /// The largest share of the targets that may be ejected at once, in percent.
         // Past half, what is left would fail under the load of all.
         max_ejected_percent: Between<0, 100> = const { Between::new(50) },
     }
 }
 
 keys! {
-    /// How much may be under way to one upstream at once, over all workers; 503 above.
+    /// How much may be active to one upstream at once, over all workers; 503 above.
     // A default breaker must never be the reason for a 503 before a healthy service: these only stop
     // what would exhaust the machine's ports.
     pub struct Breaker {
-        /// Connections.
+        /// Connections in use.
         connections: Between<1, 1_000_000> = const { Between::new(65_536) },
-        /// Requests.
+        /// Active requests.
         requests: Between<1, 1_000_000> = const { Between::new(65_536) },
         /// Requests that wait for a connection.
         pending: Between<1, 1_000_000> = const { Between::new(65_536) },
@@ -189,13 +189,13 @@ keys! {
 keys! {
     /// TLS towards `https` targets.
     pub struct UpstreamTls {
-        /// A PEM file with the certificate authorities to believe, instead of the system's.
+        /// A PEM file with the trusted certificate authorities, instead of the system's.
         ca: Option<Spanned<FilePath>>,
         /// A PEM file with the certificate to show to the target.
         certificate: Option<Spanned<FilePath>>,
         /// A PEM file with that certificate's private key.
         key: Option<Spanned<FilePath>>,
-        /// Whether the target's certificate has to be right.
+        /// Whether the target's certificate has to be valid.
         verify: Spanned<bool> = Spanned::unwritten(true),
         /// The name the target's certificate has to carry, if it is not the target's host.
         server_name: Option<Spanned<String>>,

@@ -38,7 +38,7 @@ pub struct Credential {
 }
 
 keys! {
-    /// A secret with what belongs to it.
+    /// A secret and the plan of its subject.
     pub(crate) struct CredentialKeys {
         /// The secret, or its hash.
         key: Secret,
