@@ -273,6 +273,14 @@ fn what_only_a_proxy_may_say_is_dropped_from_others() {
         "X-Rewrite-URL",
         "X-Forwarded-Client-Cert",
         "True-Client-IP",
+        "CF-Connecting-IP",
+        "CF_Connecting_IP",
+        "CF-Connecting-IPv6",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+        "Client-IP",
+        "X-Azure-ClientIP",
+        "CloudFront-Viewer-Address",
     ];
     let lines: Vec<(&str, &str)> = names.iter().map(|name| (*name, "/admin")).collect();
     let origin = Origin::saying("ok");

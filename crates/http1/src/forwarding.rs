@@ -2,22 +2,57 @@
 
 use crate::token::is_alias;
 
+/// Names by which servers and frameworks are told who asks and for what; sorted by length.
+const NAMES: [&[u8]; 29] = [
+    b"client-ip",
+    b"forwarded",
+    b"x-real-ip",
+    b"x-forwarded",
+    b"x-client-ip",
+    b"x-remote-ip",
+    b"fly-client-ip",
+    b"x-remote-addr",
+    b"x-rewrite-url",
+    b"cf-pseudo-ipv4",
+    b"true-client-ip",
+    b"x-original-url",
+    b"x-proxyuser-ip",
+    b"incap-client-ip",
+    b"proxy-client-ip",
+    b"x-original-host",
+    b"akamai-client-ip",
+    b"cf-connecting-ip",
+    b"fastly-client-ip",
+    b"x-azure-clientip",
+    b"x-azure-socketip",
+    b"x-originating-ip",
+    b"x-sucuri-clientip",
+    b"cf-connecting-ipv6",
+    b"wl-proxy-client-ip",
+    b"x-appengine-user-ip",
+    b"x-cluster-client-ip",
+    b"x-envoy-external-address",
+    b"cloudfront-viewer-address",
+];
+
+/// A bit for each length that a name has: of the lines of an ordinary head only a few need a comparison.
+const LENGTHS: u32 = {
+    let (mut lengths, mut rest) = (0, NAMES.as_slice());
+    while let [name, after @ ..] = rest {
+        lengths |= 1 << name.len();
+        rest = after;
+    }
+    lengths
+};
+
 /// Whether a line says something about the client or its request that only a trusted proxy may say: who asks, which host,
-/// scheme or path it asked for. Servers and frameworks believe each of these somewhere. All of `X-Forwarded-*` counts, and so do
-/// spellings with underscores.
+/// scheme or path it asked for. All of `X-Forwarded-*` counts, and so do spellings with underscores.
 pub fn is_forwarding(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"x-forwarded-";
-    let is = |other: &[u8]| is_alias(name, other);
-    // Told apart by length first: of the lines of an ordinary head only one or two need a comparison.
-    match name.len() {
-        9 => is(b"forwarded") || is(b"x-real-ip"),
-        11 => is(b"x-client-ip"),
-        13 => is(b"x-rewrite-url"),
-        14 => is(b"x-original-url") || is(b"true-client-ip"),
-        15 if is(b"x-original-host") => true,
-        19 if is(b"x-cluster-client-ip") => true,
-        _ => name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY)),
-    }
+    let is_length = u32::try_from(name.len())
+        .is_ok_and(|length| LENGTHS.checked_shr(length).is_some_and(|lengths| lengths & 1 == 1));
+    let is_named = || NAMES.iter().any(|known| known.len() == name.len() && is_alias(name, known));
+    is_length && is_named() || name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))
 }
 
 #[cfg(test)]
@@ -28,23 +63,24 @@ mod tests {
     fn lines_about_the_client() {
         for name in [
             "Forwarded",
+            "X-Forwarded",
             "X-Forwarded-For",
             "x_forwarded_for",
             "X-Forwarded-Client-Cert",
             "X-Forwarded-Prefix",
-            "X-Real-IP",
             "X_Real_IP",
-            "X-Client-IP",
-            "X-Original-URL",
-            "X-Rewrite-URL",
-            "X-Original-Host",
-            "True-Client-IP",
-            "X-Cluster-Client-IP",
+            "CF-Connecting-IP",
+            "cf_connecting_ip",
+            "Fastly_Client-IP",
         ] {
             assert!(is_forwarding(name.as_bytes()), "{name}");
         }
-        for name in ["Forward", "X-Forward-For", "X-Forwarded", "X-Request-Id", "Via", "X-User"] {
+        for name in NAMES {
+            assert!(is_forwarding(name), "{}", name.escape_ascii());
+        }
+        for name in ["Forward", "X-Forward-For", "X-Request-Id", "Via", "X-User", "CF-Ray", ""] {
             assert!(!is_forwarding(name.as_bytes()), "{name}");
         }
+        assert!(!is_forwarding(&b"x-a".repeat(99)));
     }
 }
