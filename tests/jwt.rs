@@ -178,6 +178,56 @@ fn a_bad_token_is_refused_without_a_reason_that_helps() {
     assert_eq!(ask(&gateway, &EC.token(&good)).status(), 200);
 }
 
+/// RFC 8725, 3.11: what the same issuer signs for another purpose shows nobody who asks.
+#[test]
+fn tokens_of_another_kind_are_refused() {
+    let origin = Origin::saying("ok");
+    let plain = gateway(&origin, KEYS, "", "");
+    let wide =
+        gateway(&origin, &format!("{KEYS}, types: [application/Event+JWT, id_token]"), "", "");
+    let token = |typ: Option<&str>, claims: Value| {
+        let mut header = json!({ "alg": "ES256", "kid": "ec" });
+        if let Some(typ) = typ {
+            header["typ"] = typ.into();
+        }
+        let mut all = json!({ "iss": "https://idp.test", "sub": "a", "exp": now() + 60 });
+        all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
+        EC.sign(&header.to_string(), &all.to_string())
+    };
+    let logout = json!({ "events": { "http://schemas.openid.net/event/backchannel-logout": {} } });
+    for (typ, claims, passes, passes_wide) in [
+        (None, json!({}), true, false),
+        (Some("JWT"), json!({}), true, false),
+        (Some("jwt"), json!({}), true, false),
+        (Some("at+JWT"), json!({}), true, false),
+        (Some("application/at+jwt"), json!({ "at_hash": "x" }), true, false),
+        (Some("logout+jwt"), json!({}), false, false),
+        (Some("application/logout+jwt"), json!({}), false, false),
+        (Some("dpop+jwt"), json!({}), false, false),
+        (Some("secevent+jwt"), json!({}), false, false),
+        (Some("event+jwt"), json!({}), false, true),
+        (Some(""), json!({}), false, false),
+        (Some("JWT"), logout.clone(), false, false),
+        (None, logout, false, false),
+        (Some("JWT"), json!({ "at_hash": "x" }), false, true),
+        (None, json!({ "c_hash": "x" }), false, true),
+        (Some("JWT"), json!({ "typ": "ID" }), false, true),
+        (Some("JWT"), json!({ "typ": "Bearer" }), true, false),
+        (Some("JWT"), json!({ "token_use": "id" }), false, true),
+    ] {
+        let what = format!("{typ:?} {claims}");
+        let token = token(typ, claims);
+        for (gateway, passes) in [(&plain, passes), (&wide, passes_wide)] {
+            let reply = ask(gateway, &token);
+            match passes {
+                true => assert_eq!(reply.status(), 200, "{what}"),
+                false => refused(&reply, &what),
+            }
+        }
+    }
+    plain.wait_for_output("of a kind (`typ`)");
+}
+
 #[test]
 fn a_missing_token_is_told_apart_from_a_bad_one() {
     let origin = Origin::saying("ok");

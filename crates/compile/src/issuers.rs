@@ -128,6 +128,7 @@ fn issuer(
             },
             introspection,
             audiences: keys.audiences.0.clone(),
+            types: keys.types.0.iter().map(|kind| jose::kind(kind)).collect(),
             leeway: keys.leeway,
             expiry_required: keys.expiry_required,
             subject_claim: keys.subject_claim.clone(),

@@ -23,4 +23,4 @@ pub use json::{Members, Object, object};
 pub use key::{Key, KeyError};
 pub use set::{KEYS_MAX, KeySet, Left};
 pub use sign::{SignError, Signer};
-pub use token::{Error, TOKEN_BYTES_MAX, Token};
+pub use token::{Error, TOKEN_BYTES_MAX, Token, kind};

@@ -21,6 +21,8 @@ pub struct Token<'t> {
     pub algorithm: Algorithm,
     /// `kid`
     pub key_id: Option<Box<str>>,
+    /// What `typ` says the token is, in lower case and without `application/`; nothing where it says nothing more than `JWT`.
+    pub kind: Option<Box<str>>,
     /// The decoded payload.
     pub payload: Vec<u8>,
     /// What the signature is over: the first two parts as they came.
@@ -62,10 +64,11 @@ impl<'t> Token<'t> {
         }
         let second = second.filter(|_| further == 0).ok_or(Error::Malformed)?;
         let part = |from: usize, to: usize| text.get(from..to).ok_or(Error::Malformed);
-        let Header { algorithm, key_id } = Header::of(part(0, first)?)?;
+        let Header { algorithm, key_id, kind } = Header::of(part(0, first)?)?;
         Ok(Token {
             algorithm,
             key_id,
+            kind,
             payload: decode(part(first + 1, second)?)?,
             signed: part(0, second)?,
             signature: decode(part(second + 1, text.len())?)?,
@@ -83,6 +86,7 @@ impl<'t> Token<'t> {
 struct Header {
     algorithm: Algorithm,
     key_id: Option<Box<str>>,
+    kind: Option<Box<str>>,
 }
 
 /// A longer header is read each time. Ordinary ones have a hundred bytes.
@@ -114,13 +118,23 @@ impl Header {
         let header = decode(part)?;
         let header = Members::read(&header).ok_or(Error::Malformed)?;
         let algorithm = algorithm(&header)?;
-        let key_id = match header.get("kid") {
-            None => None,
-            Some(Value::String(id)) => Some(id.as_str().into()),
-            Some(_) => return Err(Error::Malformed),
+        let text = |name: &str| match header.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(Error::Malformed),
         };
-        Ok(Header { algorithm, key_id })
+        let kind = text("typ")?.map(kind).filter(|kind| kind != "jwt");
+        Ok(Header { algorithm, key_id: text("kid")?.map(Box::from), kind: kind.map(Box::from) })
     }
+}
+
+/// A media type as `typ` has it: in lower case, without `application/` (RFC 7515, 4.1.9).
+pub fn kind(media_type: &str) -> String {
+    let mut kind = media_type.to_ascii_lowercase();
+    if let Some(rest) = kind.strip_prefix("application/").filter(|rest| !rest.contains('/')) {
+        kind = rest.to_owned();
+    }
+    kind
 }
 
 /// Strict: no padding, no line ends, no bits left over. By vectors where the machine has them.
@@ -182,11 +196,29 @@ mod tests {
             (r#"{}"#, Err(Error::Malformed)),
             (r#"{"alg":"RS256","alg":"none"}"#, Err(Error::Malformed)),
             (r#"{"alg":"RS256","kid":1}"#, Err(Error::Malformed)),
+            (r#"{"alg":"RS256","typ":["JWT"]}"#, Err(Error::Malformed)),
             (r#"{"alg":"RS256","crit":["exp"]}"#, Err(Error::Critical)),
             (r#"{"alg":"RS256","b64":false}"#, Err(Error::Critical)),
             (r#"{"alg":"dir","enc":"A128GCM"}"#, Err(Error::Encrypted)),
         ] {
             assert_eq!(with_header(header), said, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_kind_is_a_media_type() {
+        for (typ, kind) in [
+            ("JWT", None),
+            ("application/jwt", None),
+            ("at+JWT", Some("at+jwt")),
+            ("Application/AT+jwt", Some("at+jwt")),
+            ("application/a/b", Some("application/a/b")),
+            ("text/jwt", Some("text/jwt")),
+            ("", Some("")),
+        ] {
+            let header = format!(r#"{{"alg":"RS256","typ":"{typ}"}}"#);
+            let token = format!("{}.e30.AA", URL_SAFE_NO_PAD.encode(header));
+            assert_eq!(Token::parse(token.as_bytes()).unwrap().kind.as_deref(), kind, "{typ}");
         }
     }
 

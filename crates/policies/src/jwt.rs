@@ -267,6 +267,9 @@ impl Verifier {
         let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
         let index = self.issuer_of(&claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
+        if !issuer.takes(token, &claims) {
+            return Err(Refusal::Kind);
+        }
         let generation = match with {
             Some((_, known)) => known.verify(token)?,
             None => issuer.keys.verify(token)?,

@@ -22,6 +22,9 @@ keys! {
         introspection: Option<Spanned<Introspection>>,
         /// Audiences: `aud` has to name one of them. Without it any audience is accepted.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
+        /// What `typ` of a token's header may say, without `application/`; a token without it is a `JWT`, `id_token` stands for ID tokens, and `[]` takes any.
+        // RFC 8725, 3.11: an order to log out, a proof or a security event of the same issuer says nothing of who asks.
+        types: OneOrMore<String> = OneOrMore(vec!["JWT".to_owned(), "at+jwt".to_owned()]),
         /// How far the issuer's clock may differ.
         // What Choreo Connect allows.
         leeway: Duration = Duration::from_secs(5),

@@ -269,6 +269,7 @@ mod tests {
             keys: Keys::Nowhere,
             introspection: None,
             audiences: Vec::new(),
+            types: Vec::new(),
             leeway: Duration::from_secs(5),
             expiry_required: true,
             subject_claim: "sub".to_owned(),

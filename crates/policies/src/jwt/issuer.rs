@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jose::{KeySet, Token};
+use jose::{KeySet, Members, Token};
+use serde_json::Value;
 
 use super::introspect::Introspection;
 use super::published::Published;
@@ -18,12 +19,35 @@ pub struct Issuer {
     pub introspection: Option<Introspection>,
     /// One of these has to be named by `aud`; any may where there are none.
     pub audiences: Vec<String>,
+    /// What a token may be, as [`jose::kind`] has it; anything where there are none.
+    pub types: Vec<String>,
     pub leeway: Duration,
     pub expiry_required: bool,
     pub subject_claim: String,
     pub scope_claims: Vec<String>,
     pub consumer_claim: String,
     pub tier_claim: Option<String>,
+}
+
+impl Issuer {
+    /// Whether a token is of a kind that shows who asks (RFC 8725, 3.11). What its header leaves open, its claims may tell:
+    /// `at_hash` and `c_hash` are in ID tokens alone, and `events` in security events, of which the order to log out is one.
+    pub(crate) fn takes(&self, token: &Token<'_>, claims: &Members<'_>) -> bool {
+        let says = |name: &str, what: &str| claims.get(name).and_then(Value::as_str) == Some(what);
+        let is_id = || {
+            claims.get("at_hash").or_else(|| claims.get("c_hash")).is_some()
+                // Keycloak and Cognito.
+                || says("typ", "ID")
+                || says("token_use", "id")
+        };
+        let kind = match token.kind.as_deref() {
+            Some(kind) => kind,
+            None if is_id() => "id_token",
+            None if claims.get("events").is_some_and(Value::is_object) => "secevent+jwt",
+            None => "jwt",
+        };
+        self.types.is_empty() || self.types.iter().any(|known| known == kind)
+    }
 }
 
 /// Where an issuer's keys are.

@@ -14,6 +14,8 @@ pub(crate) enum Refusal {
     Token(jose::Error),
     /// `iss` is missing or nobody's that is known here.
     IssuerUnknown,
+    /// It is made for something else than to show who asks.
+    Kind,
     /// The issuer has no such key.
     KeyUnknown,
     /// No key of the issuer was ever seen.
@@ -79,6 +81,7 @@ impl Refusal {
             Refusal::Several
             | Refusal::Token(_)
             | Refusal::IssuerUnknown
+            | Refusal::Kind
             | Refusal::KeyUnknown
             | Refusal::NotYet
             | Refusal::Audience
@@ -95,6 +98,7 @@ impl Refusal {
             Refusal::Several => "more than one token",
             Refusal::Token(error) => return format!("jwt: {error}"),
             Refusal::IssuerUnknown => "`iss` names no issuer of this route",
+            Refusal::Kind => "the token is of a kind (`typ`) that the issuer's `types` do not name",
             Refusal::KeyUnknown => "the issuer has no key of that name for that algorithm",
             Refusal::NoKeys => "the issuer's keys could not be read yet",
             Refusal::Expired => "the token has expired",
