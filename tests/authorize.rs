@@ -31,6 +31,20 @@ fn a_rule_says_who_may_do_what() {
     }
 }
 
+/// A server behind CGI reads `X_Bad` as `X-Bad`.
+#[test]
+fn a_rule_sees_all_spellings_of_a_header() {
+    let origin = Origin::saying("ok");
+    let gateway =
+        gateway(&origin, "!('x-bad' in request.headers) || request.headers['x-bad'] == '1'");
+    for (lines, status) in
+        [("", 200), ("X-Bad: 1\r\n", 200), ("X_Bad: 2\r\n", 403), ("x-bad: 1\r\nx_bad: 2\r\n", 403)]
+    {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nK: a1\r\n{lines}\r\n");
+        assert_eq!(gateway.wire().ask(request).status(), status, "{lines}");
+    }
+}
+
 #[test]
 fn a_rule_above_the_policy_it_asks_is_a_complaint() {
     let folder = tempfile::tempdir().unwrap();
@@ -40,6 +54,7 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
         ("{ authorize: { rule: \"subject == 'a'\" } }", key, 1, "move it below `api_key`"),
         (key, "{ authorize: { rule: \"nope(1)\" } }", 1, "there is no function `nope`"),
         (key, "{ authorize: { rule: request.path } }", 1, "it gives a text"),
+        (key, "{ authorize: { rule: 'has(request.headers.x_bad)' } }", 1, "write `x-bad`"),
         ("{ cache: {} }", "{ key_type: { sandbox: s } }", 1, "move it below `key_type`"),
         ("{ cache: {} }", key, 0, "move it below `api_key`"),
         (

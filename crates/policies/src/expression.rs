@@ -143,11 +143,12 @@ fn request(head: &RequestHead) -> Value {
     ])
 }
 
-/// By name in lower case; several lines are one value with commas, as RFC 9110, 5.2 has them.
+/// By name in lower case with `-` for `_`, since a server behind CGI cannot tell these apart: what a rule forbids must not pass
+/// under the other name. Several lines are one value with commas, as RFC 9110, 5.2 has them.
 fn headers(head: &RequestHead) -> Value {
     let mut texts: HashMap<String, String> = HashMap::new();
     for (name, value) in head.headers.iter() {
-        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let name = header_name(&String::from_utf8_lossy(name));
         let value = String::from_utf8_lossy(value);
         texts
             .entry(name)
@@ -158,6 +159,11 @@ fn headers(head: &RequestHead) -> Value {
             .or_insert_with(|| value.clone().into_owned());
     }
     map(texts.iter().map(|(name, value)| (name.as_str(), string(value))))
+}
+
+/// The name that stands for all spellings of a header.
+fn header_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
 }
 
 /// By name; several values are one with commas, as with headers, since the upstream gets them all. Percent signs are decoded.
@@ -244,7 +250,9 @@ mod tests {
 
     fn head() -> RequestHead {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/orders/7?a=1&a=2&b=x%20y+z&c");
-        for (name, value) in [("Host", "A.test.:8080"), ("X-A", "1"), ("x-a", "2")] {
+        for (name, value) in
+            [("Host", "A.test.:8080"), ("X-A", "1"), ("x-a", "2"), ("X_B", "1"), ("x-b", "2")]
+        {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         head
@@ -256,6 +264,8 @@ mod tests {
             ("request.method == 'GET'", Ok(true)),
             ("request.path.startsWith('/orders/') && request.host == 'a.test'", Ok(true)),
             ("request.headers['x-a'] == '1, 2'", Ok(true)),
+            ("request.headers['x-b'] == '1, 2' && 'x-b' in request.headers", Ok(true)),
+            ("size(request.headers) == 3", Ok(true)),
             ("request.query['a'] == '1'", Ok(false)),
             ("request.query['a'] == '1, 2' && request.query.b == 'x y z'", Ok(true)),
             ("'c' in request.query && !('d' in request.query)", Ok(true)),
@@ -297,6 +307,10 @@ mod tests {
             ("request.path.matches('(')", "`(` is no regular expression"),
             ("request.pth == '/e'", "`request` has no `pth`"),
             ("'x' in request['header']", "`request` has no `header`"),
+            ("request.headers['X-A'] == ''", "no header is called `X-A` here; write `x-a`"),
+            ("request.headers.x_bad == ''", "write `x-bad`"),
+            ("has(request.headers.x_bad)", "write `x-bad`"),
+            ("!('x_bad' in request['headers'])", "write `x-bad`"),
             ("client.address == ''", "`client` has no `address`"),
             ("'x'", "gives a text"),
             ("1", "gives a constant"),

@@ -18,6 +18,7 @@ pub(super) fn wrong(whole: &IdedExpr, env: &Arc<Env>) -> Option<String> {
             call_wrong(call, env)
         } else if let Expr::Select(select) = &next.expr {
             member_wrong(&select.operand, &select.field)
+                .or_else(|| header_wrong(&select.operand, &select.field))
         } else {
             None
         };
@@ -57,7 +58,13 @@ fn call_wrong(call: &CallExpr, env: &Arc<Env>) -> Option<String> {
         && let [of, member] = &*call.args
         && let Some(member) = text(member)
     {
-        return member_wrong(of, member);
+        return member_wrong(of, member).or_else(|| header_wrong(of, member));
+    }
+    if name == operators::IN
+        && let [member, of] = &*call.args
+        && let Some(member) = text(member)
+    {
+        return header_wrong(of, member);
     }
     if name == "matches"
         && let Some(pattern) = call.args.last().and_then(text)
@@ -77,6 +84,33 @@ fn member_wrong(of: &IdedExpr, member: &str) -> Option<String> {
     let (_, known) = MEMBERS.iter().find(|(known, _)| known == name)?;
     (!known.contains(&member))
         .then(|| format!("`{name}` has no `{member}`; it has {}", known.join(", ")))
+}
+
+/// A spelling under which no header is found.
+fn header_wrong(of: &IdedExpr, header: &str) -> Option<String> {
+    let name = super::header_name(header);
+    (is_headers(of) && name != header).then(|| {
+        format!("no header is called `{header}` here; write `{name}`, as in `request.headers['{name}']`, for all its spellings")
+    })
+}
+
+fn is_headers(of: &IdedExpr) -> bool {
+    let (of, member) = match &of.expr {
+        Expr::Select(select) => (&*select.operand, Some(&*select.field)),
+        Expr::Call(call) if call.func_name == operators::INDEX => match &*call.args {
+            [of, member] => (of, text(member)),
+            _ => return false,
+        },
+        Expr::Call(_)
+        | Expr::Comprehension(_)
+        | Expr::Ident(_)
+        | Expr::List(_)
+        | Expr::Literal(_)
+        | Expr::Map(_)
+        | Expr::Struct(_)
+        | Expr::Unspecified => return false,
+    };
+    matches!(&of.expr, Expr::Ident(name) if name == "request") && member == Some("headers")
 }
 
 fn pattern_wrong(pattern: &str, env: &Arc<Env>) -> Option<String> {
