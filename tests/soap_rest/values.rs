@@ -55,6 +55,10 @@ pub(super) const VALUES: &[(&str, &str)] = &[
         r#"<n0:number>1</n0:number><n0:kind xmlns:q="urn:k">q:fast</n0:kind>"#,
     ),
     (
+        r#"{"number":1,"kind":"{http://www.w3.org/XML/1998/namespace}lang"}"#,
+        "<n0:number>1</n0:number><n0:kind>xml:lang</n0:kind>",
+    ),
+    (
         r#"{"number":1,"anything":"text"}"#,
         "<n0:number>1</n0:number><n0:anything>text</n0:anything>",
     ),
@@ -179,6 +183,26 @@ const MISFITS: &[(&str, &str)] = &[
         r#"{"number":1,"@{urn:a}b c=\"d":"e"}"#,
         "/@{urn:a}b c=\"d: expected a name of XML behind `@`",
     ),
+    (r#"{"number":1,"@{urn:a} b":"c"}"#, "/@{urn:a} b: expected a name of XML behind `@`"),
+    (r#"{"number":1,"@ b":"c"}"#, "/@ b: expected a name of XML behind `@`"),
+    (
+        r#"{"number":1,"@{http://www.w3.org/2000/xmlns/}b":"c"}"#,
+        "/@{http:~1~1www.w3.org~12000~1xmlns~1}b: expected a namespace that may be declared",
+    ),
+    (
+        r#"{"number":1,"kind":"{http://www.w3.org/2000/xmlns/}b"}"#,
+        "/kind: expected a namespace that may be declared",
+    ),
+    (
+        r#"{"number":1,"item":[{"$type":"Other","name":"a"}]}"#,
+        "/item/0/$type: expected one of `Item`",
+    ),
+    (r#"{"number":1,"item":[{"$type":1,"name":"a"}]}"#, "/item/0/$type: expected one of `Item`"),
+    (
+        r#"{"number":1,"shape":{"\u0024type":"Square","$type":"Circle","side":2}}"#,
+        "/shape/$type: expected one member of this name",
+    ),
+    (r#"{"number":1,"$headers":{}}"#, "/$headers: expected one of "),
     (r#"{"number":1,"due":"31.1.2026"}"#, "/due: expected a string: "),
     (r#"{"number":1,"state":"ajar"}"#, "/state: expected a string: "),
     (r#"{"number":1,"$items":[{"what":"up"}]}"#, "/: expected what the schema allows: "),

@@ -20,6 +20,7 @@ mod scalar;
 mod tags;
 mod write;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
@@ -123,6 +124,7 @@ impl Api {
                 out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
                 bytes_max,
                 unsure: false,
+                has_default: false,
                 steps: Steps::default(),
             };
             let written = writer.message(message, self.version);
@@ -160,6 +162,7 @@ impl Api {
             out: String::new(),
             bytes_max: usize::MAX,
             unsure: false,
+            has_default: false,
             steps: Steps::default(),
         };
         let written = writer.element(element, 0, declarations, false);
@@ -180,9 +183,9 @@ impl<'a> Writer<'a> {
         if let Some(root) = &message.body
             && let Some(element) = self.api.elements.get(root.element)
         {
-            self.element(element, 0, &root.declarations, true)?;
+            self.element(element, 0, &root.declarations, !message.headers.is_empty())?;
         } else {
-            self.nothing()?;
+            self.nothing(!message.headers.is_empty())?;
         }
         self.out.push_str("</soap:Body></soap:Envelope>");
         if self.out.len() > self.bytes_max {
@@ -192,22 +195,26 @@ impl<'a> Writer<'a> {
     }
 
     /// A body without an element has no members to give.
-    fn nothing(&self) -> Done {
+    fn nothing(&self, headers: bool) -> Done {
         let mut keys = self.keys(0);
         match self.tape.first().map(|entry| entry.kind) {
-            Some(Kind::Object) if keys.all(|(key, _)| key == "$headers") => Ok(()),
+            Some(Kind::Object) if keys.all(|(key, _)| headers && key == "$headers") => Ok(()),
             _ => Err(Misfit::new("expected an object without members")),
         }
     }
 
     /// The members of an object, as names and where their values are.
-    fn keys(&self, at: usize) -> impl Iterator<Item = (&'a str, usize)> {
+    fn keys(&self, at: usize) -> impl Iterator<Item = (Cow<'a, str>, usize)> + use<'a> {
         let (tape, text) = (self.tape, self.text);
         let end = tape.get(at).map_or(0, |entry| entry.next as usize);
         let mut key = at + 1;
         std::iter::from_fn(move || {
             let entry = tape.get(key).filter(|_| key < end)?;
             let name = text.get(entry.from as usize..entry.to as usize)?;
+            let name = match entry.kind == Kind::Escaped {
+                true => Cow::Owned(::json::unescaped(name)),
+                false => Cow::Borrowed(name),
+            };
             let value = key + 1;
             key = tape.get(value)?.next as usize;
             Some((name, value))
@@ -216,17 +223,30 @@ impl<'a> Writer<'a> {
 
     fn headers(&mut self, message: &'a Message) -> Done {
         let is_object = |at: usize| self.tape.get(at).is_some_and(|e| e.kind == Kind::Object);
-        let all = is_object(0).then(|| self.keys(0).find(|(key, _)| *key == "$headers")).flatten();
-        let given: Vec<(&str, usize)> = match all {
-            Some((_, at)) if is_object(at) => self.keys(at).collect(),
-            Some(_) => return Err(Misfit::new("expected an object")),
-            None => Vec::new(),
+        let named = |at| self.keys(at).filter(|(key, _)| key == "$headers").map(|(_, at)| at);
+        let all: Vec<usize> = match is_object(0) {
+            true => named(0).collect(),
+            false => Vec::new(),
+        };
+        let given: Vec<(Cow<'a, str>, usize)> = match *all {
+            [] => Vec::new(),
+            [at] if is_object(at) => self.keys(at).collect(),
+            [_] => return Err(Misfit::new("expected an object")),
+            [..] => return Err(Misfit::new("expected one member of this name")),
+        };
+        let is_twice = |(at, (key, _)): (usize, &(Cow<'_, str>, usize))| {
+            given.iter().take(at).any(|(before, _)| before == key)
         };
         let local = |root: &model::Root| Some(&*self.api.elements.get(root.element)?.local);
         let known: Vec<&str> = message.headers.iter().filter_map(local).collect();
-        if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(key)) {
+        if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(&&**key)) {
             let what = format!("expected one of {}", known.join(", "));
             return Err(Misfit::new(what).within(other));
+        }
+        // All are known, so that there are few.
+        if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
+            let name = given.get(at).map(|(key, _)| &**key).unwrap_or_default();
+            return Err(Misfit::new("expected one member of this name").within(name));
         }
         self.out.push_str("<soap:Header>");
         for root in &message.headers {

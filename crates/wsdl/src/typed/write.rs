@@ -26,6 +26,8 @@ pub(super) struct Writer<'a> {
     pub(super) bytes_max: usize,
     /// Something was written that only the schema's own rules can judge.
     pub(super) unsure: bool,
+    /// Names without a prefix are of the namespace that the root declares.
+    pub(super) has_default: bool,
     /// What the patterns of its texts may still cost.
     pub(super) steps: Steps,
 }
@@ -37,8 +39,10 @@ struct Open<'a> {
     at: usize,
     /// Where its slots begin: attributes, `value`, members.
     base: usize,
-    /// `$headers` may be among its members.
+    /// `$headers` may be among its members: it is the body of a message that has some.
     top: bool,
+    /// The `$type` that was heeded.
+    named: Option<usize>,
 }
 
 impl Open<'_> {
@@ -105,6 +109,9 @@ impl<'a> Writer<'a> {
             return Err(Misfit::large(self.bytes_max));
         }
         let Some(of) = self.api.types.get(element.type_at) else { return Ok(()) };
+        if !declarations.is_empty() {
+            self.has_default = declarations.contains(" xmlns=");
+        }
         self.out.push_str(&element.open);
         self.out.push_str(declarations);
         let kind = self.entry(at).kind;
@@ -154,9 +161,9 @@ impl<'a> Writer<'a> {
     /// An element whose value is an object; its start tag is still open.
     fn object(&mut self, element: &'a Element, of: &'a Type, at: usize, top: bool) -> Done {
         let mut actual = of;
-        if !of.replacements.is_empty()
-            && let Some(value) = self.find(at, "$type")
-        {
+        let may_be_named = of.replaces || !of.replacements.is_empty();
+        let named = may_be_named.then(|| self.find(at, "$type")).flatten();
+        if let Some(value) = named {
             actual = self.named(of, value).map_err(|misfit| misfit.within("$type"))?;
             if !std::ptr::eq(actual, of) {
                 self.out.push_str(&actual.instance);
@@ -171,7 +178,7 @@ impl<'a> Writer<'a> {
             return self.wrong(expected(scalar), at);
         }
         let base = self.slots.len();
-        let open = Open { element, of: actual, at, base, top };
+        let open = Open { element, of: actual, at, base, top, named };
         let written = self.gathered(&open);
         self.slots.truncate(base);
         written
@@ -182,7 +189,7 @@ impl<'a> Writer<'a> {
         let end = self.entry(at).next as usize;
         let mut key = at + 1;
         while key < end {
-            if self.raw(key) == name {
+            if self.string(key) == name {
                 return Some(key + 1);
             }
             key = self.entry(key + 1).next as usize;
@@ -192,8 +199,12 @@ impl<'a> Writer<'a> {
 
     fn named(&self, of: &'a Type, at: usize) -> Done<&'a Type> {
         let label = self.string(at);
-        let found = of.replacements.iter().find(|one| *one.label == *label);
-        let own = of.name.as_ref().is_some_and(|(_, local)| **local == *label);
+        let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);
+        let found = of.replacements.iter().find(|one| is_string && *one.label == *label);
+        let is_own = |(uri, local): &(Box<str>, Box<str>)| {
+            **local == *label || format!("{{{uri}}}{local}") == *label
+        };
+        let own = is_string && of.name.as_ref().is_some_and(is_own);
         match found.and_then(|one| self.api.types.get(one.type_at)) {
             Some(found) => Ok(found),
             None if own => Ok(of),
@@ -209,7 +220,7 @@ impl<'a> Writer<'a> {
         self.slots.resize(open.member(members), 0);
         let end = self.entry(open.at).next as usize;
         let (mut key, mut near) = (open.at + 1, 0);
-        let mut nil = false;
+        let mut nil = None;
         while key < end {
             let name = self.string(key);
             let value = key + 1;
@@ -218,11 +229,27 @@ impl<'a> Writer<'a> {
                     near = slot.saturating_sub(open.member(0)) + 1;
                     self.take(open, slot, value).map_err(|misfit| misfit.within(&name))?;
                 }
-                None if name == "$type" && open.of.replaces => {}
-                None if name == "$type" && !open.of.replacements.is_empty() => {}
+                None if name == "$type" && open.named == Some(value) => {}
                 None if name == "$headers" && open.top => {}
-                None if name == "$nil" && open.element.nillable => {
-                    nil = self.entry(value).kind == Kind::True;
+                None if name == "$nil" && open.element.nillable && nil.is_none() => {
+                    nil = Some(match self.entry(value).kind {
+                        Kind::True => true,
+                        Kind::False => false,
+                        Kind::Null
+                        | Kind::Number
+                        | Kind::Plain
+                        | Kind::Escaped
+                        | Kind::Object
+                        | Kind::Array => {
+                            let wrong = self.wrong("true or false", value);
+                            return wrong.map_err(|misfit: Box<Misfit>| misfit.within(&name));
+                        }
+                    });
+                }
+                None if matches!(&*name, "$type" | "$nil")
+                    && self.find(open.at, &name) != Some(value) =>
+                {
+                    return Err(Misfit::new("expected one member of this name").within(&name));
                 }
                 None if name.starts_with('@') && open.of.any_attribute => {}
                 None => return Err(unknown(open.of).within(&name)),
@@ -230,7 +257,10 @@ impl<'a> Writer<'a> {
             key = self.entry(value).next as usize;
         }
         self.attributes(open)?;
-        match nil {
+        match nil.unwrap_or_default() {
+            true if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) => {
+                Err(Misfit::new("expected no content beside `$nil`"))
+            }
             true => {
                 self.out.push_str(r#" xsi:nil="true"/>"#);
                 Ok(())

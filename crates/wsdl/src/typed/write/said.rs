@@ -34,7 +34,10 @@ pub(super) fn choice(children: &Children, slot: &Slot, too_many: bool) -> Box<Mi
 }
 
 pub(super) fn labels(of: &Type) -> String {
-    let labels: Vec<&str> = of.replacements.iter().map(|one| &*one.label).collect();
+    let mut labels: Vec<&str> = of.replacements.iter().map(|one| &*one.label).collect();
+    if labels.is_empty() {
+        labels.extend(of.name.as_ref().map(|(_, local)| &**local));
+    }
     listed(&labels)
 }
 

@@ -30,7 +30,21 @@ impl<'a> Writer<'a> {
 
     /// A qualified name's declaration and text.
     fn name(&self, text: &str, prefix: &str) -> Done<(String, String)> {
-        let Some((uri, local)) = split_name(text) else { return Ok((String::new(), text.into())) };
+        let (uri, local) = match split_name(text) {
+            // Without a prefix it would be a name of the namespace that all elements below the root share.
+            None if self.has_default && !text.contains(':') => {
+                return Err(Misfit::new("expected a name as `{namespace}local`"));
+            }
+            None => return Ok((String::new(), text.into())),
+            // What Namespaces in XML keeps for itself has its prefix, and no other.
+            Some((xml::XML_NAMESPACE, local)) => {
+                return Ok((String::new(), format!("xml:{local}")));
+            }
+            Some((xml::XMLNS_NAMESPACE, _)) => {
+                return Err(Misfit::new("expected a namespace that may be declared"));
+            }
+            Some(parts) => parts,
+        };
         let mut declaration = format!(" xmlns:{prefix}=\"");
         if !push_text(&mut declaration, uri, true) {
             return Err(Misfit::new("expected a namespace of characters that XML can hold"));
@@ -168,7 +182,10 @@ impl<'a> Writer<'a> {
         self.unsure = true;
         let name = key.strip_prefix('@').unwrap_or(key);
         let (uri, local) = split_name(name).unwrap_or(("", name));
-        if Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns" {
+        // A type would cut blanks, and what is written has them.
+        let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
+        if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
+        {
             return Err(Misfit::new("expected a name of XML behind `@`"));
         }
         if !matches!(self.entry(value).kind, Kind::Plain | Kind::Escaped) {
