@@ -255,6 +255,144 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
     }
 }
 
+const EXACT: &str = r##"
+openapi: 3.1.0
+info: { title: exact, version: "1.0" }
+paths:
+  /n:
+    post:
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              properties:
+                id: { type: integer, minimum: 0, maximum: 18446744073709551615 }
+                open: { exclusiveMinimum: 0, exclusiveMaximum: 1 }
+                even: { type: integer, multipleOf: 2 }
+                cents: { type: number, multipleOf: 0.01 }
+                one: { const: 1 }
+                list: { enum: [0.1, [0.2], { a: 0.3 }] }
+          multipart/form-data: { schema: { type: object } }
+      responses: {}
+    get:
+      parameters:
+        - { name: id, in: query, schema: { type: integer, maximum: 18446744073709551615 } }
+        - { name: ids, in: query, explode: false, schema: { type: array, items: { type: integer, multipleOf: 2 } } }
+        - { name: f, in: query, style: deepObject, schema: { type: object, properties: { a: { maximum: 1, type: number } } } }
+        - { name: e, in: query, style: deepObject, allowEmptyValue: true, schema: { type: object, properties: { a: { type: integer } } } }
+      responses: {}
+  /matrix/{m}:
+    get:
+      parameters: [{ name: m, in: path, required: true, style: matrix, schema: { type: integer } }]
+      responses: {}
+  /items/{l}:
+    get:
+      parameters: [{ name: l, in: path, required: true, style: matrix, explode: true, schema: { type: array, items: { type: integer } } }]
+      responses: {}
+  /label/{l}:
+    get:
+      parameters: [{ name: l, in: path, required: true, style: label, schema: { type: integer } }]
+      responses: {}
+"##;
+
+fn exact(origin: &Origin) -> Gateway {
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0", paths: {{ parameters: keep }} }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, verbose: true }} }}] }} }}
+"#,
+        origin.url()
+    );
+    Gateway::start_beside(yaml, &[("api.yaml", EXACT)])
+}
+
+/// A double takes 2^64 for 2^64 - 1, and 1.00000000000000000001 for 1.
+#[test]
+fn numbers_are_judged_by_their_digits() {
+    let origin = Origin::echo();
+    let gateway = exact(&origin);
+    for (member, good) in [
+        (r#""id":18446744073709551615"#, true),
+        (r#""id":18446744073709551615.0"#, true),
+        (r#""id":1.8446744073709551615e19"#, true),
+        (r#""id":18446744073709551616"#, false),
+        (r#""id":18446744073709551615.5"#, false),
+        (r#""id":1.00000000000000000001"#, false),
+        (r#""id":-0.0"#, true),
+        (r#""open":0.99999999999999999999"#, true),
+        (r#""open":1.00000000000000000001"#, false),
+        (r#""open":1e-300"#, true),
+        (r#""open":-1e-300"#, false),
+        (r#""even":18446744073709551618"#, true),
+        (r#""even":18446744073709551617"#, false),
+        (r#""cents":12345678901234567.89"#, true),
+        (r#""cents":12345678901234567.891"#, false),
+        (r#""one":1.0"#, true),
+        (r#""one":1.00000000000000000001"#, false),
+        (r#""list":0.10"#, true),
+        (r#""list":0.10000000000000000001"#, false),
+        (r#""list":[2e-1]"#, true),
+        (r#""list":[0.20000000000000000001]"#, false),
+        (r#""list":{"a":0.3}"#, true),
+        (r#""list":{"a":0.30000000000000000001}"#, false),
+    ] {
+        let reply = send(&gateway, "POST /n", JSON, &format!("{{{member}}}"));
+        assert_eq!(reply.status(), if good { 200 } else { 400 }, "{member}: {reply:?}");
+    }
+    for (query, good) in [
+        ("id=18446744073709551615", true),
+        ("id=18446744073709551616", false),
+        ("id=1%20", false),
+        ("id=1%0a", false),
+        ("ids=2,18446744073709551618", true),
+        ("ids=2,18446744073709551617", false),
+        ("f[a]=1.0", true),
+        ("f[a]=1.00000000000000000001", false),
+    ] {
+        let reply = send(&gateway, &format!("GET /n?{query}"), "", "");
+        assert_eq!(reply.status(), if good { 200 } else { 400 }, "{query}: {reply:?}");
+    }
+}
+
+/// What is not in the form that the document asks for reaches nobody who reads it in another way.
+#[test]
+fn parameters_are_in_their_style_or_refused() {
+    let origin = Origin::echo();
+    let gateway = exact(&origin);
+    for (target, good) in [
+        ("/n?f[a]=1", true),
+        ("/n?f%5Ba%5D=1", true),
+        ("/n?f[b][]=1&f[b][]=2", true),
+        ("/n?ff[a=9", true),
+        ("/n?f[a=9", false),
+        ("/n?f[a]b=9", false),
+        ("/n?f[a][b]=9", false),
+        ("/n?f[[a]]=9", false),
+        ("/n?f[=9", false),
+        ("/n?f=9", false),
+        ("/n?f=", false),
+        ("/n?e=", true),
+        ("/n?e=&e[a]=x", false),
+        ("/n?e=1", false),
+        ("/matrix/;m=5", true),
+        ("/matrix/5", false),
+        ("/matrix/m=5", false),
+        ("/matrix/;n=5", false),
+        ("/items/;l=1;l=2", true),
+        ("/items/;l=1;k=2", false),
+        ("/items/l=1", false),
+        ("/label/.5", true),
+        ("/label/5", false),
+    ] {
+        let reply = send(&gateway, &format!("GET {target}"), "", "");
+        assert_eq!(reply.status(), if good { 200 } else { 400 }, "{target}: {reply:?}");
+    }
+    // What is not held to its schema is said.
+    gateway.wait_for_log("the schema of `multipart/form-data` is not enforced");
+}
+
 #[test]
 fn all_that_is_wrong_is_told_within_a_bound() {
     let origin = Origin::echo();

@@ -9,6 +9,7 @@ mod body;
 mod document;
 mod model;
 mod node;
+mod number;
 mod parameter;
 mod path;
 mod reply;

@@ -1,6 +1,6 @@
 //! `openapi` to its policy: operations of the document to checks, their schemas compiled.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -79,10 +79,17 @@ fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> O
         response: response?,
         known: HashMap::new(),
         faults: Vec::new(),
+        unread: BTreeSet::new(),
     };
     let paths = paths.into_iter().map(|path| building.path(path)).collect();
     for fault in building.faults {
         report.error(document.at, fault, "correct the document");
+    }
+    for media_type in building.unread {
+        let what = format!(
+            "the schema of `{media_type}` is not enforced: bodies of that type are not read"
+        );
+        report.warn(document.at, what, "have the service check what is in them");
     }
     let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
     Some(Settings {
@@ -144,6 +151,8 @@ struct Building<'a> {
     response: Option<Arc<Schemas>>,
     known: HashMap<(Side, Spot), Option<Schema>>,
     faults: Vec<String>,
+    /// Content types with a schema that no body of theirs is held to, and that one might take to be enforced.
+    unread: BTreeSet<String>,
 }
 
 impl Building<'_> {
@@ -208,11 +217,11 @@ impl Building<'_> {
             let style = self.style_named(written.as_deref(), name, Style::Form);
             form.joined.push((name.as_str().into(), style));
         }
-        checks::Content {
-            range: MediaRange(content.media_type.clone()),
-            schema: schema.and_then(|spot| self.schema(spot, side)),
-            form,
+        let schema = schema.and_then(|spot| self.schema(spot, side));
+        if schema.is_some() && content.media_type.starts_with("multipart/") {
+            self.unread.insert(content.media_type.clone());
         }
+        checks::Content { range: MediaRange(content.media_type.clone()), schema, form }
     }
 
     /// Nothing for one without a schema, and for one that is not checked.

@@ -2,7 +2,7 @@
 //!
 //! Owns what JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has two members of one name is refused:
 //! some readers take the first and some the last, so that a schema would vouch for one and the service read the other. A
-//! number is one that a double holds, as `serde_json` has it, whose values the rest of the program uses.
+//! number is in the range of a double, and every digit of it counts.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,6 +11,8 @@ use std::fmt;
 use json::{Entry, Kind, Limits};
 use kit::pack::{self, Spare};
 use serde_json::{Number, Value};
+
+use super::text::Said;
 
 /// As deep as `serde_json` reads. The number of values is bounded by the body's bytes, and by what a tape can count.
 const LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
@@ -89,12 +91,14 @@ impl<'a> Document<'a> {
     }
 
     /// A value that was made here.
-    pub(super) fn of(value: Value) -> Document<'static> {
+    pub(super) fn of(said: Said) -> Document<'static> {
         // Nobody reads the text of a string again, so it needs no quotes.
-        if let Value::String(text) = value {
+        if let Said::Text(text) = said {
             return Document::string(text.into());
         }
-        let made = Document::on_tape(value.to_string().into());
+        let mut text = String::new();
+        said.write(&mut text);
+        let made = Document::on_tape(text.into());
         debug_assert!(made.is_ok(), "what was written can be read");
         made.unwrap_or_else(|_| Document::string(Cow::Borrowed("")))
     }

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use json::Kind;
 use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, cmp};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::document::{self, Document};
+use super::number::Literal;
 
 /// The library's word for a way to hold JSON.
 pub(super) struct OnTape;
@@ -50,9 +51,9 @@ impl<'a> Part<'a> {
         Walk { document: self.document, at: self.at + 1, end: self.document.entry(self.at).next }
     }
 
-    fn number(&self) -> Option<Number> {
-        let entry = self.document.entry(self.at);
-        (entry.kind == Kind::Number).then(|| document::number(self.document.span(entry)))?
+    fn literal(&self) -> Option<Literal<'a>> {
+        let (document, entry) = (self.document, self.document.entry(self.at));
+        (entry.kind == Kind::Number).then(|| Literal(document.span(entry)))
     }
 }
 
@@ -76,7 +77,7 @@ impl Json for OnTape {
 impl<'a> Node<'a, OnTape> for Part<'a> {
     type Object = Members<'a>;
     type Array = Items<'a>;
-    type Number = Number;
+    type Number = Literal<'a>;
 
     #[inline]
     fn as_object(&self) -> Option<Members<'a>> {
@@ -93,8 +94,8 @@ impl<'a> Node<'a, OnTape> for Part<'a> {
         self.is_string().then(|| self.document.string_at(self.at))
     }
 
-    fn as_number(&self) -> Option<Number> {
-        self.number()
+    fn as_number(&self) -> Option<Literal<'a>> {
+        self.literal()
     }
 
     fn as_boolean(&self) -> Option<bool> {
@@ -140,11 +141,23 @@ impl<'a> Node<'a, OnTape> for Part<'a> {
             (Kind::Plain | Kind::Escaped, Value::String(expected)) => {
                 self.document.string_at(self.at) == *expected
             }
-            (Kind::Object, Value::Object(_)) | (Kind::Array, Value::Array(_)) => {
-                cmp::equal(&self.to_value(), expected)
+            (Kind::Object, Value::Object(expected)) => {
+                Members(*self).len() == expected.len()
+                    && expected.iter().all(|(name, expected)| {
+                        let found = self.document.member(self.at, name);
+                        let found = found.map(|at| Part { document: self.document, at });
+                        found.is_some_and(|found| found.equals_value(expected))
+                    })
             }
-            (Kind::Number, Value::Number(_)) => {
-                self.number().is_some_and(|number| cmp::equal(&Value::Number(number), expected))
+            (Kind::Array, Value::Array(expected)) => {
+                Items(*self).len() == expected.len()
+                    && self
+                        .parts()
+                        .zip(expected)
+                        .all(|(part, expected)| part.equals_value(expected))
+            }
+            (Kind::Number, Value::Number(expected)) => {
+                self.literal().is_some_and(|number| cmp::equal_numbers(&number, expected))
             }
             (Kind::Null, Value::Null)
             | (Kind::True, Value::Bool(true))
@@ -158,7 +171,10 @@ impl<'a> Node<'a, OnTape> for Part<'a> {
             Kind::Null => Value::Null,
             Kind::False => Value::Bool(false),
             Kind::True => Value::Bool(true),
-            Kind::Number => self.number().map_or(Value::Null, Value::Number),
+            Kind::Number => {
+                let number = self.literal().and_then(|literal| document::number(literal.0));
+                number.map_or(Value::Null, Value::Number)
+            }
             Kind::Plain | Kind::Escaped => {
                 Value::String(self.document.string_at(self.at).into_owned())
             }

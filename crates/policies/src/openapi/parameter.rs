@@ -1,25 +1,31 @@
 //! One parameter: its text found, read by its style, held to its schema.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use message::{Headers, RequestHead};
-use serde_json::{Map, Value as Json};
 
 use super::document::{Document, Unreadable};
 use super::model::{Object, Operation, Parameter, Place, Shape, Style, Types};
 use super::path::Values;
-use super::text::{decoded, meant, pairs};
+use super::text::{Said, decoded, meant, pairs};
 
-/// What may be there once is there again. Who reads which of them differs, so that neither can be vouched for.
-pub(super) enum Twice {
-    Itself,
-    /// A member of an object.
+/// Why a value is not even held to its schema: who reads it differs in what they read.
+pub(super) enum Wrong {
+    /// It may be there once and is there again, of which some take the first and some the last.
+    Twice,
+    /// So is a member of an object.
     Member(Box<str>),
-    /// A member of an object that is written in JSON.
+    /// So is a member of an object that is written in JSON.
     Within,
+    /// It is not written in its style.
+    Style(&'static str),
+    /// A name that some take for a member of it.
+    Near(Box<str>),
 }
 
-type Found = Result<Option<Json>, Twice>;
+type Found = Result<Option<Said>, Wrong>;
+type Members = BTreeMap<String, Said>;
 
 /// What is wrong with the parameters of a request, at most so many.
 pub(super) fn faults(
@@ -38,6 +44,7 @@ pub(super) fn faults(
             Place::Query => {
                 let asked = head.query().unwrap_or_default();
                 if parameter.may_be_empty
+                    && parameter.style != Style::DeepObject
                     && matches!(once(named(asked, &parameter.name)), Ok(Some(b"")))
                 {
                     continue;
@@ -65,13 +72,15 @@ pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mu
     };
     let found = match found {
         Ok(found) => found.map(Document::of),
-        Err(twice) => {
-            let said = match twice {
-                Twice::Itself => ": it is there more than once".to_owned(),
-                Twice::Member(name) => {
+        Err(wrong) => {
+            let said = match wrong {
+                Wrong::Twice => ": it is there more than once".to_owned(),
+                Wrong::Member(name) => {
                     format!(" at /{}: it is there more than once", name.escape_debug())
                 }
-                Twice::Within => ": an object has a member twice".to_owned(),
+                Wrong::Within => ": an object has a member twice".to_owned(),
+                Wrong::Style(form) => format!(": it is not written as {form}"),
+                Wrong::Near(name) => format!(": `{}` names no member of it", name.escape_debug()),
             };
             faults.push(format!("{place} `{}`{said}", parameter.name));
             return;
@@ -100,13 +109,20 @@ fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
     if parameter.json {
         return json(text).map(Some);
     }
-    if parameter.style == Style::Matrix {
-        return matrix(parameter, text).map(Some);
+    match parameter.style {
+        Style::Matrix => matrix(parameter, text).map(Some),
+        Style::Label => {
+            let label = text.strip_prefix('.').ok_or(Wrong::Style("`.VALUE`"))?;
+            let delimiter = if parameter.explode { "." } else { "," };
+            delimited(parameter, label, delimiter).map(Some)
+        }
+        style @ (Style::Simple
+        | Style::Form
+        | Style::SpaceDelimited
+        | Style::PipeDelimited
+        | Style::TabDelimited
+        | Style::DeepObject) => delimited(parameter, text, delimiter(style)).map(Some),
     }
-    let label = text.strip_prefix('.').filter(|_| parameter.style == Style::Label);
-    let exploded = label.is_some() && parameter.explode;
-    let delimiter = if exploded { "." } else { delimiter(parameter.style) };
-    delimited(parameter, label.unwrap_or(text), delimiter).map(Some)
 }
 
 /// What stands between the parts of a value that is written as one.
@@ -120,59 +136,70 @@ fn delimiter(style: Style) -> &'static str {
 }
 
 /// `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
-fn matrix(parameter: &Parameter, text: &str) -> Result<Json, Twice> {
-    let text = text.strip_prefix(';').unwrap_or(text);
-    let named = text.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('='));
+fn matrix(parameter: &Parameter, text: &str) -> Result<Said, Wrong> {
+    let wrong = Wrong::Style("`;NAME=VALUE`");
+    let Some(text) = text.strip_prefix(';') else { return Err(wrong) };
+    // A value that is empty is written without `=`.
+    let value = |part| match part_of(part) {
+        (name, value) if *name == *parameter.name => Some(value),
+        _ => None,
+    };
     match (&parameter.shape, parameter.explode) {
         (Shape::List(types), true) => {
-            let items = text.split(';').filter_map(|item| item.split_once('='));
-            Ok(Json::Array(items.map(|(_, value)| meant(value, *types)).collect()))
+            let items: Option<Vec<&str>> = text.split(';').map(value).collect();
+            let items = items.ok_or(wrong)?;
+            Ok(Said::List(items.into_iter().map(|item| meant(item, *types)).collect()))
         }
         (Shape::Object(object), true) => members(object, text.split(';')),
-        _ => delimited(parameter, named.unwrap_or(text), ","),
+        _ => delimited(parameter, value(text).ok_or(wrong)?, ","),
     }
 }
 
+/// `name=value`, or a name alone.
+fn part_of(part: &str) -> (&str, &str) {
+    part.split_once('=').unwrap_or((part, ""))
+}
+
 /// A text whose parts stand between delimiters.
-fn delimited(parameter: &Parameter, text: &str, delimiter: &str) -> Result<Json, Twice> {
+fn delimited(parameter: &Parameter, text: &str, delimiter: &str) -> Result<Said, Wrong> {
     match &parameter.shape {
         Shape::Plain(types) => Ok(meant(text, *types)),
         Shape::List(types) => Ok(list(text, delimiter, *types)),
         Shape::Object(object) if parameter.explode => members(object, text.split(delimiter)),
         Shape::Object(object) => {
             let mut parts = text.split(delimiter);
-            let mut map = Map::new();
+            let mut map = Members::new();
             while let Some(name) = parts.next().filter(|name| !name.is_empty()) {
                 insert(&mut map, object, name, parts.next().unwrap_or_default())?;
             }
-            Ok(Json::Object(map))
+            Ok(Said::Object(map))
         }
     }
 }
 
-fn list(text: &str, delimiter: &str, types: Types) -> Json {
+fn list(text: &str, delimiter: &str, types: Types) -> Said {
     let items = text.split(delimiter).filter(|_| !text.is_empty());
-    Json::Array(items.map(|item| meant(item, types)).collect())
+    Said::List(items.map(|item| meant(item, types)).collect())
 }
 
 /// `name=value` each.
-fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Result<Json, Twice> {
-    let mut map = Map::new();
+fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Result<Said, Wrong> {
+    let mut map = Members::new();
     for part in parts.filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let (name, value) = part_of(part);
         insert(&mut map, object, name, value)?;
     }
-    Ok(Json::Object(map))
+    Ok(Said::Object(map))
 }
 
-fn member(object: &Object, name: &str, text: &str) -> Result<Json, Twice> {
+fn member(object: &Object, name: &str, text: &str) -> Result<Said, Wrong> {
     let known = object.members.iter().find(|(known, _)| **known == *name);
     Ok(match known.map(|(_, shape)| shape) {
         Some(Shape::Plain(types)) => meant(text, *types),
         Some(Shape::List(types)) => {
             match object.joined.iter().find(|(joined, _)| **joined == *name) {
                 Some((_, style)) => list(text, delimiter(*style), *types),
-                None => Json::Array(vec![meant(text, *types)]),
+                None => Said::List(vec![meant(text, *types)]),
             }
         }
         Some(Shape::Object(_)) => json(text)?,
@@ -190,9 +217,9 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
         (Shape::Object(object), _) if parameter.explode => exploded(object, query, operation),
         (Shape::List(types), _) if parameter.explode => {
             let values = named(query, &parameter.name);
-            let items: Vec<Json> =
+            let items: Vec<Said> =
                 values.map(|value| meant(&decoded(value, true), *types)).collect();
-            Ok((!items.is_empty()).then_some(Json::Array(items)))
+            Ok((!items.is_empty()).then_some(Said::List(items)))
         }
         (_, style) => {
             let Some(value) = once(named(query, &parameter.name))? else { return Ok(None) };
@@ -201,10 +228,10 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
     }
 }
 
-fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Twice> {
+fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Wrong> {
     let first = values.next();
     match values.next() {
-        Some(_) => Err(Twice::Itself),
+        Some(_) => Err(Wrong::Twice),
         None => Ok(first),
     }
 }
@@ -213,25 +240,37 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
     pairs(query).filter(move |(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well.
+/// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well. Names that begin so and go on otherwise are
+/// refused, since servers read them in many ways.
 fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
-    let mut map = Map::new();
+    let mut map = Members::new();
     for (name, value) in pairs(query) {
-        let inner = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('['));
-        let Some(inner) = inner.and_then(|rest| rest.strip_suffix(']')) else { continue };
+        let Some(rest) = name.strip_prefix(&*parameter.name) else { continue };
+        if rest.is_empty() && value.is_empty() && parameter.may_be_empty {
+            continue;
+        }
+        if !rest.is_empty() && !rest.starts_with('[') {
+            continue;
+        }
+        let near = || Wrong::Near(name.as_ref().into());
+        let inner = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let inner = inner.ok_or_else(near)?;
         let list = inner.strip_suffix("][").filter(|list| {
             let known = object.members.iter().find(|(known, _)| **known == **list);
-            matches!(known, Some((_, Shape::List(_))))
+            matches!(known, Some((_, Shape::List(_)))) || may_be_anything(object, list)
         });
         let inner = list.unwrap_or(inner);
+        if inner.contains(['[', ']']) {
+            return Err(near());
+        }
         insert(&mut map, object, inner, &decoded(value, true))?;
     }
-    Ok((!map.is_empty()).then_some(Json::Object(map)))
+    Ok((!map.is_empty()).then_some(Said::Object(map)))
 }
 
 /// Every pair that is no other parameter's is a member.
 fn exploded(object: &Object, query: &[u8], operation: &Operation) -> Found {
-    let mut map = Map::new();
+    let mut map = Members::new();
     for (name, value) in pairs(query) {
         let others = operation.parameters.iter().filter(|other| other.place == Place::Query);
         let mut plain = others.filter(|other| !matches!(other.shape, Shape::Object(_)));
@@ -239,23 +278,19 @@ fn exploded(object: &Object, query: &[u8], operation: &Operation) -> Found {
             insert(&mut map, object, &name, &decoded(value, true))?;
         }
     }
-    Ok((!map.is_empty()).then_some(Json::Object(map)))
+    Ok((!map.is_empty()).then_some(Said::Object(map)))
 }
 
 /// Adds a member; one that comes again and may be a list grows.
-fn insert(
-    map: &mut Map<String, Json>,
-    object: &Object,
-    name: &str,
-    text: &str,
-) -> Result<(), Twice> {
+fn insert(map: &mut Members, object: &Object, name: &str, text: &str) -> Result<(), Wrong> {
     match (map.get_mut(name), member(object, name, text)?) {
-        (Some(Json::Array(items)), Json::Array(more)) => items.extend(more),
-        (Some(Json::Array(items)), value) if may_be_anything(object, name) => items.push(value),
+        (Some(Said::List(items)), Said::List(more)) => items.extend(more),
+        (Some(Said::List(items)), value) if may_be_anything(object, name) => items.push(value),
         (Some(known), value) if may_be_anything(object, name) => {
-            *known = Json::Array(vec![known.take(), value]);
+            let first = std::mem::replace(known, Said::List(Vec::new()));
+            *known = Said::List(vec![first, value]);
         }
-        (Some(_), _) => return Err(Twice::Member(name.into())),
+        (Some(_), _) => return Err(Wrong::Member(name.into())),
         (None, value) => drop(map.insert(name.to_owned(), value)),
     }
     Ok(())
@@ -270,18 +305,20 @@ fn may_be_anything(object: &Object, name: &str) -> bool {
 }
 
 /// The object that a form is, or what is wrong with it.
-pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Json, String> {
-    let mut map = Map::new();
+pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Said, String> {
+    let mut map = Members::new();
     for (name, value) in pairs(bytes) {
-        insert(&mut map, object, &name, &decoded(value, true)).map_err(|twice| {
-            let said = match twice {
-                Twice::Itself | Twice::Member(_) => "it is there more than once",
-                Twice::Within => "an object has a member twice",
+        insert(&mut map, object, &name, &decoded(value, true)).map_err(|wrong| {
+            let said = match wrong {
+                Wrong::Within => "an object has a member twice",
+                Wrong::Twice | Wrong::Member(_) | Wrong::Style(_) | Wrong::Near(_) => {
+                    "it is there more than once"
+                }
             };
             format!("/{}: {said}", name.escape_debug())
         })?;
     }
-    Ok(Json::Object(map))
+    Ok(Said::Object(map))
 }
 
 /// A header's value; lines of one name are one list.
@@ -324,9 +361,10 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
 }
 
 /// A text that is JSON; another stays a text, for the schema to refuse.
-fn json(text: &str) -> Result<Json, Twice> {
-    if let Err(Unreadable::Twice { .. }) = Document::read(text.as_bytes()) {
-        return Err(Twice::Within);
+fn json(text: &str) -> Result<Said, Wrong> {
+    match Document::read(text.as_bytes()) {
+        Ok(_) => Ok(Said::Written(text.to_owned())),
+        Err(Unreadable::Twice { .. }) => Err(Wrong::Within),
+        Err(Unreadable::Malformed { .. }) => Ok(Said::text(text)),
     }
-    Ok(serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())))
 }

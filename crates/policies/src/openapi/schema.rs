@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::Document;
 use super::node::{OnTape, Part};
+use super::number::{self, Exact};
 
 /// A `pattern` gives up here. Patterns are the operator's, texts are whoever's: without it one text could hold a worker
 /// for ever.
@@ -45,12 +46,16 @@ impl Schemas {
     /// A schema in hand, which may refer to the documents.
     pub fn compile(&self, schema: &Json) -> Result<Schema, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
-        let built = jsonschema::options_for::<OnTape>()
+        let mut options = jsonschema::options_for::<OnTape>()
             .with_draft(Draft::Draft202012)
             .with_registry(&self.registry)
             .with_pattern_options(patterns)
-            .should_validate_formats(self.formats)
-            .build(schema);
+            .should_validate_formats(self.formats);
+        for (name, holds) in number::KEYWORDS {
+            options =
+                options.with_keyword(name, move |_, limit, _| Exact::compile(name, limit, holds));
+        }
+        let built = options.build(schema);
         built.map(|validator| Schema(Arc::new(validator))).map_err(|error| error.to_string())
     }
 }

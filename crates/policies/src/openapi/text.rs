@@ -1,8 +1,9 @@
 //! Texts of requests: percent escapes, pairs, and what a text means.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use serde_json::{Number, Value as Json};
+use serde_json::Value as Json;
 
 use super::model::Types;
 use crate::query;
@@ -27,23 +28,63 @@ pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8]
     })
 }
 
-/// What a text means where these types are possible.
-pub(super) fn meant(text: &str, types: Types) -> Json {
-    match text {
-        "true" if types.boolean => Json::Bool(true),
-        "false" if types.boolean => Json::Bool(false),
-        "null" | "" if types.null => Json::Null,
-        _ => match number(text).filter(|_| types.number) {
-            Some(number) => Json::Number(number),
-            None => Json::String(text.to_owned()),
-        },
+/// What a text means: JSON in which numbers are their texts, so that no digit is lost.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    Text(String),
+    /// JSON as it is written.
+    Written(String),
+    List(Vec<Said>),
+    Object(BTreeMap<String, Said>),
+}
+
+impl Said {
+    pub(super) fn text(text: impl Into<String>) -> Said {
+        Said::Text(text.into())
+    }
+
+    /// Appends it as JSON.
+    pub(super) fn write(&self, out: &mut String) {
+        match self {
+            Said::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
+            Said::Written(text) => out.push_str(text),
+            Said::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Said::Object(members) => {
+                out.push('{');
+                for (at, (name, member)) in members.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    Said::text(name).write(out);
+                    out.push(':');
+                    member.write(out);
+                }
+                out.push('}');
+            }
+        }
     }
 }
 
-/// A number as JSON writes it, so that `0x1`, `1_000` and ` 1` stay texts.
-fn number(text: &str) -> Option<Number> {
-    let first = text.bytes().next()?;
-    (first == b'-' || first.is_ascii_digit()).then(|| serde_json::from_str(text).ok())?
+/// What a text means where these types are possible.
+pub(super) fn meant(text: &str, types: Types) -> Said {
+    match text {
+        "true" | "false" if types.boolean => Said::Written(text.to_owned()),
+        "null" | "" if types.null => Said::Written("null".to_owned()),
+        _ if types.number && is_number(text) => Said::Written(text.to_owned()),
+        _ => Said::text(text),
+    }
+}
+
+/// A number as JSON writes it, so that `0x1`, `1_000`, ` 1` and `1 ` stay texts.
+fn is_number(text: &str) -> bool {
+    let ends = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.ends_with(|c: char| c.is_ascii_digit());
+    ends && serde_json::from_str::<serde_json::Number>(text).is_ok()
 }
 
 #[cfg(test)]
@@ -75,12 +116,19 @@ mod tests {
             ("+1", json!("+1")),
             ("0x1", json!("0x1")),
             ("NaN", json!("NaN")),
+            ("1 ", json!("1 ")),
+            ("1\n", json!("1\n")),
             ("true", json!(true)),
             ("True", json!("True")),
             ("", json!(null)),
         ] {
-            assert_eq!(meant(text, all), meaning, "{text}");
-            assert_eq!(meant(text, Types::default()), json!(text));
+            let read = |types| {
+                let mut json = String::new();
+                meant(text, types).write(&mut json);
+                serde_json::from_str::<Json>(&json).unwrap()
+            };
+            assert_eq!(read(all), meaning, "{text}");
+            assert_eq!(read(Types::default()), json!(text));
         }
     }
 }
