@@ -207,6 +207,29 @@ fn the_port_that_a_scheme_implies_may_be_written() {
     }
 }
 
+/// A star in the place of a port is digits, and no way to another host.
+#[test]
+fn any_port_is_a_port() {
+    let origin = Origin::saying("ok");
+    let gateway = start(&origin, "origins: [\"http://localhost:*\"]", "");
+    for (page, allowed) in [
+        ("http://localhost:3000", true),
+        ("http://localhost:1", true),
+        ("http://localhost", false),
+        ("http://localhost:", false),
+        ("https://localhost:3000", false),
+        ("http://localhost:3000.evil.test", false),
+        ("http://localhost:evil.test", false),
+        ("http://localhost:80@evil.test", false),
+        ("http://localhost:80/x", false),
+        ("http://evil.test:3000", false),
+    ] {
+        let reply = ask(&gateway, "GET", "/", &[("Origin", page)]);
+        let named = reply.get("access-control-allow-origin");
+        assert_eq!(named, allowed.then_some(page), "{page}");
+    }
+}
+
 #[test]
 fn what_a_page_asks_for_cannot_break_a_line() {
     let origin = Origin::saying("ok");

@@ -47,6 +47,7 @@ fn no_spelling_reaches_the_less_specific_route() {
         ("/raw/;/admin/x", 400, 400, ""),
         ("/raw/admin/x;jsessionid=1", 400, 400, ""),
         // Names of their own.
+        ("/raw/caf%c3%a9", 200, 200, "/raw/caf%c3%a9"),
         ("/raw/admin%252Fx", 200, 200, "/raw/admin%252Fx"),
         ("/raw/admin%255cx", 200, 200, "/raw/admin%255cx"),
         ("/raw/admin%3Bx", 200, 200, "/raw/admin%3Bx"),
@@ -75,6 +76,34 @@ fn no_spelling_reaches_the_less_specific_route() {
         assert_eq!(reply.status, with, "{target} over HTTP/2");
         if with == 200 {
             assert_eq!(origin.requests().last().unwrap().target(), sent, "{target} over HTTP/2");
+        }
+    }
+}
+
+/// Old decoders read `%c0%af` as a slash and `%c0%ae` as a dot. No listener lets them pass.
+#[test]
+fn overlong_escapes_are_refused_on_every_listener() {
+    let origin = Origin::echo();
+    const KEEP: &str = "paths: { escaped_slash: keep, empty_segments: keep, parameters: keep }";
+    for listener in ["", KEEP] {
+        let gateway = Gateway::start(guarded(&origin, listener));
+        let client = H2::connect(gateway.address("public"));
+        for escapes in
+            ["%c0%af", "%C0%AF", "%c0%ae%c0%ae", "%c1%9c", "%e0%80%af", "%E0%9f%bf", "%f0%80%80%af"]
+        {
+            for target in [format!("/raw/x{escapes}admin/x"), format!("/raw/{escapes}")] {
+                let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n");
+                let reply = gateway.wire().ask(format!("{request}X-Key: the-key\r\n\r\n"));
+                assert_eq!(reply.status(), 400, "{listener} {target}: {reply:?}");
+                let reply = client.get(&format!("http://a.test{target}"));
+                assert_eq!(reply.status, 400, "{listener} {target} over HTTP/2");
+            }
+        }
+        // In a query they are the service's to read, and what is not too long is a name.
+        for target in ["/raw/x?a=%c0%af", "/raw/%e0%a0%80", "/raw/%f0%90%80%80"] {
+            let reply =
+                gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            assert_eq!(reply.status(), 200, "{listener} {target}: {reply:?}");
         }
     }
 }
