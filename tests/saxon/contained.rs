@@ -74,6 +74,41 @@ fn a_result_without_end_is_cut_at_its_bound() {
     assert_eq!(transform(&gateway, "good", "<a>on</a>").text(), "on");
 }
 
+/// Saxon would write down the stack of each template that a result has passed on its way, which came to many times the message,
+/// and `trace()` what the message holds.
+#[test]
+fn what_goes_wrong_writes_nothing_beside_the_log() {
+    let origin = Origin::echo();
+    let nested = |content: &str| {
+        sheet(&format!(
+            "<xsl:template match=\"node()\"><xsl:copy>{content}<xsl:apply-templates/></xsl:copy></xsl:template>"
+        ))
+    };
+    let large = nested("<xsl:value-of select=\"string-join((1 to 20000) ! '0123456789')\"/>");
+    let traced = nested("<xsl:value-of select=\"trace(string(/), 'secret')\"/>");
+    let wrong = nested("<xsl:value-of select=\"if (a) then '' else error()\"/>");
+    let gateway = transforming(
+        &origin,
+        "saxon: { timeout: 30s }",
+        &[("large", &large), ("traced", &traced), ("wrong", &wrong)],
+    );
+    let message = format!("{}kept{}", "<a>".repeat(100), "</a>".repeat(100));
+    let before = (gateway.log().len(), gateway.output().len());
+    for (name, status, said) in [
+        ("large", 500, "The result is over 4194304 bytes"),
+        ("wrong", 500, "Error signalled by application call on error()"),
+        ("traced", 200, "kept"),
+    ] {
+        let reply = transform(&gateway, name, &message);
+        assert_eq!(reply.status(), status, "{name}: {}", reply.text());
+        assert!(reply.text().contains(said), "{name}: {}", reply.text());
+    }
+    let (log, output) = (gateway.log(), gateway.output());
+    let written = log.len() + output.len() - before.0 - before.1;
+    assert!(written < 16 << 10, "{written} bytes: {}", log.get(..4096).unwrap_or(&log));
+    assert!(!log.contains("kept") && !output.contains("kept"), "{log}{output}");
+}
+
 #[test]
 fn what_would_wait_too_long_is_turned_away() {
     let origin = Origin::echo();

@@ -1,7 +1,18 @@
 package tidegate.saxon;
 
+import java.io.OutputStream;
+import java.io.PrintStream;
+
 /** What the gateway asks of the machine as a whole. */
 final class Machine {
+    static {
+        // The outputs are the program's: `trace()` writes what a message holds, and Saxon the stack of each mistake of its own. What
+        // is wrong is said in the fault. The machine itself writes past this.
+        PrintStream nowhere = new PrintStream(OutputStream.nullOutputStream());
+        System.setOut(nowhere);
+        System.setErr(nowhere);
+    }
+
     private Machine() {}
 
     /** Grows when what both halves say to each other changes; `vm.rs` has the same number. */

@@ -212,8 +212,11 @@ final class Output implements UnicodeWriter {
         }
     }
 
-    /** The result has outgrown its bound. */
-    static final class Full extends RuntimeException {
+    /**
+     * The result has outgrown its bound. It is an error, since Saxon takes an exception for a mistake of its own: each template on
+     * the way up writes it down with all that it has passed.
+     */
+    static final class Full extends Error {
         private static final long serialVersionUID = 1;
 
         Full() {
