@@ -14,7 +14,7 @@ const SCHEMA: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" t
 
 /// A message of so many texts of each kind.
 fn message(long: usize, short: usize) -> String {
-    let long = format!("<long>{}b</long>", "a".repeat(10_000)).repeat(long);
+    let long = format!("<long>{}b</long>", "a".repeat(2_500)).repeat(long);
     let short = format!("<short>{}</short>", "b".repeat(20) + "a" + &"b".repeat(20)).repeat(short);
     envelope(SOAP_11, &format!("<m xmlns=\"urn:p\">{long}{short}</m>"))
 }

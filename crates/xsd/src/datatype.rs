@@ -42,4 +42,4 @@ pub(crate) use text::{NAME_REST, NAME_START, is_name_char, is_ncname};
 pub use value::Value;
 pub use white::White;
 
-pub use crate::regex::Steps;
+pub use crate::regex::{Steps, StepsLeft};

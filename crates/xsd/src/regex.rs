@@ -35,7 +35,11 @@ const CLASS_WORK_MAX: usize = 8 << 20;
 const CELLS_MAX: usize = 128 << 10;
 /// Steps spent on determinising before it is given up; some milliseconds.
 const DFA_WORK_MAX: usize = 1 << 19;
-/// Instructions run for one document where there is no table; about a quarter of a second.
+/// Instructions that may be run for any document where there is no table, of some 8 ns each.
+const STEPS_MIN: u64 = 8_000_000;
+/// As many more for each byte that is matched so, since a text is read by more than one instruction even where it costs little.
+const STEPS_A_BYTE: u64 = 8;
+/// What they add up to: that of 5 MB of such texts, less than half a second.
 const STEPS_MAX: u64 = 50_000_000;
 
 /// A compiled regular expression. It matches whole texts.
@@ -55,7 +59,15 @@ pub struct RegexError {
 
 /// What the expressions without a table may still cost, in instructions run: all texts of one document draw on one.
 #[derive(Debug)]
-pub struct Steps(Cell<u64>);
+pub struct Steps(Cell<StepsLeft>);
+
+/// How much of that there is at some time.
+#[derive(Debug, Clone, Copy)]
+pub struct StepsLeft {
+    now: u64,
+    /// What texts that are still to come may add.
+    more: u64,
+}
 
 /// The texts so far took more steps than the limit `regex_steps_max` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,38 +109,60 @@ impl Regex {
     pub fn matches(&self, text: &str, steps: &Steps) -> Result<bool, TooCostly> {
         match &self.program {
             Program::Table(dfa) => Ok(dfa.run(&self.classes, text)),
-            Program::Abreast(nfa) => nfa.run(&self.classes, text, steps),
+            Program::Abreast(nfa) => {
+                steps.earn(text);
+                nfa.run(&self.classes, text, steps)
+            }
         }
     }
 }
 
+impl StepsLeft {
+    const ALL: StepsLeft = StepsLeft { now: STEPS_MIN, more: STEPS_MAX - STEPS_MIN };
+}
+
 impl Steps {
     /// What is left, to go on from later with [`Steps::set`].
-    pub fn left(&self) -> u64 {
+    pub fn left(&self) -> StepsLeft {
         self.0.get()
     }
 
-    pub fn set(&self, left: u64) {
+    pub fn set(&self, left: StepsLeft) {
         self.0.set(left);
     }
 
     /// What one document may cost.
     pub fn refill(&self) {
-        self.0.set(STEPS_MAX);
+        self.0.set(StepsLeft::ALL);
+    }
+
+    /// A text adds to what may be spent.
+    fn earn(&self, text: &str) {
+        let StepsLeft { now, more } = self.0.get();
+        let earned = (text.len() as u64).saturating_mul(STEPS_A_BYTE).min(more);
+        self.0.set(StepsLeft { now: now.saturating_add(earned), more: more - earned });
     }
 
     /// Takes so many steps. Where they are not there, nothing is left for anybody.
     #[inline]
     fn spend(&self, steps: u64) -> Result<(), TooCostly> {
-        let left = self.0.get().checked_sub(steps);
-        self.0.set(left.unwrap_or_default());
-        left.map(drop).ok_or(TooCostly)
+        let before = self.0.get();
+        match before.now.checked_sub(steps) {
+            Some(now) => {
+                self.0.set(StepsLeft { now, ..before });
+                Ok(())
+            }
+            None => {
+                self.0.set(StepsLeft { now: 0, more: 0 });
+                Err(TooCostly)
+            }
+        }
     }
 }
 
 impl Default for Steps {
     fn default() -> Steps {
-        Steps(Cell::new(STEPS_MAX))
+        Steps(Cell::new(StepsLeft::ALL))
     }
 }
 

@@ -10,7 +10,7 @@ use super::set::CharSet;
 use super::{INSTRUCTIONS_MAX, RegexError, Steps, TooCostly};
 
 /// To clear so many words of memory costs about as much as to run one instruction.
-const WORDS_A_STEP: u64 = 16;
+const WORDS_A_STEP: u64 = 64;
 
 /// One instruction; numbers are indices of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) struct Active {
     seen: Vec<u32>,
     round: u32,
     stack: Vec<u32>,
+    /// How many were looked at in this round, those that take no character included.
+    walked: u64,
 }
 
 impl Nfa {
@@ -71,10 +73,10 @@ impl Nfa {
         let mut now = Active::new(self.steps.len());
         let mut then = Active::new(self.steps.len());
         now.add(self, self.start);
-        steps.spend(now.list.len() as u64)?;
+        steps.spend(now.walked)?;
         for c in text.chars() {
             let class = classes.of(c);
-            steps.spend(now.list.len() as u64 + 1)?;
+            steps.spend(now.walked.max(1))?;
             then.clear();
             for &at in &now.list {
                 if let Some(&Step::Char { set, next }) = self.steps.get(at as usize)
@@ -98,11 +100,12 @@ impl Nfa {
 
 impl Active {
     pub(crate) fn new(steps: usize) -> Active {
-        Active { list: Vec::new(), seen: vec![0; steps], round: 1, stack: Vec::new() }
+        Active { list: Vec::new(), seen: vec![0; steps], round: 1, stack: Vec::new(), walked: 0 }
     }
 
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.walked = 0;
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
             self.seen.fill(0);
@@ -122,6 +125,7 @@ impl Active {
             if std::mem::replace(seen, self.round) == self.round {
                 continue;
             }
+            self.walked += 1;
             match *step {
                 Step::Split(one, other) => self.stack.extend([other, one]),
                 Step::Char { .. } | Step::Match => self.list.push(at),

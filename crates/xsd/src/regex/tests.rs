@@ -187,7 +187,7 @@ fn hostile_expressions_end_quickly() {
         ("([ab]*a[ab]{4000})*b", "too costly"),
         ("a{4294967295}", "refused"),
         ("(){4294967295}a*", "match"),
-        ("((((a?){9}){9}){9}){9}", "no match"),
+        ("((((a?){9}){9}){9}){9}", "too costly"),
         ("(.*a){20}.*", "match"),
         ("[ab]*a[ab]{40}", "match"),
         ("(a?){50}a{50}", "no match"),

@@ -8,7 +8,7 @@ use super::attributes::Seen;
 use super::scope::{Names, Tag};
 use super::{About, Bounds, Invalid, Root, Spot, Stop};
 use crate::arena::Id;
-use crate::datatype::{Identifier, Steps, Violation};
+use crate::datatype::{Identifier, Steps, StepsLeft, Violation};
 use crate::identity::{IdentityLimits, Tables};
 use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
@@ -88,7 +88,7 @@ pub(super) struct Marked {
     spaces: Box<[NsId]>,
     skipped: u32,
     elements: u64,
-    steps: u64,
+    steps: StepsLeft,
 }
 
 /// A namespace that has not been looked up.
