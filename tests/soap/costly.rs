@@ -1,4 +1,5 @@
-//! Patterns of schemas that texts can make costly: all texts of one message share what may be spent.
+//! What messages can make costly about a schema: patterns, constraints within one another. A message has one budget of
+//! each.
 
 use super::*;
 
@@ -32,4 +33,34 @@ fn patterns_have_one_budget_for_a_message() {
     let told = post(&gateway, &message(4, 0)).text();
     assert!(told.contains("costs more to match"), "{told}");
     assert_eq!(origin.requests().len(), 3);
+}
+
+/// Elements within one another, each of which wants the keys below it to be different.
+const KEYS: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:p" xmlns="urn:p" elementFormDefault="qualified">
+  <xs:element name="m"><xs:complexType><xs:choice minOccurs="0" maxOccurs="unbounded">
+    <xs:element ref="m"/>
+    <xs:element name="k"><xs:complexType><xs:attribute name="n" type="xs:int"/></xs:complexType></xs:element>
+  </xs:choice></xs:complexType>
+  <xs:unique name="key"><xs:selector xpath=".//*"/><xs:field xpath="@n"/></xs:unique></xs:element>
+</xs:schema>"#;
+
+#[test]
+fn keys_within_one_another_have_a_budget() {
+    let origin = Origin::echo();
+    let route = "policies: [{ soap: { schema: p.xsd, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("p.xsd", KEYS)]);
+    let keys = |depth: usize, count: usize| {
+        let keys: String = (0..count).map(|n| format!("<k n=\"{n}\"/>")).collect();
+        format!("{}{keys}{}", "<m>".repeat(depth), "</m>".repeat(depth))
+    };
+    for (content, refused) in [
+        (keys(1, 10_000), None),
+        (keys(64, 2_000), None),
+        (keys(200, 10_000), Some("identity constraints within one another cost more to check")),
+    ] {
+        let body = envelope(SOAP_11, &format!("<m xmlns=\"urn:p\">{content}</m>"));
+        let reply = post(&gateway, &body);
+        assert_eq!(reply.status(), if refused.is_some() { 500 } else { 200 });
+        assert!(reply.text().contains(refused.unwrap_or("<soap:Body>")), "{refused:?}");
+    }
 }

@@ -93,6 +93,8 @@ pub struct Bounds {
     pub identifiers_max: usize,
     /// Key sequences of identity constraints.
     pub identity_entries_max: usize,
+    /// What identity constraints of elements within one another may cost beyond those of one.
+    pub identity_steps_max: u64,
 }
 
 /// Validates documents, one after another. What it allocated for one serves the next.
@@ -157,6 +159,7 @@ impl Default for Bounds {
             text_bytes_max: 10 << 20,
             identifiers_max: 1 << 20,
             identity_entries_max: 1 << 20,
+            identity_steps_max: crate::identity::STEPS_MAX,
         }
     }
 }

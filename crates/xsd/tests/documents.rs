@@ -197,3 +197,29 @@ fn patterns_have_one_budget_for_a_document() {
     // What one document has spent, the next has again.
     assert_eq!(codes(format!("<r>{element}</r>")), [""; 0]);
 }
+
+/// An element with constraints within others of its kind is in the tables of all of them; one budget pays for that.
+#[test]
+fn constraints_within_one_another_have_one_budget() {
+    let schema = schema(
+        "<s:element name='r'><s:complexType><s:choice minOccurs='0' maxOccurs='unbounded'>\
+         <s:element name='k'><s:complexType><s:attribute name='n' type='s:int'/></s:complexType></s:element>\
+         <s:element ref='r'/></s:choice></s:complexType>\
+         <s:key name='u'><s:selector xpath='.//k'/><s:field xpath='@n'/></s:key></s:element>\
+         <s:element name='o'><s:complexType><s:sequence><s:element ref='r' maxOccurs='unbounded'/></s:sequence></s:complexType></s:element>",
+    );
+    let mut validator = Validator::new(schema, Root::Declared, Bounds::default());
+    let mut codes = |document: &str| -> Vec<&'static str> {
+        validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
+        validator.invalid().iter().map(|invalid| invalid.code).collect()
+    };
+    let keys = |count: usize| -> String { (0..count).map(|n| format!("<k n='{n}'/>")).collect() };
+    let deep = |depth: usize, count: usize| {
+        format!("{}{}{}", "<r>".repeat(depth), keys(count), "</r>".repeat(depth))
+    };
+    assert_eq!(codes(&deep(1, 200_000)), [""; 0]);
+    assert_eq!(codes(&format!("<o>{}</o>", deep(1, 100).repeat(1_000))), [""; 0]);
+    assert_eq!(codes(&deep(64, 5_000)), [""; 0]);
+    assert_eq!(codes(&deep(250, 20_000)), ["limit.identity_steps_max"]);
+    assert_eq!(codes(&deep(2, 10)), [""; 0]);
+}

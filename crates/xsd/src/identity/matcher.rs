@@ -1,18 +1,34 @@
-//! A path as it is followed through a document: which elements below a node it selects.
+//! A path as it is followed through a document: from which open elements it leads to the innermost one.
 
 use super::path::{Branch, Path};
 
-/// The state of one path from one node on.
+/// The state of one path, for all the elements it may begin at.
 ///
-/// For each open element from the node down and each branch there is a word; bit `i` says that the first `i` steps lead
-/// to that element.
+/// For each open element and each branch there is a word; bit `i` says that the first `i` steps lead to that element from
+/// the one `i` levels up. So where a path may begin is a matter of depth alone, and nothing is kept for each beginning.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     rows: Vec<u64>,
 }
 
+/// The open elements from which a path leads to a node, by their depths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// The depth of the node's element.
+    depth: usize,
+    /// All down to this depth.
+    within: Option<usize>,
+    /// Bit `i`: the one `i` levels up.
+    exact: u64,
+}
+
+/// Something that is about an open element.
+pub(crate) trait Deep {
+    fn depth(&self) -> usize;
+}
+
 impl Matcher {
-    /// Begins at a node.
+    /// Begins at the outermost element that the path may begin at.
     pub(crate) fn new(path: &Path) -> Matcher {
         Matcher { rows: path.branches.iter().map(|_| 1).collect() }
     }
@@ -22,7 +38,7 @@ impl Matcher {
         let above = self.rows.len().saturating_sub(path.branches.len());
         for (at, branch) in path.branches.iter().enumerate() {
             let before = self.rows.get(above + at).copied().unwrap_or_default();
-            let mut row = u64::from(branch.descendant);
+            let mut row = 1;
             for (bit, step) in branch.steps.iter().enumerate() {
                 if before >> bit & 1 == 1 && step.takes(uri, local) {
                     row |= 2 << bit;
@@ -37,24 +53,68 @@ impl Matcher {
         self.rows.truncate(self.rows.len().saturating_sub(path.branches.len()));
     }
 
-    /// Whether the path selects the innermost element.
-    pub(crate) fn selects_element(&self, path: &Path) -> bool {
-        self.complete(path).any(|branch| branch.attribute.is_none())
+    /// From where the path selects the innermost element, which is at this depth.
+    pub(crate) fn to_element(&self, path: &Path, depth: usize) -> Reach {
+        self.reach(path, depth, |branch| branch.attribute.is_none())
     }
 
-    /// Whether the path selects this attribute of the innermost element.
-    pub(crate) fn selects_attribute(&self, path: &Path, uri: &str, local: &str) -> bool {
-        self.complete(path)
-            .any(|branch| branch.attribute.as_ref().is_some_and(|test| test.takes(uri, local)))
+    /// From where the path selects this attribute of the innermost element, which is at this depth.
+    pub(crate) fn to_attribute(&self, path: &Path, depth: usize, uri: &str, local: &str) -> Reach {
+        let takes =
+            |branch: &Branch| branch.attribute.as_ref().is_some_and(|a| a.takes(uri, local));
+        self.reach(path, depth, takes)
     }
 
-    /// The branches all of whose steps lead to the innermost element.
-    fn complete<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Branch> {
+    fn reach(&self, path: &Path, depth: usize, ends: impl Fn(&Branch) -> bool) -> Reach {
         let above = self.rows.len().saturating_sub(path.branches.len());
         let rows = self.rows.get(above..).unwrap_or_default();
-        path.branches
-            .iter()
-            .zip(rows)
-            .filter_map(|(branch, row)| (row >> branch.steps.len() & 1 == 1).then_some(branch))
+        let mut reach = Reach { depth, within: None, exact: 0 };
+        for (branch, row) in path.branches.iter().zip(rows) {
+            let steps = branch.steps.len();
+            if row >> steps & 1 == 0 || !ends(branch) {
+                continue;
+            }
+            match branch.descendant {
+                true => reach.within = reach.within.max(depth.checked_sub(steps)),
+                false => reach.exact |= 1 << steps,
+            }
+        }
+        reach
+    }
+}
+
+impl Reach {
+    /// Visits those of some open elements, which come outermost first.
+    pub(crate) fn each<T: Deep>(self, open: &mut [T], mut visit: impl FnMut(usize, &mut T)) {
+        let within = self.within.unwrap_or_default();
+        let all = open.partition_point(|one| one.depth() <= within);
+        for (at, one) in open.iter_mut().take(all).enumerate() {
+            visit(at, one);
+        }
+        for depth in self.others() {
+            if let Ok(at) = open.binary_search_by_key(&depth, T::depth)
+                && let Some(one) = open.get_mut(at)
+            {
+                visit(at, one);
+            }
+        }
+    }
+
+    /// Whether it is one of some open elements at least.
+    pub(crate) fn any<T: Deep>(self, open: &[T]) -> bool {
+        let within = self.within.unwrap_or_default();
+        open.first().is_some_and(|one| one.depth() <= within)
+            || self.others().any(|depth| open.binary_search_by_key(&depth, T::depth).is_ok())
+    }
+
+    /// The depths of single elements, below `within`.
+    fn others(self) -> impl Iterator<Item = usize> {
+        let mut exact = self.exact;
+        let next = move || {
+            let up = (exact != 0).then(|| exact.trailing_zeros())?;
+            exact &= exact - 1;
+            Some(self.depth.saturating_sub(up as usize))
+        };
+        std::iter::from_fn(next).filter(move |depth| self.within.is_none_or(|all| *depth > all))
     }
 }

@@ -1,56 +1,73 @@
 //! The identity constraints of one document as it streams by: who is selected, their key sequences, and their comparison.
+//!
+//! An element selected in several scopes of one constraint is followed once. What it costs beyond that, each scope's table
+//! above all, is paid from one budget of steps.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::RandomState;
 use std::sync::Arc;
 
-use super::matcher::Matcher;
+use super::matcher::{Deep, Matcher, Reach};
+use super::table::{Sequence, Table, merge, merge_own};
 use super::{Constraint, ConstraintKind, Content, IdentityLimits};
 use crate::datatype::{Value, Violation};
 
-/// The run-time state. Its memory is bounded by the depth of the document and by
-/// [`IdentityLimits::identity_entries_max`].
+/// The run-time state. Its memory is bounded by the depth of the document and by [`IdentityLimits`].
 #[derive(Debug)]
 pub struct Tables {
     limits: IdentityLimits,
     depth: usize,
     /// Elements with constraints that are open, outermost first.
     scopes: Vec<Scope>,
-    /// Key sequences held in all scopes.
-    entries: usize,
-    over: bool,
+    /// Their constraints, each once, in the order in which the outermost elements with them began.
+    followed: Vec<Followed>,
+    hasher: RandomState,
+    room: Room,
 }
 
 #[derive(Debug)]
 struct Scope {
     depth: usize,
-    active: Vec<Active>,
     /// What elements inside have brought together for a `keyref` of this scope or one further out.
     inherited: Vec<(Arc<Constraint>, Table)>,
 }
 
-/// One constraint of one element.
+/// One constraint, for all the open elements that have it.
 #[derive(Debug)]
-struct Active {
+struct Followed {
     constraint: Arc<Constraint>,
     selector: Matcher,
+    fields: Box<[Matcher]>,
+    /// Its tables, outermost first.
+    held: Vec<Held>,
+    /// The selected nodes that are open, outermost first.
     targets: Vec<Target>,
-    table: Table,
+    /// Elements that fields selected and that are open, outermost first.
+    open: Vec<OpenField>,
 }
 
-/// The key sequences met, with how many nodes have them.
-type Table = HashMap<Box<[Value]>, u32>;
+/// The table of one constraint of one element.
+#[derive(Debug)]
+struct Held {
+    depth: usize,
+    table: Table,
+}
 
 /// A node that a selector selected and that is still open.
 #[derive(Debug)]
 struct Target {
     depth: usize,
-    fields: Vec<Field>,
+    /// Whose selectors.
+    by: Reach,
+    fields: Box<[Found]>,
 }
 
+/// An element that is a field of a target.
 #[derive(Debug)]
-struct Field {
-    matcher: Matcher,
-    found: Found,
+struct OpenField {
+    depth: usize,
+    target: usize,
+    field: usize,
 }
 
 #[derive(Debug)]
@@ -63,14 +80,45 @@ enum Found {
     Unusable,
 }
 
+/// What there is left to spend.
+#[derive(Debug)]
+struct Room {
+    /// Key sequences, over all tables.
+    entries: usize,
+    /// For this document.
+    steps: u64,
+    over: bool,
+}
+
+/// Complaints that one event brings about; nobody reads more.
+const TOLD_MAX: usize = 100;
+
+/// Bytes that are copied or compared in the time of one step, with some for their memory.
+const BYTES_A_STEP: u64 = 64;
+
 impl Tables {
     pub fn new(limits: IdentityLimits) -> Tables {
-        Tables { limits, depth: 0, scopes: Vec::new(), entries: 0, over: false }
+        let room = Room {
+            entries: limits.identity_entries_max,
+            steps: limits.identity_steps_max,
+            over: false,
+        };
+        let hasher = RandomState::new();
+        Tables { limits, depth: 0, scopes: Vec::new(), followed: Vec::new(), hasher, room }
     }
 
     /// No element with constraints is open: elements without constraints need not be told.
     pub fn idle(&self) -> bool {
         self.scopes.is_empty()
+    }
+
+    /// What is left of the document's steps, to go on from later with [`Tables::set_steps`].
+    pub fn steps(&self) -> u64 {
+        self.room.steps
+    }
+
+    pub fn set_steps(&mut self, left: u64) {
+        self.room.steps = left;
     }
 
     /// An element starts; `constraints` are those of its declaration. While [`Tables::idle`], elements without constraints
@@ -84,26 +132,28 @@ impl Tables {
     ) {
         self.depth += 1;
         let depth = self.depth;
-        for active in self.scopes.iter_mut().flat_map(|scope| &mut scope.active) {
-            active.start(uri, local, depth, violations);
+        for followed in &mut self.followed {
+            followed.start(uri, local);
         }
-        if constraints.is_empty() {
-            return;
+        for constraint in constraints {
+            match self.followed.iter_mut().find(|one| Arc::ptr_eq(&one.constraint, constraint)) {
+                Some(followed) => followed.held.push(Held::new(depth)),
+                None => self.followed.push(Followed::new(constraint, depth)),
+            }
         }
-        let active = constraints.iter().map(|constraint| Active::new(constraint, depth)).collect();
-        self.scopes.push(Scope { depth, active, inherited: Vec::new() });
+        if !constraints.is_empty() {
+            self.scopes.push(Scope { depth, inherited: Vec::new() });
+        }
+        for followed in &mut self.followed {
+            followed.select(depth, &mut self.room, violations);
+        }
     }
 
     /// Whether some field selects this attribute of the element just started; then call [`Tables::attribute`].
     pub fn wants_attribute(&self, uri: &str, local: &str) -> bool {
-        self.scopes.iter().flat_map(|scope| &scope.active).any(|active| {
-            active.targets.iter().any(|target| {
-                active
-                    .constraint
-                    .fields
-                    .iter()
-                    .zip(&target.fields)
-                    .any(|(path, field)| field.matcher.selects_attribute(path, uri, local))
+        self.followed.iter().filter(|followed| !followed.targets.is_empty()).any(|followed| {
+            followed.constraint.fields.iter().zip(&followed.fields).any(|(path, matcher)| {
+                matcher.to_attribute(path, self.depth, uri, local).any(&followed.targets)
             })
         })
     }
@@ -116,77 +166,61 @@ impl Tables {
         value: Option<&Value>,
         violations: &mut Vec<Violation>,
     ) {
-        for active in self.scopes.iter_mut().flat_map(|scope| &mut scope.active) {
-            let Active { constraint, targets, .. } = active;
-            for target in targets {
-                for (path, field) in constraint.fields.iter().zip(&mut target.fields) {
-                    if field.matcher.selects_attribute(path, uri, local) {
-                        let found = value.cloned().map_or(Found::Unusable, Found::Value);
-                        field.find(found, constraint, violations);
+        let cost = value.map_or(1, cost);
+        for Followed { constraint, fields, targets, .. } in &mut self.followed {
+            for (at, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
+                let mut first = true;
+                matcher.to_attribute(path, self.depth, uri, local).each(targets, |_, target| {
+                    if !self.room.take(cost, &mut first, violations) {
+                        return;
                     }
-                }
+                    let found = value.cloned().map_or(Found::Unusable, Found::Value);
+                    target.find(at, found, constraint, violations);
+                });
             }
         }
     }
 
     /// Whether some field selects the element that is now innermost, so that [`Tables::end`] needs its value.
     pub fn wants_content(&self) -> bool {
-        let targets =
-            self.scopes.iter().flat_map(|scope| &scope.active).flat_map(|active| &active.targets);
-        targets
-            .flat_map(|target| &target.fields)
-            .any(|field| matches!(field.found, Found::Open(depth) if depth == self.depth))
+        let innermost =
+            |followed: &Followed| followed.open.last().is_some_and(|open| open.depth == self.depth);
+        self.followed.iter().any(innermost)
     }
 
     /// The innermost element ends. `nillable` is its declaration's property.
     pub fn end(&mut self, content: &Content, nillable: bool, violations: &mut Vec<Violation>) {
         let depth = self.depth;
-        let mut added = 0;
-        let room = self.limits.identity_entries_max.saturating_sub(self.entries);
-        for active in self.scopes.iter_mut().flat_map(|scope| &mut scope.active) {
-            active.content(content, nillable, depth, violations);
-            added += active.end(depth, room.saturating_sub(added), &mut self.over, violations);
+        for followed in &mut self.followed {
+            followed.content(content, nillable, depth, &mut self.room, violations);
+            followed.end(depth, &self.hasher, &mut self.room, violations);
         }
-        self.entries += added;
-        if self.scopes.last().is_some_and(|scope| scope.depth == depth)
-            && let Some(scope) = self.scopes.pop()
-        {
+        if let Some(scope) = self.scopes.pop_if(|scope| scope.depth == depth) {
             self.close(scope, violations);
         }
         self.depth = depth.saturating_sub(1);
-        if self.over && self.scopes.is_empty() {
-            self.over = false;
+        if self.scopes.is_empty() {
+            self.room.over = false;
         }
     }
 
     /// The element that has the constraints ends: its references are looked up, its keys handed outwards.
     fn close(&mut self, scope: Scope, violations: &mut Vec<Violation>) {
-        let Scope { active, mut inherited, .. } = scope;
-        for keyref in &active {
-            let ConstraintKind::KeyRef { uri, local } = &keyref.constraint.kind else { continue };
-            let refers = |constraint: &Constraint| {
-                constraint.uri == *uri && constraint.local == *local && !constraint.is_keyref()
-            };
-            let own = active.iter().filter(|other| refers(&other.constraint));
-            let own: Vec<&Table> = own.map(|other| &other.table).collect();
-            let inner = inherited.iter().filter(|(constraint, _)| refers(constraint));
-            let inner: Vec<&Table> = inner.map(|(_, table)| table).collect();
-            for sequence in keyref.table.keys() {
-                let found = own.iter().any(|table| table.contains_key(sequence))
-                    // A sequence that several elements inside have belongs to none of them here.
-                    || inner.iter().any(|table| table.get(sequence) == Some(&1));
-                if !found && !self.over {
-                    let message = format!(
-                        "{} refers to {}, which no node has",
-                        keyref.name(),
-                        show(sequence)
-                    );
-                    violations.push(violation("cvc-identity-constraint.4.3", message));
-                }
+        let Scope { depth, mut inherited } = scope;
+        let mut own = Vec::new();
+        for followed in &mut self.followed {
+            if let Some(held) = followed.held.pop_if(|held| held.depth == depth) {
+                own.push((Arc::clone(&followed.constraint), held.table));
+            }
+        }
+        while self.followed.pop_if(|followed| followed.held.is_empty()).is_some() {}
+        for (keyref, references) in own.iter().filter(|(constraint, _)| constraint.is_keyref()) {
+            if !self.room.over {
+                look_up(keyref, references, &own, &inherited, violations);
             }
         }
         let mut gone: usize = 0;
-        for Active { constraint, table, .. } in active {
+        for (constraint, table) in own {
             match constraint.is_keyref() || !self.is_referred(&constraint) {
                 true => gone += table.len(),
                 false => gone += merge_own(&mut inherited, constraint, table),
@@ -198,39 +232,103 @@ impl Tables {
                 None => table.len(),
             };
         }
-        self.entries = self.entries.saturating_sub(gone);
+        self.room.entries = (self.room.entries + gone).min(self.limits.identity_entries_max);
     }
 
     /// Whether a scope further out refers to this key.
     fn is_referred(&self, key: &Constraint) -> bool {
-        self.scopes.iter().flat_map(|scope| &scope.active).any(|active| {
-            matches!(&active.constraint.kind, ConstraintKind::KeyRef { uri, local }
-                if *uri == key.uri && *local == key.local)
-        })
+        self.followed.iter().any(|followed| followed.constraint.refers_to(key))
     }
 }
 
-impl Active {
-    fn new(constraint: &Arc<Constraint>, depth: usize) -> Active {
-        let selector = Matcher::new(&constraint.selector);
-        let itself = selector.selects_element(&constraint.selector);
-        let targets = itself.then(|| Target::new(constraint, depth)).into_iter().collect();
-        Active { constraint: Arc::clone(constraint), selector, targets, table: Table::new() }
+/// Looks up all of a scope's references by one `keyref`.
+fn look_up(
+    keyref: &Constraint,
+    references: &Table,
+    own: &[(Arc<Constraint>, Table)],
+    inherited: &[(Arc<Constraint>, Table)],
+    violations: &mut Vec<Violation>,
+) {
+    let referred = |known: &&(Arc<Constraint>, Table)| keyref.refers_to(&known.0);
+    let own: Vec<&Table> = own.iter().filter(referred).map(|(_, table)| table).collect();
+    let inner: Vec<&Table> = inherited.iter().filter(referred).map(|(_, table)| table).collect();
+    for sequence in references.keys() {
+        let found = own.iter().any(|table| table.contains_key(sequence))
+            // A sequence that several elements inside have belongs to none of them here.
+            || inner.iter().any(|table| table.get(sequence) == Some(&1));
+        if !found && violations.len() < TOLD_MAX {
+            let message =
+                format!("{} refers to {}, which no node has", keyref.name(), sequence.show());
+            violations.push(violation("cvc-identity-constraint.4.3", message));
+        }
     }
+}
 
-    fn start(&mut self, uri: &str, local: &str, depth: usize, violations: &mut Vec<Violation>) {
-        let constraint = &self.constraint;
-        for target in &mut self.targets {
-            for (path, field) in constraint.fields.iter().zip(&mut target.fields) {
-                field.matcher.start(path, uri, local);
-                if field.matcher.selects_element(path) {
-                    field.find(Found::Open(depth), constraint, violations);
-                }
+impl Room {
+    /// Pays for one visit of several. The first is free: it is what the constraint costs without others around it.
+    fn take(&mut self, cost: u64, first: &mut bool, violations: &mut Vec<Violation>) -> bool {
+        if std::mem::take(first) {
+            return true;
+        }
+        match self.steps.checked_sub(cost) {
+            Some(left) => self.steps = left,
+            None => {
+                self.steps = 0;
+                let message = "identity constraints within one another cost more to check than is \
+                               spent on one document";
+                self.refuse("limit.identity_steps_max", message, violations);
             }
         }
-        self.selector.start(&constraint.selector, uri, local);
-        if self.selector.selects_element(&constraint.selector) {
-            self.targets.push(Target::new(constraint, depth));
+        !self.over
+    }
+
+    #[cold]
+    fn refuse(&mut self, code: &'static str, message: &str, violations: &mut Vec<Violation>) {
+        if !std::mem::replace(&mut self.over, true) {
+            violations.push(violation(code, message.to_owned()));
+        }
+    }
+}
+
+impl Followed {
+    /// Begins at the outermost element that has the constraint.
+    fn new(constraint: &Arc<Constraint>, depth: usize) -> Followed {
+        Followed {
+            constraint: Arc::clone(constraint),
+            selector: Matcher::new(&constraint.selector),
+            fields: constraint.fields.iter().map(Matcher::new).collect(),
+            held: vec![Held::new(depth)],
+            targets: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, uri: &str, local: &str) {
+        self.selector.start(&self.constraint.selector, uri, local);
+        for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
+            matcher.start(path, uri, local);
+        }
+    }
+
+    /// Finds out what the innermost element is selected for.
+    fn select(&mut self, depth: usize, room: &mut Room, violations: &mut Vec<Violation>) {
+        let Followed { constraint, selector, fields, held, targets, open } = self;
+        let by = selector.to_element(&constraint.selector, depth);
+        if by.any(held) {
+            let fields = constraint.fields.iter().map(|_| Found::Nothing).collect();
+            targets.push(Target { depth, by, fields });
+        }
+        if targets.is_empty() {
+            return;
+        }
+        for (field, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
+            let mut first = true;
+            matcher.to_element(path, depth).each(targets, |at, target| {
+                if room.take(1, &mut first, violations) {
+                    target.find(field, Found::Open(depth), constraint, violations);
+                    open.push(OpenField { depth, target: at, field });
+                }
+            });
         }
     }
 
@@ -240,22 +338,31 @@ impl Active {
         content: &Content,
         nillable: bool,
         depth: usize,
+        room: &mut Room,
         violations: &mut Vec<Violation>,
     ) {
         let constraint = &self.constraint;
-        for field in self.targets.iter_mut().flat_map(|target| &mut target.fields) {
-            if !matches!(field.found, Found::Open(at) if at == depth) {
+        let mut first = true;
+        let from = self.open.partition_point(|open| open.depth < depth);
+        for OpenField { target, field, .. } in self.open.drain(from..) {
+            let target = self.targets.get_mut(target);
+            let Some(found) = target.and_then(|target| target.fields.get_mut(field)) else {
+                continue;
+            };
+            if !matches!(found, Found::Open(at) if *at == depth) {
                 continue;
             }
-            field.found = match content {
+            *found = match content {
                 _ if nillable && constraint.kind == ConstraintKind::Key => {
                     let message =
                         format!("a field of {} selects a nillable element", constraint.name());
                     violations.push(violation("cvc-identity-constraint.4.2.3", message));
                     Found::Unusable
                 }
-                Content::Value(value) => Found::Value(value.clone()),
-                Content::Absent => Found::Unusable,
+                Content::Value(value) if room.take(cost(value), &mut first, violations) => {
+                    Found::Value(value.clone())
+                }
+                Content::Value(_) | Content::Absent => Found::Unusable,
                 Content::Complex => {
                     let message = format!(
                         "a field of {} selects an element whose content is not of a simple type",
@@ -268,105 +375,120 @@ impl Active {
         }
     }
 
-    /// The innermost element ends. Gives how many sequences came into the table.
+    /// The innermost element ends.
     fn end(
         &mut self,
         depth: usize,
-        room: usize,
-        over: &mut bool,
+        hasher: &RandomState,
+        room: &mut Room,
         violations: &mut Vec<Violation>,
-    ) -> usize {
+    ) {
         self.selector.end(&self.constraint.selector);
-        let ended = match self.targets.last() {
-            Some(target) if target.depth == depth => self.targets.pop(),
-            Some(_) | None => None,
-        };
-        for target in &mut self.targets {
-            for (path, field) in self.constraint.fields.iter().zip(&mut target.fields) {
-                field.matcher.end(path);
-            }
+        for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
+            matcher.end(path);
         }
-        match ended {
-            Some(target) => self.settle(target, room, over, violations),
-            None => 0,
+        if let Some(target) = self.targets.pop_if(|target| target.depth == depth) {
+            self.settle(target, hasher, room, violations);
         }
     }
 
-    /// Compares a node that is complete with those before it.
+    /// Compares a node that is complete with those before it, in each scope that selected it.
     fn settle(
         &mut self,
         target: Target,
-        room: usize,
-        over: &mut bool,
+        hasher: &RandomState,
+        room: &mut Room,
         violations: &mut Vec<Violation>,
-    ) -> usize {
-        let mut sequence = Vec::with_capacity(target.fields.len());
+    ) {
+        let constraint = &self.constraint;
+        let mut values = Vec::with_capacity(target.fields.len());
         let mut missing = false;
-        for field in target.fields {
-            match field.found {
-                Found::Value(value) => sequence.push(value),
-                Found::Unusable => return 0,
+        for found in target.fields {
+            match found {
+                Found::Value(value) => values.push(value),
+                Found::Unusable => return,
                 Found::Nothing | Found::Open(_) => missing = true,
             }
         }
-        let (code, is_key) = match self.constraint.kind {
-            ConstraintKind::Unique => ("cvc-identity-constraint.4.1", false),
-            ConstraintKind::Key => ("cvc-identity-constraint.4.2.2", true),
-            ConstraintKind::KeyRef { .. } => ("", false),
-        };
         if missing {
-            if is_key {
-                let message = format!("a node that {} selects lacks a field", self.name());
+            if constraint.kind == ConstraintKind::Key {
+                let message = format!("a node that {} selects lacks a field", constraint.name());
                 violations.push(violation("cvc-identity-constraint.4.2.1", message));
             }
-            return 0;
+            return;
         }
-        let sequence: Box<[Value]> = sequence.into();
-        if self.table.contains_key(&sequence) {
-            if !self.constraint.is_keyref() {
-                let message = format!("{} has {} twice", self.name(), show(&sequence));
-                violations.push(violation(code, message));
+        let cost = values.iter().map(cost).fold(0, u64::saturating_add);
+        let sequence = Sequence::new(values, hasher);
+        let mut first = true;
+        target.by.each(&mut self.held, |_, held| {
+            if room.take(cost, &mut first, violations) {
+                held.add(&sequence, constraint, room, violations);
             }
-            return 0;
-        }
-        if room == 0 {
-            if !std::mem::replace(over, true) {
-                let message = "more key sequences than are kept at one time".to_owned();
-                violations.push(violation("limit.identity_entries_max", message));
-            }
-            return 0;
-        }
-        self.table.insert(sequence, 1);
-        1
+        });
+    }
+}
+
+impl Held {
+    fn new(depth: usize) -> Held {
+        Held { depth, table: Table::default() }
     }
 
-    fn name(&self) -> String {
-        self.constraint.name()
+    fn add(
+        &mut self,
+        sequence: &Sequence,
+        of: &Constraint,
+        room: &mut Room,
+        violations: &mut Vec<Violation>,
+    ) {
+        let Entry::Vacant(place) = self.table.entry(sequence.clone()) else {
+            let code = match of.kind {
+                ConstraintKind::Unique => "cvc-identity-constraint.4.1",
+                ConstraintKind::Key => "cvc-identity-constraint.4.2.2",
+                ConstraintKind::KeyRef { .. } => return,
+            };
+            let message = format!("{} has {} twice", of.name(), sequence.show());
+            return violations.push(violation(code, message));
+        };
+        match room.entries.checked_sub(1) {
+            Some(left) => {
+                room.entries = left;
+                place.insert(1);
+            }
+            None => {
+                let message = "more key sequences than are kept at one time";
+                room.refuse("limit.identity_entries_max", message, violations);
+            }
+        }
+    }
+}
+
+impl Deep for Held {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+}
+
+impl Deep for Target {
+    fn depth(&self) -> usize {
+        self.depth
     }
 }
 
 impl Target {
-    fn new(constraint: &Constraint, depth: usize) -> Target {
-        let field = |path| {
-            let matcher = Matcher::new(path);
-            let found = match matcher.selects_element(path) {
-                true => Found::Open(depth),
-                false => Found::Nothing,
-            };
-            Field { matcher, found }
-        };
-        Target { depth, fields: constraint.fields.iter().map(field).collect() }
-    }
-}
-
-impl Field {
-    fn find(&mut self, found: Found, of: &Constraint, violations: &mut Vec<Violation>) {
-        match self.found {
-            Found::Nothing => self.found = found,
+    fn find(
+        &mut self,
+        field: usize,
+        found: Found,
+        of: &Constraint,
+        violations: &mut Vec<Violation>,
+    ) {
+        let Some(field) = self.fields.get_mut(field) else { return };
+        match field {
+            Found::Nothing => *field = found,
             Found::Open(_) | Found::Value(_) => {
                 let message = format!("a field of {} selects more than one node", of.name());
                 violations.push(violation("cvc-identity-constraint.3", message));
-                self.found = Found::Unusable;
+                *field = Found::Unusable;
             }
             Found::Unusable => {}
         }
@@ -376,6 +498,12 @@ impl Field {
 impl Constraint {
     pub(crate) fn is_keyref(&self) -> bool {
         matches!(self.kind, ConstraintKind::KeyRef { .. })
+    }
+
+    /// Whether it is a `keyref` to this key.
+    fn refers_to(&self, key: &Constraint) -> bool {
+        matches!(&self.kind, ConstraintKind::KeyRef { uri, local }
+            if *uri == key.uri && *local == key.local && !key.is_keyref())
     }
 
     fn name(&self) -> String {
@@ -388,55 +516,23 @@ impl Constraint {
     }
 }
 
-/// An element's own sequences win over those from inside. Gives how many became one.
-fn merge_own(
-    into: &mut Vec<(Arc<Constraint>, Table)>,
-    constraint: Arc<Constraint>,
-    table: Table,
-) -> usize {
-    merge_by(into, constraint, table, Extend::extend)
-}
-
-/// Joins what several elements hand outwards: what more than one of them has is nobody's. Gives how many became one.
-fn merge(
-    into: &mut Vec<(Arc<Constraint>, Table)>,
-    constraint: Arc<Constraint>,
-    table: Table,
-) -> usize {
-    merge_by(into, constraint, table, |known, table| {
-        for (sequence, count) in table {
-            let sum = known.entry(sequence).or_insert(0);
-            *sum = sum.saturating_add(count);
-        }
-    })
-}
-
-/// Adds a table to the one of its constraint, if there is one, by `join`. Gives how many sequences became one.
-fn merge_by(
-    into: &mut Vec<(Arc<Constraint>, Table)>,
-    constraint: Arc<Constraint>,
-    table: Table,
-    join: impl FnOnce(&mut Table, Table),
-) -> usize {
-    match into.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &constraint)) {
-        None => {
-            into.push((constraint, table));
-            0
-        }
-        Some((_, known)) => {
-            let before = known.len() + table.len();
-            join(known, table);
-            before - known.len()
-        }
-    }
+/// What it costs to copy a value, or to look it up, in steps.
+fn cost(value: &Value) -> u64 {
+    let bytes = match value {
+        Value::Text { text, .. } => text.len() as u64,
+        Value::Bytes { bytes, .. } => bytes.len() as u64,
+        Value::Name { uri, local, .. } => (uri.len() + local.len()) as u64,
+        Value::Decimal(decimal) => decimal.borrow().total_digits(),
+        Value::List(items) => return items.iter().map(cost).fold(1, u64::saturating_add),
+        Value::Boolean(_)
+        | Value::Float(_)
+        | Value::Double(_)
+        | Value::Duration(_)
+        | Value::Moment(_) => 0,
+    };
+    1 + bytes / BYTES_A_STEP
 }
 
 fn violation(code: &'static str, message: String) -> Violation {
     Violation { code, message }
-}
-
-/// A key sequence as a person reads it.
-fn show(sequence: &[Value]) -> String {
-    let values: Vec<String> = sequence.iter().map(Value::to_string).collect();
-    format!("({})", values.join(", "))
 }

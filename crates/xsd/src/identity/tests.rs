@@ -223,9 +223,36 @@ fn selected_nodes_nest() {
 #[test]
 fn key_sequences_are_bounded() {
     let at = [("r", constraint(ConstraintKind::Unique, "u", "a", &["@x"]))];
-    let limits = IdentityLimits { identity_entries_max: 2 };
+    let limits = IdentityLimits { identity_entries_max: 2, ..IdentityLimits::default() };
     let found = run("<r <a @x=1 > <a @x=2 > <a @x=3 > <a @x=4 > >", &at, limits);
     assert_eq!(found, ["limit.identity_entries_max"]);
     let found = run("<r <a @x=1 > <a @x=2 > > <r <a @x=3 > <a @x=4 > >", &at, limits);
     assert!(found.is_empty(), "a scope that ends gives its room back: {found:?}");
+}
+
+/// What one element with constraints costs is its message's; what further ones around it cost is paid from a budget.
+#[test]
+fn scopes_within_one_another_have_one_budget() {
+    let at = [("r", constraint(ConstraintKind::Unique, "u", ".//*", &["@x"]))];
+    let limits = IdentityLimits { identity_steps_max: 3, ..IdentityLimits::default() };
+    let entries =
+        |from: usize| -> String { (from..from + 50).map(|x| format!("<a @x={x} > ")).collect() };
+    let flat = format!("<r {}> ", entries(0));
+    assert_eq!(run(&flat, &at, limits), [""; 0]);
+    assert_eq!(run(&format!("<o {} >", flat.repeat(9)), &at, limits), [""; 0]);
+    let inside = |count: usize| {
+        let inner: String = (0..count).map(|x| format!("<a @x={x} > ")).collect();
+        format!("<r {} <r {inner} > >", entries(100))
+    };
+    assert_eq!(run(&inside(3), &at, limits), [""; 0]);
+    assert_eq!(run(&inside(4), &at, limits), ["limit.identity_steps_max"]);
+    // Long values cost more than short ones.
+    let long = format!("<r <r <a @x=1{} > > >", "0".repeat(300));
+    assert_eq!(run(&long, &at, limits), ["limit.identity_steps_max"]);
+    // Fields that many nodes share cost more too.
+    let at = [("r", constraint(ConstraintKind::Unique, "u", ".//a", &[".//@x"]))];
+    let nested = format!("<r {} @x=1 {} >", "<a ".repeat(4), "> ".repeat(4));
+    assert_eq!(run(&nested, &at, limits), ["cvc-identity-constraint.4.1"; 3]);
+    let nested = format!("<r {} @x=1 {} >", "<a ".repeat(5), "> ".repeat(5));
+    assert!(run(&nested, &at, limits).contains(&"limit.identity_steps_max"));
 }

@@ -89,6 +89,7 @@ pub(super) struct Marked {
     skipped: u32,
     elements: u64,
     steps: StepsLeft,
+    identity_steps: u64,
 }
 
 /// A namespace that has not been looked up.
@@ -96,8 +97,7 @@ pub(super) const UNSEEN: NsId = NsId(u32::MAX - 1);
 
 impl Run {
     pub(super) fn new(root: Root, bounds: Bounds) -> Run {
-        let tables =
-            Tables::new(IdentityLimits { identity_entries_max: bounds.identity_entries_max });
+        let tables = tables(&bounds);
         Run {
             root,
             bounds,
@@ -137,10 +137,9 @@ impl Run {
         self.elements = 0;
         self.steps.refill();
         self.over = false;
-        if !self.tables.idle() {
-            self.tables = Tables::new(IdentityLimits {
-                identity_entries_max: self.bounds.identity_entries_max,
-            });
+        match self.tables.idle() {
+            true => self.tables.set_steps(self.bounds.identity_steps_max),
+            false => self.tables = tables(&self.bounds),
         }
     }
 
@@ -161,6 +160,7 @@ impl Run {
             skipped: self.skipped,
             elements: self.elements,
             steps: self.steps.left(),
+            identity_steps: self.tables.steps(),
         })
     }
 
@@ -173,6 +173,7 @@ impl Run {
         self.skipped = marked.skipped;
         self.elements = marked.elements;
         self.steps.set(marked.steps);
+        self.tables.set_steps(marked.identity_steps);
     }
 
     /// What a text in a start tag sees.
@@ -310,6 +311,13 @@ impl Run {
         }
         Ok(())
     }
+}
+
+fn tables(bounds: &Bounds) -> Tables {
+    Tables::new(IdentityLimits {
+        identity_entries_max: bounds.identity_entries_max,
+        identity_steps_max: bounds.identity_steps_max,
+    })
 }
 
 /// More namespaces than documents have.
