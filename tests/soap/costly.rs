@@ -1,4 +1,4 @@
-//! What messages can make costly about a schema: patterns, constraints within one another. A message has one budget of
+//! What messages can make costly about a schema: patterns, constraints within one another, IDs. A message has one budget of
 //! each.
 
 use super::*;
@@ -35,17 +35,19 @@ fn patterns_have_one_budget_for_a_message() {
     assert_eq!(origin.requests().len(), 3);
 }
 
-/// Elements within one another, each of which wants the keys below it to be different.
+/// Elements within one another, each of which wants the keys below it to be different; IDs and what refers to them.
 const KEYS: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:p" xmlns="urn:p" elementFormDefault="qualified">
   <xs:element name="m"><xs:complexType><xs:choice minOccurs="0" maxOccurs="unbounded">
     <xs:element ref="m"/>
     <xs:element name="k"><xs:complexType><xs:attribute name="n" type="xs:int"/></xs:complexType></xs:element>
+    <xs:element name="i"><xs:complexType><xs:attribute name="to" type="xs:IDREFS"/></xs:complexType></xs:element>
+    <xs:element name="id" type="xs:ID"/>
   </xs:choice></xs:complexType>
   <xs:unique name="key"><xs:selector xpath=".//*"/><xs:field xpath="@n"/></xs:unique></xs:element>
 </xs:schema>"#;
 
 #[test]
-fn keys_within_one_another_have_a_budget() {
+fn keys_within_one_another_and_references_have_budgets() {
     let origin = Origin::echo();
     let route = "policies: [{ soap: { schema: p.xsd, verbose: true } }]";
     let gateway = gateway_to(&origin.url(), route, &[("p.xsd", KEYS)]);
@@ -53,10 +55,14 @@ fn keys_within_one_another_have_a_budget() {
         let keys: String = (0..count).map(|n| format!("<k n=\"{n}\"/>")).collect();
         format!("{}{keys}{}", "<m>".repeat(depth), "</m>".repeat(depth))
     };
+    let references = |text: &str| format!("<i to=\"{text}\"/><id>a</id>");
+    let many: String = (0..200_000).map(|n| format!("i{n} ")).collect();
     for (content, refused) in [
         (keys(1, 10_000), None),
         (keys(64, 2_000), None),
         (keys(200, 10_000), Some("identity constraints within one another cost more to check")),
+        (references("a a"), None),
+        (references(&many), Some("IDs and IDREFs take over 12582912 bytes of memory")),
     ] {
         let body = envelope(SOAP_11, &format!("<m xmlns=\"urn:p\">{content}</m>"));
         let reply = post(&gateway, &body);

@@ -7,6 +7,7 @@
 mod about;
 mod attributes;
 mod element;
+mod identifiers;
 mod open;
 mod run;
 mod scope;
@@ -89,8 +90,8 @@ pub struct Bounds {
     pub invalid_max: usize,
     /// Bytes of the text of one element of simple type.
     pub text_bytes_max: usize,
-    /// IDs and IDREFs.
-    pub identifiers_max: usize,
+    /// Bytes that IDs, and IDREFs whose ID has not come yet, take in memory.
+    pub identifier_bytes_max: usize,
     /// Key sequences of identity constraints.
     pub identity_entries_max: usize,
     /// What identity constraints of elements within one another may cost beyond those of one.
@@ -157,7 +158,8 @@ impl Default for Bounds {
             invalid_max: 20,
             // As long as the longest attribute the parser takes.
             text_bytes_max: 10 << 20,
-            identifiers_max: 1 << 20,
+            // Some 150,000 IDs.
+            identifier_bytes_max: 12 << 20,
             identity_entries_max: 1 << 20,
             identity_steps_max: crate::identity::STEPS_MAX,
         }

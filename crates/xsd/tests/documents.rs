@@ -223,3 +223,32 @@ fn constraints_within_one_another_have_one_budget() {
     assert_eq!(codes(&deep(250, 20_000)), ["limit.identity_steps_max"]);
     assert_eq!(codes(&deep(2, 10)), [""; 0]);
 }
+
+/// IDs are kept to the end, and so are IDREFs whose ID has not come: as elements, attributes and items of a list.
+#[test]
+fn ids_and_idrefs_have_one_budget_of_memory() {
+    let schema = schema(
+        "<s:element name='r'><s:complexType><s:sequence>\
+         <s:element name='a' minOccurs='0' maxOccurs='unbounded'><s:complexType><s:attribute name='id' type='s:ID'/>\
+         <s:attribute name='to' type='s:IDREF'/></s:complexType></s:element>\
+         <s:element name='l' type='s:IDREFS' minOccurs='0' maxOccurs='unbounded'/></s:sequence></s:complexType></s:element>",
+    );
+    let bounds = Bounds { identifier_bytes_max: 20_000, ..Bounds::default() };
+    let mut validator = Validator::new(schema, Root::Declared, bounds);
+    let mut codes = |content: String| -> Vec<&'static str> {
+        let document = format!("<r>{content}</r>");
+        validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
+        validator.invalid().iter().map(|invalid| invalid.code).collect()
+    };
+    let each = |count: usize, one: fn(usize) -> String| (0..count).map(one).collect::<String>();
+    let (valid, over) = (&[""; 0][..], &["limit.identifier_bytes_max"][..]);
+    assert_eq!(codes(each(200, |n| format!("<a id='i{n}'/>"))), valid);
+    assert_eq!(codes(each(400, |n| format!("<a id='i{n}'/>"))), over);
+    assert_eq!(codes(each(400, |n| format!("<a to='i{n}'/>"))), over);
+    assert_eq!(codes(format!("<l>{}</l>", each(400, |n| format!("i{n} ")))), over);
+    assert_eq!(codes(format!("<a id='{}'/>", "i".repeat(30_000))), over);
+    // Those that are known take nothing.
+    assert_eq!(codes(format!("<a id='i'/>{}", "<a to='i'/>".repeat(400))), valid);
+    assert_eq!(codes(format!("<a id='i'/><l>{}</l>", "i ".repeat(400))), valid);
+    assert_eq!(codes("<a to='i'/><a to='j'/><a id='j'/>".to_owned()), ["cvc-id.1"]);
+}

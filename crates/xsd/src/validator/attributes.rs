@@ -320,10 +320,7 @@ impl Run {
         value: &str,
         text: &Text,
     ) -> Result<(), Stop> {
-        let mut found = Vec::new();
-        let names = self.names(schema, tag);
-        text.simple.identifiers(value, &names, &mut |kind, id| found.push((kind, id.to_owned())));
-        let element = Some(tag.name());
-        found.into_iter().try_for_each(|(kind, id)| self.identifier(tag, name, element, kind, &id))
+        let met = self.met(&text.simple, value, &self.names(schema, tag));
+        self.identify(tag, name, Some(tag.name()), met)
     }
 }

@@ -419,15 +419,15 @@ impl Run {
         let prefixes = prefixes.map(|known| &**known).unwrap_or_default();
         let (entities, steps) = (&self.entities, &self.steps);
         let names = Names { prefixes, schema, entities, spot, steps };
-        if given.is_none() && !wanted && !text.identifiers {
-            return match text.simple.check(found, &names) {
-                Ok(()) => Ok(None),
-                Err(violation) => {
-                    self.about = About::of_text(schema, &text.simple, found, &names);
-                    self.complain(spot, name, violation.code, violation.message)?;
-                    Ok(None)
-                }
-            };
+        if given.is_none() && !wanted {
+            if let Err(violation) = text.simple.check(found, &names) {
+                self.about = About::of_text(schema, &text.simple, found, &names);
+                self.complain(spot, name, violation.code, violation.message)?;
+            } else if text.identifiers {
+                let met = self.met(&text.simple, found, &names);
+                self.identify(spot, name, None, met)?;
+            }
+            return Ok(None);
         }
         let defaulted = given.filter(|_| found.is_empty());
         let lexical = defaulted.map_or(found, |given| &*given.text);
@@ -453,12 +453,8 @@ impl Run {
             return Ok(Some(value));
         }
         if text.identifiers {
-            let mut met = Vec::new();
-            text.simple
-                .identifiers(lexical, &names, &mut |kind, id| met.push((kind, id.to_owned())));
-            for (kind, id) in met {
-                self.identifier(spot, name, None, kind, &id)?;
-            }
+            let met = self.met(&text.simple, lexical, &names);
+            self.identify(spot, name, None, met)?;
         }
         Ok(Some(value))
     }

@@ -1,14 +1,15 @@
 //! The state of one run, and what is common to all rules.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use xml::QName;
 
 use super::attributes::Seen;
+use super::identifiers::Identifiers;
 use super::scope::{Names, Tag};
 use super::{About, Bounds, Invalid, Root, Spot, Stop};
 use crate::arena::Id;
-use crate::datatype::{Identifier, Steps, StepsLeft, Violation};
+use crate::datatype::{Steps, StepsLeft, Violation};
 use crate::identity::{IdentityLimits, Tables};
 use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
@@ -59,24 +60,10 @@ pub(super) struct Run {
     pub(super) violations: Vec<Violation>,
     /// What the next complaint is about, as far as it is known already.
     pub(super) about: About,
-    /// IDs with the number of the element that has them.
-    ids: HashMap<Box<str>, u64>,
-    references: Vec<Reference>,
+    pub(super) identifiers: Identifiers,
     pub(super) elements: u64,
     /// What patterns without a table may still cost in this document.
     pub(super) steps: Steps,
-    over: bool,
-}
-
-/// An IDREF whose ID has not come yet.
-#[derive(Debug)]
-struct Reference {
-    text: Box<str>,
-    at: xml::Position,
-    /// The element or attribute that it is in, as it is written and as messages have it.
-    node: String,
-    name: String,
-    element: Option<String>,
 }
 
 /// What a run is between two nodes of a document that asked for little so far.
@@ -114,11 +101,9 @@ impl Run {
             tables,
             violations: Vec::new(),
             about: About::default(),
-            ids: HashMap::new(),
-            references: Vec::new(),
+            identifiers: Identifiers::default(),
             elements: 0,
             steps: Steps::default(),
-            over: false,
         }
     }
 
@@ -132,11 +117,9 @@ impl Run {
         self.invalid.clear();
         self.entities.clear();
         self.violations.clear();
-        self.ids.clear();
-        self.references.clear();
+        self.identifiers.clear();
         self.elements = 0;
         self.steps.refill();
-        self.over = false;
         match self.tables.idle() {
             true => self.tables.set_steps(self.bounds.identity_steps_max),
             false => self.tables = tables(&self.bounds),
@@ -149,8 +132,7 @@ impl Run {
             && self.invalid.is_empty()
             && self.entities.is_empty()
             && self.violations.is_empty()
-            && self.ids.is_empty()
-            && self.references.is_empty()
+            && self.identifiers.is_empty()
             && self.tables.idle();
         simple.then(|| Marked {
             frames: self.frames.as_slice().into(),
@@ -251,63 +233,6 @@ impl Run {
         }
         for violation in std::mem::take(&mut self.violations) {
             self.complain(spot, name, violation.code, violation.message)?;
-        }
-        Ok(())
-    }
-
-    /// Takes an ID or IDREF of the element that is innermost (cvc-id), which an attribute says with its own.
-    pub(super) fn identifier(
-        &mut self,
-        spot: &dyn Spot,
-        name: QName<'_>,
-        element: Option<QName<'_>>,
-        kind: Identifier,
-        text: &str,
-    ) -> Result<(), Stop> {
-        if self.ids.len() + self.references.len() >= self.bounds.identifiers_max {
-            if std::mem::replace(&mut self.over, true) {
-                return Ok(());
-            }
-            let message = format!("over {} IDs and IDREFs", self.bounds.identifiers_max);
-            return self.complain(spot, name, "limit", message);
-        }
-        match kind {
-            Identifier::Id => {
-                let owner = self.elements;
-                if let Some(&other) = self.ids.get(text) {
-                    if other == owner {
-                        return Ok(());
-                    }
-                    let message = format!("another element has the ID {text:?}");
-                    self.about.element = element.map(expanded);
-                    self.about.value = Some(text.to_owned());
-                    return self.complain(spot, name, "cvc-id.2", message);
-                }
-                self.ids.insert(text.into(), owner);
-            }
-            Identifier::IdRef => {
-                if !self.ids.contains_key(text) {
-                    self.references.push(Reference {
-                        text: text.into(),
-                        at: spot.position(),
-                        node: written(name),
-                        name: expanded(name),
-                        element: element.map(expanded),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Every IDREF has found its ID by the end.
-    pub(super) fn finish(&mut self) -> Result<(), Stop> {
-        for Reference { text, at, node, name, element } in std::mem::take(&mut self.references) {
-            if !self.ids.contains_key(&text) {
-                let message = format!("no element has the ID {text:?}");
-                self.about = About { name, element, ..About::default() };
-                self.complain_at(at, node, "cvc-id.1", message)?;
-            }
         }
         Ok(())
     }

@@ -1,0 +1,199 @@
+//! IDs and IDREFs of a document: cvc-id, and what they may take in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xml::QName;
+
+use super::run::{Run, expanded, written};
+use super::{About, Spot, Stop};
+use crate::datatype::{Identifier, Names, SimpleType};
+
+/// The IDs so far, and the IDREFs that wait for theirs.
+#[derive(Debug, Default)]
+pub(super) struct Identifiers {
+    /// With the number of the element that has it.
+    ids: HashMap<Box<str>, u64>,
+    references: Vec<Reference>,
+    /// What they take in memory.
+    bytes: usize,
+    over: bool,
+}
+
+/// An IDREF whose ID has not come yet.
+#[derive(Debug)]
+struct Reference {
+    text: Box<str>,
+    at: xml::Position,
+    place: Arc<Place>,
+}
+
+/// The element or attribute that an IDREF is in; those behind one another often share it.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    /// As it is written and as messages have it.
+    node: String,
+    name: String,
+    element: Option<String>,
+}
+
+/// Those of one text.
+pub(super) struct Met {
+    all: Vec<(Identifier, String)>,
+    /// There are more, for which there is no room.
+    cut: bool,
+}
+
+/// What an ID takes beside its text: its row in a table that is half full, and the allocator's share.
+const ID_BYTES: usize = 64;
+/// The same of an IDREF, in a list that may be half full.
+const REFERENCE_BYTES: usize = 112;
+const PLACE_BYTES: usize = 128;
+
+impl Identifiers {
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+        self.references.clear();
+        self.bytes = 0;
+        self.over = false;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.references.is_empty()
+    }
+}
+
+impl Run {
+    /// Those in a valid text that have to be kept, as far as there is room for them.
+    pub(super) fn met(&self, simple: &SimpleType, lexical: &str, names: &dyn Names) -> Met {
+        let room = self.bounds.identifier_bytes_max.saturating_sub(self.identifiers.bytes);
+        let mut met = Met { all: Vec::new(), cut: false };
+        let mut bytes: usize = 0;
+        simple.identifiers(lexical, names, &mut |kind, id| {
+            if kind == Identifier::IdRef && self.identifiers.ids.contains_key(id) {
+                return;
+            }
+            if bytes > room {
+                met.cut = true;
+                return;
+            }
+            bytes = bytes.saturating_add(ID_BYTES + id.len());
+            met.all.push((kind, id.to_owned()));
+        });
+        met
+    }
+
+    /// Takes the IDs and IDREFs of the element that is innermost (cvc-id), or of an attribute that says with its own.
+    pub(super) fn identify(
+        &mut self,
+        spot: &dyn Spot,
+        name: QName<'_>,
+        element: Option<QName<'_>>,
+        met: Met,
+    ) -> Result<(), Stop> {
+        for (kind, id) in met.all {
+            match kind {
+                Identifier::Id => self.id(spot, name, element, id)?,
+                Identifier::IdRef => self.reference(spot, name, element, id)?,
+            }
+        }
+        match met.cut {
+            true => self.keep(usize::MAX, spot, name).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    fn id(
+        &mut self,
+        spot: &dyn Spot,
+        name: QName<'_>,
+        element: Option<QName<'_>>,
+        text: String,
+    ) -> Result<(), Stop> {
+        let owner = self.elements;
+        match self.identifiers.ids.get(&*text) {
+            Some(&other) if other == owner => Ok(()),
+            Some(_) => {
+                let message = format!("another element has the ID {text:?}");
+                self.about.element = element.map(expanded);
+                self.about.value = Some(text);
+                self.complain(spot, name, "cvc-id.2", message)
+            }
+            None => {
+                if self.keep(ID_BYTES + text.len(), spot, name)? {
+                    self.identifiers.ids.insert(text.into(), owner);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn reference(
+        &mut self,
+        spot: &dyn Spot,
+        name: QName<'_>,
+        element: Option<QName<'_>>,
+        text: String,
+    ) -> Result<(), Stop> {
+        if self.identifiers.ids.contains_key(&*text) {
+            return Ok(());
+        }
+        let place =
+            Place { node: written(name), name: expanded(name), element: element.map(expanded) };
+        let mut bytes = REFERENCE_BYTES + text.len();
+        let before = self.identifiers.references.last().map(|before| &before.place);
+        let place = match before.filter(|before| ***before == place) {
+            Some(before) => Arc::clone(before),
+            None => {
+                bytes += place.bytes();
+                Arc::new(place)
+            }
+        };
+        if self.keep(bytes, spot, name)? {
+            let reference = Reference { text: text.into(), at: spot.position(), place };
+            self.identifiers.references.push(reference);
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for so many bytes more. That there is none is said once, and is so from then on.
+    fn keep(&mut self, bytes: usize, spot: &dyn Spot, name: QName<'_>) -> Result<bool, Stop> {
+        let max = self.bounds.identifier_bytes_max;
+        self.identifiers.bytes = self.identifiers.bytes.saturating_add(bytes);
+        if self.identifiers.bytes <= max {
+            return Ok(true);
+        }
+        self.identifiers.bytes = usize::MAX;
+        if !std::mem::replace(&mut self.identifiers.over, true) {
+            let message = format!("IDs and IDREFs take over {max} bytes of memory");
+            self.complain(spot, name, "limit.identifier_bytes_max", message)?;
+        }
+        Ok(false)
+    }
+
+    /// Every IDREF has found its ID by the end. Where not all were kept, that is not known.
+    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+        let references = std::mem::take(&mut self.identifiers.references);
+        if self.identifiers.over {
+            return Ok(());
+        }
+        for Reference { text, at, place } in references {
+            if !self.identifiers.ids.contains_key(&text) {
+                let message = format!("no element has the ID {text:?}");
+                let (name, element) = (place.name.clone(), place.element.clone());
+                self.about = About { name, element, ..About::default() };
+                self.complain_at(at, place.node.clone(), "cvc-id.1", message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn bytes(&self) -> usize {
+        PLACE_BYTES
+            + self.node.len()
+            + self.name.len()
+            + self.element.as_ref().map_or(0, String::len)
+    }
+}
