@@ -641,15 +641,14 @@ fn a_reply_that_breaks_off_is_not_kept_and_the_store_is_bounded() {
     assert!((1..=36).contains(&kept), "{kept}");
 }
 
-/// Answers with these lines, the end of the body only when the gate opens; how many were asked is how many requests there are.
+/// Answers with these lines, but only when the gate opens; how many were asked is how many requests there are.
 fn held(lines: &str, gate: &Gate) -> Origin {
-    let (front, gate) =
-        (format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n\r\nhe"), gate.clone());
+    let (reply, gate) =
+        (format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 5\r\n\r\nhello"), gate.clone());
     Origin::start(move |peer| {
         while peer.request().is_some() {
-            peer.try_send(&front);
             gate.wait();
-            peer.try_send("llo");
+            peer.try_send(&reply);
         }
     })
 }
@@ -715,24 +714,131 @@ fn a_reply_that_varies_by_what_was_taken_out_is_not_kept() {
     }
 }
 
+/// What is written below for each client is not what the cache sees.
 #[test]
-fn a_cache_above_what_tells_the_upstream_who_asks_is_a_complaint() {
+fn a_reply_is_not_kept_that_varies_by_what_is_written_below() {
+    const VARY: &str = "Cache-Control: max-age=600\r\nVary: Accept, X_Who\r\n";
+    const FRESH: &str = "Cache-Control: max-age=600\r\n";
+    let service = Origin::start(|peer| {
+        let mut asked = 0;
+        while peer.request().is_some() {
+            asked += 1;
+            let answer =
+                format!("{{\"headersToReplace\":{{\"x-who\":\"{}{asked}\"}}}}", peer.number);
+            let length = answer.len();
+            peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}"));
+        }
+    });
+    let interceptor = format!("{{ interceptor: {{ request: {{ url: \"{}\" }} }} }}", service.url());
+    let headers = |edits: &str| format!("{{ headers: {{ request: {{ {edits} }} }} }}");
+    let client = headers("set: { x-who: \"{client}\" }");
+    let id = headers("add: { x-who: \"a {request_id}\" }");
+    let parameter = headers("set: { x-who: \"{rest} {client}\" }");
+    let same = headers("set: { x-who: somebody, x-path: \"{path}\" }");
+    let removed = headers("remove: [x-who]");
+    for (below, lines, keys, kept) in [
+        (&client, VARY, "", false),
+        (&client, FRESH, "", true),
+        (&client, "", "ttl: 1h", false),
+        (&id, VARY, "", false),
+        (&id, "", "ttl: 1h", false),
+        (&parameter, VARY, "", false),
+        (&same, VARY, "", true),
+        (&same, "", "ttl: 1h", true),
+        (&removed, VARY, "", false),
+        (&interceptor, VARY, "", false),
+        (&interceptor, "Cache-Control: max-age=600\r\nVary: Accept\r\n", "", false),
+        (&interceptor, FRESH, "", true),
+        (&interceptor, "", "ttl: 1h", false),
+    ] {
+        let origin = counting(lines);
+        let route = format!("policies: [{{ cache: {{ {keys} }} }}, {below}]");
+        let listener = "trusted_proxies: [127.0.0.1]";
+        let matched = if below == &parameter { "/{rest}" } else { "/**" };
+        let yaml = Plain { listener, route: &route, ..Plain::default() }.yaml(&origin);
+        let gateway = Gateway::start(yaml.replace("/**", matched));
+        let texts = ["192.0.2.1", "192.0.2.2"].map(|client| {
+            ask(&gateway, "GET /a", &format!("X-Forwarded-For: {client}\r\n")).text()
+        });
+        assert_eq!(texts[1] == texts[0], kept, "{below} {lines} {keys}");
+    }
+    // Above it, the cache sees what the upstream does.
+    let origin = counting("Cache-Control: max-age=600\r\nVary: X-Who\r\n");
+    let route = format!("policies: [{client}, {{ cache: {{}} }}]");
+    let listener = "trusted_proxies: [127.0.0.1]";
+    let gateway = Plain { listener, route: &route, ..Plain::default() }.start(&origin);
+    for _ in 0..2 {
+        for (client, text) in [("192.0.2.1", "0"), ("192.0.2.2", "1")] {
+            let reply = ask(&gateway, "GET /a", &format!("X-Forwarded-For: {client}\r\n"));
+            assert_eq!(reply.text(), text);
+        }
+    }
+}
+
+#[test]
+fn a_cache_above_what_makes_replies_differ_is_a_complaint() {
+    const ABOVE: &str = "`cache` stands above";
+    const TTL: &str = "`ttl` does not hold";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tidegate.yaml");
-    let basic = "{ basic: { users: { ann: a-long-password } } }";
-    for (below, name) in [
-        ("{ headers: { request: { set: { x-user: \"{subject}\" } } } }", Some("headers")),
-        ("{ headers: { request: { set: { x-user: static } } } }", None),
+    let basic = "basic: { users: { ann: a-long-password } }";
+    let (cache, ttl) = ("cache: {}", "cache: { ttl: 10s }");
+    for (cache, below, respond, code, said) in [
+        (cache, "headers: { request: { set: { x-user: \"{subject}\" } } }", "", 1, Some(ABOVE)),
+        (cache, "headers: { request: { add: { x-a: \"{id} {tier}\" } } }", "", 1, Some(ABOVE)),
+        (cache, "headers: { response: { set: { x-c: \"{client}\" } } }", "", 1, Some(ABOVE)),
+        (cache, "headers: { request: { set: { x-user: static } } }", "", 0, None),
+        (cache, "headers: { request: { set: { x-c: \"{client}\" } } }", "", 0, None),
+        (ttl, "headers: { request: { set: { x-c: \"{client}\" } } }", "", 0, Some(TTL)),
+        (ttl, "headers: { response: { set: { x-a: \"{id}\" } } }", "", 0, None),
+        (ttl, "interceptor: { request: { url: \"http://127.0.0.1:1\" } }", "", 0, Some(TTL)),
+        (ttl, "interceptor: { response: { url: \"http://127.0.0.1:1\" } }", "", 0, None),
+        (cache, "jwt: { issuers: [a], claims_to_headers: { x-user: sub } }", "", 1, Some(ABOVE)),
+        (cache, "backend_jwt: { keys: [own.pem] }", "", 1, Some(ABOVE)),
+        (ttl, "compress: {}", "body: \"{client}\"", 1, Some("what `respond` says to one client")),
+        (ttl, "compress: {}", "body: \"{path} {id}\"", 0, None),
     ] {
-        let policies = format!("[{basic}, {{ cache: {{}} }}, {below}]");
+        let policies = format!("[{{ {basic} }}, {{ {cache} }}, {{ {below} }}]");
         let yaml = format!(
-            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{}}, respond: {{}}, policies: {policies} }}\n"
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{ path: \"/{{id}}\" }}, respond: {{ {respond} }}, policies: {policies} }}\n"
         );
         std::fs::write(&file, yaml).unwrap();
         let run = tidegate(&["check", file.to_str().unwrap()]);
-        let said = name.map(|name| format!("`cache` stands above `{name}`"));
-        assert_eq!(run.code, Some(i32::from(name.is_some())), "{run:?}");
-        assert!(said.is_none_or(|said| run.stderr.contains(&said)), "{run:?}");
+        assert_eq!(run.code, Some(code), "{below}: {run:?}");
+        match said {
+            Some(said) => assert!(run.stderr.contains(said), "{below}: {run:?}"),
+            None => assert!(!run.stderr.contains("`cache`"), "{below}: {run:?}"),
+        }
+    }
+}
+
+/// RFC 9111, 4.3.4: a 304 may be the first to say what the reply varies by.
+#[test]
+fn what_varies_by_the_word_of_a_304_is_kept_for_its_variant_alone() {
+    for (vary, kept) in [("X-A", true), ("Accept, *", false), ("Via", false)] {
+        let unchanged = format!(
+            "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: max-age=600\r\nVary: {vary}\r\n\r\n"
+        );
+        let origin = Origin::start(move |peer| {
+            while let Some(request) = peer.request() {
+                match request.get("if-none-match") {
+                    Some(_) => peer.try_send(&unchanged),
+                    None => peer.try_send("HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\nbody"),
+                };
+            }
+        });
+        let gateway = start(&origin, "");
+        let how = |line: &str| {
+            let reply = ask(&gateway, "GET /", &format!("X-A: {line}\r\n"));
+            assert_eq!((reply.status(), reply.text().as_str()), (200, "body"));
+            reply.get("cache-status").unwrap().to_owned()
+        };
+        assert_eq!(how("1"), "tidegate; fwd=uri-miss; stored");
+        assert!(how("1").starts_with("tidegate; fwd=stale; fwd-status=304"));
+        let again = how("1");
+        assert_eq!(again.starts_with("tidegate; hit"), kept, "{vary}: {again}");
+        let other = how("2");
+        assert!(!other.starts_with("tidegate; hit"), "{vary}: {other}");
     }
 }
 
@@ -743,13 +849,12 @@ fn a_credential_of_one_client_does_not_send_all_others_to_the_upstream() {
     let held = gate.clone();
     let origin = Origin::start(move |peer| {
         while let Some(request) = peer.request() {
-            peer.try_send(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhe",
-            );
             if request.get("authorization").is_none() {
                 held.wait();
             }
-            peer.try_send("llo");
+            peer.try_send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhello",
+            );
         }
     });
     let gateway = start(&origin, "");

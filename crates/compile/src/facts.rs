@@ -1,9 +1,12 @@
 //! What policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
-use config::{DefinitionAt, HeadersEdit, LimitBy, MessageSide, Policy, Report, Spanned};
+use config::{
+    At, Cache, DefinitionAt, Headers, HeadersEdit, LimitBy, Map, MessageSide, Policy, Report,
+    Route, Spanned,
+};
 use policies::expression::Expression;
 
-use crate::templates;
+use crate::{templates, told};
 
 /// Policies that find out who asks.
 pub(crate) const IDENTIFY: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
@@ -15,13 +18,15 @@ const GUARD: &[&str] = &["jwt", "api_key", "basic", "mutual_tls", "authorize", "
 const MAY_STAND_ABOVE_CORS: &[&str] = &["cors", "ip_filter"];
 
 /// Looks at the order of a route's policies. On one that is `open` by intent, nobody is meant to be found out.
-pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Report) {
+pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
+    let policies = &route.policies;
+    let parameters = templates::parameters(&route.matches.value);
     for (at, policy) in policies.iter().enumerate() {
         let (above, below) = policies.split_at(at);
         let find = |names: &[&str], among: &[Spanned<Policy>]| {
             among.iter().map(|p| p.value.name()).find(|name| names.contains(name))
         };
-        if wants_identity(&policy.value) && find(IDENTIFY, above).is_none() {
+        if wants_identity(&policy.value, &parameters) && find(IDENTIFY, above).is_none() {
             match find(IDENTIFY, below) {
                 Some(identify) => {
                     let what = format!(
@@ -49,26 +54,8 @@ pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Repor
                 "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
             report.error(policy.at, what, help);
         }
-        if let (Policy::Cache(_), Some(skipped)) = (&policy.value, find(GUARD, below)) {
-            let what =
-                format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
-            report.warn(policy.at, what, format!("move it below `{skipped}`"));
-        }
-        if let Policy::Cache(_) = policy.value
-            && below
-                .iter()
-                .any(|p| matches!(&p.value, Policy::KeyType(keys) if keys.sandbox.is_some()))
-        {
-            let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
-            report.error(policy.at, what, "move it below `key_type`");
-        }
-        let teller = below.iter().find(|p| tells_who_asks(&p.value));
-        if let (Policy::Cache(_), Some(teller)) = (&policy.value, teller) {
-            let what = format!(
-                "`cache` stands above `{}`, so one client would get what another was replied",
-                teller.value.name()
-            );
-            report.error(policy.at, what, format!("move it below `{}`", teller.value.name()));
+        if let Policy::Cache(keys) = &policy.value {
+            check_cache(keys, policy.at, route, at, report);
         }
         let hidden = above.iter().find(|p| !MAY_STAND_ABOVE_CORS.contains(&p.value.name()));
         if let (Policy::Cors(_), Some(hidden)) = (&policy.value, hidden) {
@@ -81,11 +68,71 @@ pub(crate) fn check(policies: &[Spanned<Policy>], open: bool, report: &mut Repor
     }
 }
 
-/// Writes lines into the request that differ from client to client.
-fn tells_who_asks(policy: &Policy) -> bool {
-    let Policy::Headers(keys) = policy else { return matches!(policy, Policy::BackendJwt(_)) };
-    let HeadersEdit { set, add, .. } = &keys.request;
-    set.iter().chain(add.iter()).any(|(_, value)| templates::asks_identity(&value.value))
+/// Looks at what stands below a cache, which is this policy of the route.
+fn check_cache(keys: &Cache, place: At, route: &Route, at: usize, report: &mut Report) {
+    let parameters = templates::parameters(&route.matches.value);
+    let find = |is: &dyn Fn(&Policy) -> bool| {
+        let mut below = route.policies.iter().skip(at + 1).map(|policy| &policy.value);
+        below.find(|policy| is(policy)).map(Policy::name)
+    };
+    if let Some(skipped) = find(&|policy| GUARD.contains(&policy.name())) {
+        let what =
+            format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
+        report.warn(place, what, format!("move it below `{skipped}`"));
+    }
+    if find(&|policy| matches!(policy, Policy::KeyType(keys) if keys.sandbox.is_some())).is_some() {
+        let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
+        report.error(place, what, "move it below `key_type`");
+    }
+    let may_tell = told::teller(route, at + 1).filter(|_| keys.ttl.is_some());
+    if let Some(name) = find(&|policy| makes_replies_differ(policy, &parameters)) {
+        let what = format!(
+            "`cache` stands above `{name}`, so one client would get what another was replied"
+        );
+        report.error(place, what, format!("move it below `{name}`"));
+    } else if let Some(name) = may_tell.map(Policy::name) {
+        let what = format!(
+            "`ttl` does not hold: `{name}` below `cache` may tell the upstream who asks, and a reply that says nothing may be for one client"
+        );
+        let help = format!(
+            "let the service say `Cache-Control`, or move `cache` below `{name}`, where `Vary` is heeded"
+        );
+        report.warn(place, what, help);
+    }
+    if responds_to_each(route, &parameters) {
+        let what = "`cache` would keep what `respond` says to one client";
+        report.error(place, what, "remove it: nobody is asked for such a reply");
+    }
+}
+
+/// Tells the upstream who was found to ask, or writes into replies for whom they are.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are the same for all")]
+fn makes_replies_differ(policy: &Policy, parameters: &[String]) -> bool {
+    match policy {
+        Policy::BackendJwt(_) => true,
+        Policy::Jwt(keys) => !keys.claims_to_headers.is_empty(),
+        Policy::Headers(Headers { request, response }) => {
+            let HeadersEdit { set, add, .. } = response;
+            let mut written = [set, add].into_iter().flat_map(Map::iter);
+            wants_subject(request, parameters)
+                || written.any(|(_, text)| told::tells_who_asks(&text.value, parameters))
+        }
+        _ => false,
+    }
+}
+
+/// The route answers by itself, each client in its own way.
+fn responds_to_each(route: &Route, parameters: &[String]) -> bool {
+    route.respond.as_ref().is_some_and(|respond| {
+        let lines = respond.value.headers.iter().map(|(_, text)| text);
+        let mut texts = lines.chain([&respond.value.body]);
+        texts.any(|text| told::tells_who_asks(&text.value, parameters))
+    })
+}
+
+fn wants_subject(HeadersEdit { set, add, .. }: &HeadersEdit, parameters: &[String]) -> bool {
+    let mut written = set.iter().chain(add.iter());
+    written.any(|(_, text)| templates::asks_identity(&text.value, parameters))
 }
 
 fn counts(policy: &Policy) -> bool {
@@ -93,17 +140,14 @@ fn counts(policy: &Policy) -> bool {
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others ask nobody")]
-fn wants_identity(policy: &Policy) -> bool {
+fn wants_identity(policy: &Policy, parameters: &[String]) -> bool {
     match policy {
         Policy::RateLimit(keys) => {
             keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value))
         }
         Policy::Concurrency(keys) => counts_identity(&keys.by.value),
         Policy::BackendJwt(_) | Policy::KeyType(_) => true,
-        Policy::Headers(keys) => {
-            let HeadersEdit { set, add, .. } = &keys.request;
-            set.iter().chain(add.iter()).any(|(_, value)| templates::asks_identity(&value.value))
-        }
+        Policy::Headers(keys) => wants_subject(&keys.request, parameters),
         Policy::Authorize(keys) => asks_identity(&keys.rule.value),
         _ => false,
     }

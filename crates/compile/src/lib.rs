@@ -23,6 +23,7 @@ mod policy;
 mod routes;
 mod sets;
 mod templates;
+mod told;
 mod upstreams;
 
 use std::net::SocketAddr;

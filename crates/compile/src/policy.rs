@@ -20,6 +20,8 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) diversions: &'a mut Vec<String>,
     /// Operations that policies of the route tell apart; a policy notes the index.
     pub(crate) operations: &'a mut Vec<String>,
+    /// Its index among the route's policies.
+    pub(crate) at: usize,
 }
 
 impl Place<'_, '_> {

@@ -59,7 +59,7 @@ pub(crate) fn check<'c>(
     let routes = config.routes.iter();
     let drafts: Vec<Draft<'c>> = routes
         .map(|(name, route)| {
-            facts::check(&route.value.policies, open.contains(&name.value), report);
+            facts::check(&route.value, open.contains(&name.value), report);
             draft(name, route, config, &upstreams, making, report)
         })
         .collect();
@@ -217,8 +217,13 @@ fn draft<'c>(
         making,
         diversions: &mut diversions,
         operations: &mut operations,
+        at: 0,
     };
-    let policies = policies.iter().map(|item| policy::build(item, &mut place, report)).collect();
+    let build = |(at, item)| {
+        place.at = at;
+        policy::build(item, &mut place, report)
+    };
+    let policies = policies.iter().enumerate().map(build).collect();
     Draft {
         name,
         at: matches.at,

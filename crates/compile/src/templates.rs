@@ -35,9 +35,10 @@ pub(crate) fn read(
     None
 }
 
-/// Whether a text asks who asks, on a route with whatever parameters.
-pub(crate) fn asks_identity(text: &str) -> bool {
-    Template::parse(text, &[]).is_ok_and(|read| read.wants_identity())
+/// Whether a text asks for whom was found to ask, on a route with these parameters.
+pub(crate) fn asks_identity(text: &str, parameters: &[String]) -> bool {
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    Template::parse(text, &parameters).is_ok_and(|read| read.wants_identity())
 }
 
 /// Names and values of headers that the operator may change.

@@ -44,9 +44,31 @@ pub struct Settings {
     pub stale_if_error: Duration,
     /// How long a request waits for the reply to another one; zero: it does not.
     pub wait: Duration,
+    /// What a reply that is kept cannot vary by.
+    pub unseen: Unseen,
     /// Names of the upstreams that policies above may send a request to, by their index: the store outlives a plan, and in
     /// the next one the index may be another's.
     pub diversions: Box<[String]>,
+}
+
+/// Lines of which this policy cannot tell what the upstream sees: those that are written below it for each client, or that were
+/// taken out above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unseen {
+    These(Box<[String]>),
+    /// A service below writes whatever it likes.
+    Any,
+}
+
+impl Unseen {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Unseen::These(names) => {
+                names.iter().any(|unseen| http1::is_alias(unseen.as_bytes(), name.as_bytes()))
+            }
+            Unseen::Any => true,
+        }
+    }
 }
 
 /// The policy. The store is the plan's before where nothing changed.
@@ -321,11 +343,12 @@ impl Cache {
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
         let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
-        let is_authorized = asked.is_authorized(ex);
+        let is_authorized = is_authorized(ex, &asked.headers);
         let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
         // It is not kept for who asked, which says nothing about the next who asks.
         let is_theirs = !may_be && is_authorized && entry::may_be_kept(head, false, &times);
-        let entry = may_be.then(|| Entry::new(head, &asked.headers, times)).flatten();
+        let unseen = &self.settings.unseen;
+        let entry = may_be.then(|| Entry::new(head, &asked.headers, unseen, times)).flatten();
         let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
         // The parts are the program's own.
         let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
@@ -371,10 +394,15 @@ impl Cache {
             return stale.replace(head, asked, how, now);
         }
         let ttl = self.ttl(stale.status());
-        let fresh = Arc::new(stale.freshened(&head.headers, ttl, asked.at, now));
-        match fresh.may_stay(asked.is_authorized(ex)) {
-            true => self.store.insert(&asked.key, fresh.clone()),
-            false => self.store.remove(&asked.key),
+        let mut fresh = stale.freshened(&head.headers, ttl, asked.at, now);
+        let is_known = fresh.vary_by(&asked.headers, &self.settings.unseen);
+        let fresh = Arc::new(fresh);
+        let stays = is_known && fresh.may_stay(is_authorized(ex, &asked.headers));
+        if !stays || !fresh.replaces(stale) {
+            self.store.remove(&asked.key);
+        }
+        if stays {
+            self.store.insert(&asked.key, fresh.clone());
         }
         fresh.replace(head, asked, how, now)
     }
@@ -385,10 +413,11 @@ impl Asked {
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
         ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.way))
     }
+}
 
-    fn is_authorized(&self, ex: &Exchange) -> bool {
-        ex.identity.is_some() || self.headers.contains("authorization")
-    }
+/// Somebody asks for themselves (RFC 9111, 3.5).
+fn is_authorized(ex: &Exchange, headers: &Headers) -> bool {
+    ex.identity.is_some() || headers.contains("authorization")
 }
 
 impl Entry {

@@ -105,6 +105,12 @@ impl Template {
         self.values().any(asks)
     }
 
+    /// Whether it may be another text for each client that asks for the same.
+    pub fn tells_who_asks(&self) -> bool {
+        let tells = |named: &Named| matches!(named, Named::Client | Named::RequestId);
+        self.wants_identity() || self.values().any(tells)
+    }
+
     /// Whether it asks for what the request's head alone says.
     pub fn wants_head(&self) -> bool {
         let asks = |named: &Named| {

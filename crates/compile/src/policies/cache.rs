@@ -7,21 +7,27 @@ use policies::cache::{self, Settings, Store};
 
 use crate::listeners::{bytes, count};
 use crate::policy::Place;
+use crate::told;
 
 pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
     let entry_bytes_max = bytes(keys.entry_bytes_max);
-    let key = format!("cache {} {} {}", place.route, keys.encode(), destination(place.of));
+    let below = place.at + 1;
+    let unseen = told::unseen(place.of, below);
+    let key =
+        format!("cache {} {} {} {unseen:?}", place.route, keys.encode(), destination(place.of));
     let store = place.making.kept_or(&key, || {
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
     let settings = Settings {
         entry_bytes_max,
-        ttl: keys.ttl,
+        // What says nothing of itself is not for all where the upstream may have been told who asks.
+        ttl: keys.ttl.filter(|_| told::teller(place.of, below).is_none()),
         ttl_statuses: ttl_statuses(keys, report),
         ignores_cookies: keys.cookies == CacheCookies::Ignore,
         stale_if_error: keys.stale_if_error,
         wait: keys.wait,
+        unseen,
         // Only policies above this one have sent a request elsewhere when it comes here.
         diversions: place.diversions.as_slice().into(),
     };

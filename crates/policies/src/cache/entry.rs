@@ -6,6 +6,7 @@ use bytes::Bytes;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead};
 
+use super::Unseen;
 use super::directives::{Directives, seconds};
 
 /// A kept reply. Never changed once it is in the store.
@@ -99,32 +100,35 @@ fn has_validator(headers: &Headers) -> bool {
 }
 
 impl Entry {
-    /// A reply that is about to pass. None if what it varies by cannot be known: everything, or a line that the upstream saw and
-    /// this policy did not.
-    pub(super) fn new(head: &ReplyHead, request: &Headers, times: Times) -> Option<Entry> {
-        let mut varies = Vec::new();
-        for name in head.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b',')) {
-            let name = name.trim_ascii().to_ascii_lowercase();
-            match name.as_slice() {
-                b"" => {}
-                b"*" => return None,
-                _ => {
-                    let name = String::from_utf8(name).ok()?;
-                    if is_seen_by_the_upstream_alone(&name, request) {
-                        return None;
-                    }
-                    let value = value_of(request, &name);
-                    varies.push((name, value));
-                }
-            }
-        }
+    /// A reply that is about to pass. None if what it varies by cannot be known.
+    pub(super) fn new(
+        head: &ReplyHead,
+        request: &Headers,
+        unseen: &Unseen,
+        times: Times,
+    ) -> Option<Entry> {
         let mut head = head.clone();
         head.headers.retain(|name, _| !is_of_one_reply(name));
         if !head.headers.contains("date") {
             let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
             head.headers.add_known("Date", now.as_bytes());
         }
-        Some(Entry { head, body: Bytes::new(), varies, times })
+        let mut entry = Entry { head, body: Bytes::new(), varies: Vec::new(), times };
+        entry.vary_by(request, unseen).then_some(entry)
+    }
+
+    /// Notes what a request has to say for this to be its reply, as `Vary` names it. False if that cannot be known: it is
+    /// everything, or a line that is unseen here.
+    pub(super) fn vary_by(&mut self, request: &Headers, unseen: &Unseen) -> bool {
+        self.varies.clear();
+        let lines = self.head.headers.get_all("vary");
+        let names = lines.flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
+        for name in names.filter(|name| !name.is_empty()) {
+            let name = std::str::from_utf8(name).ok().filter(|name| *name != "*");
+            let Some(name) = name.filter(|name| !unseen.has(name)) else { return false };
+            self.varies.push((name.to_ascii_lowercase(), value_of(request, name)));
+        }
+        true
     }
 
     pub(super) fn with_body(&self, body: Bytes) -> Entry {
@@ -282,14 +286,6 @@ impl Entry {
         }
         (head, self.body.clone())
     }
-}
-
-/// Whether the value that the upstream saw is not the one in the request as it comes by here: the gateway writes the line of each
-/// client itself, or a policy above has taken out the client's.
-fn is_seen_by_the_upstream_alone(name: &str, request: &Headers) -> bool {
-    // Scheme and host, which it writes too, are part of the key.
-    const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
-    OWN.contains(&name) || request.is_removed(name)
 }
 
 /// RFC 9110, 13.1.2, by weak comparison.
