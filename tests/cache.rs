@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::Request;
 
 use crate::harness::{Gate, Gateway, H2, Message, Origin, Plain, Wire, full, tidegate, until};
+use crate::http2_hostile::{ALL, GET, HEADERS, SETTINGS, frame, next};
 use crate::reload::put;
 
 fn start(origin: &Origin, cache: &str) -> Gateway {
@@ -905,6 +906,71 @@ fn who_waited_for_a_reply_that_is_not_kept_asks() {
         for mut wire in wires {
             assert_eq!(wire.read_reply().text(), "hello", "{lines}");
         }
+    }
+}
+
+/// Its reply is mostly not kept, and ten that had waited for it all asked then.
+#[test]
+fn nobody_waits_for_the_reply_to_a_credential() {
+    const KNOWN: &str = "Authorization: Basic YTpi\r\n";
+    let gates = [Gate::default(), Gate::default()];
+    let [known_gate, plain_gate] = gates.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            match request.get("authorization") {
+                Some(_) => known_gate.wait(),
+                None => plain_gate.wait(),
+            }
+            peer.try_send(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhello",
+            );
+        }
+    });
+    let gateway = start(&origin, "wait: 1h");
+    let known = || {
+        let mut wire = gateway.wire();
+        wire.send(SAME.replace("\r\n\r\n", &format!("\r\n{KNOWN}\r\n")));
+        wire
+    };
+    let mut alone = known();
+    origin.wait_for_requests(1);
+    let mut leader = gateway.wire();
+    leader.send(SAME);
+    origin.wait_for_requests(2);
+    let mut followers = [waiting(&gateway), known()];
+    assert!(followers[1].is_silent_for(Duration::from_millis(50)));
+    gates[1].open();
+    assert_eq!(leader.read_reply().text(), "hello");
+    for follower in &mut followers {
+        let told = follower.read_reply();
+        let status = told.get("cache-status").unwrap();
+        assert!(status.starts_with("tidegate; fwd=uri-miss; collapsed"), "{status}");
+    }
+    assert_eq!(origin.requests().len(), 2);
+    gates[0].open();
+    assert_eq!(alone.read_reply().get("cache-status"), Some("tidegate; fwd=uri-miss"));
+}
+
+/// A reply whose client takes nothing of it does not end, and is not what the others wait for.
+#[test]
+fn a_client_that_takes_nothing_holds_nobody_up() {
+    const NO_WINDOW: &[u8] = &[0, 4, 0, 0, 0, 0];
+    let body = "x".repeat(512 << 10);
+    let origin = Origin::answering(format!(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let listener = "timeout: { body: 1h }";
+    let route = "policies: [{ cache: { wait: 1h } }]";
+    let gateway = Plain { listener, route, ..Plain::default() }.start(&origin);
+    let mut idle = gateway.wire();
+    let settings = frame(SETTINGS, 0, 0, NO_WINDOW);
+    let preface = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..];
+    idle.send([preface, &settings, &frame(HEADERS, ALL, 1, GET)].concat());
+    assert!(next(&mut idle, HEADERS).is_some());
+    for requests in [2, 2] {
+        assert_eq!(ask(&gateway, "GET /", "").text(), body);
+        assert_eq!(origin.requests().len(), requests);
     }
 }
 

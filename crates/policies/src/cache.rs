@@ -176,7 +176,7 @@ impl Cache {
             return Seen::Decided(Ok(Onward::Turn(reply)));
         }
         if is_get {
-            let leader = match self.board(ex, &key, &asked) {
+            let leader = match self.board(ex, head, &key, &asked) {
                 Boarded::Follow(follower) => return Seen::Wait(key, asked, follower),
                 Boarded::Lead(leader) => Some(leader),
                 Boarded::Alone => None,
@@ -209,13 +209,16 @@ impl Cache {
     }
 
     /// Whether to wait for another request's reply. Who wants the upstream's own word does not, and nobody waits for itself: a
-    /// policy above this one may be of the same store.
-    fn board(&self, ex: &Exchange, key: &[u8], asked: &Directives) -> Boarded {
+    /// policy above this one may be of the same store. Nobody waits for the reply to a credential, which mostly is not kept.
+    fn board(&self, ex: &Exchange, head: &RequestHead, key: &[u8], asked: &Directives) -> Boarded {
         let is_noted = ex.notes.as_ref().is_some_and(|notes| notes.cached.is_some());
         let insists = asked.no_cache || asked.max_age == Some(0);
         match self.settings.wait.is_zero() || is_noted || insists {
             true => Boarded::Alone,
-            false => self.store.board(key, self.settings.wait),
+            false => {
+                let leads = !is_authorized(ex, &head.headers);
+                self.store.board(key, leads, self.settings.wait)
+            }
         }
     }
 
@@ -345,8 +348,6 @@ impl Cache {
         let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
         let is_authorized = is_authorized(ex, &asked.headers);
         let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
-        // It is not kept for who asked, which says nothing about the next who asks.
-        let is_theirs = !may_be && is_authorized && entry::may_be_kept(head, false, &times);
         let unseen = &self.settings.unseen;
         let entry = may_be.then(|| Entry::new(head, &asked.headers, unseen, times)).flatten();
         let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
@@ -354,7 +355,7 @@ impl Cache {
         let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
         let Some(entry) = entry else {
             // A failure says nothing about the next reply.
-            if let Some(leader) = asked.leader.filter(|_| !failed && !is_theirs) {
+            if let Some(leader) = asked.leader.filter(|_| !failed) {
                 leader.release();
             }
             return None;
@@ -364,6 +365,7 @@ impl Cache {
             self.store.insert(&asked.key, Arc::new(entry));
             return None;
         }
+        asked.leader.iter().for_each(Leader::moved);
         Some(Box::new(Record {
             entry,
             key: asked.key,
@@ -473,7 +475,10 @@ impl Frames for Record {
         out.extend_from_slice(bytes);
         self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);
         match &mut self.bytes {
-            Some(kept) => kept.extend_from_slice(bytes),
+            Some(kept) => {
+                kept.extend_from_slice(bytes);
+                self.leader.iter().for_each(Leader::moved);
+            }
             None => {
                 if let Some(leader) = self.leader.take() {
                     leader.release();

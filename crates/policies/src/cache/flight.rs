@@ -4,7 +4,7 @@
 //! that nobody waits for an exchange that is gone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
@@ -16,10 +16,17 @@ use super::store::Store;
 /// As many may wait for one reply. All of them are answered at once when it is there; more ask themselves.
 const FOLLOWERS_MAX: usize = 1024;
 
+/// Nobody waits longer for the next piece of a reply that has begun: its client may take nothing, or its upstream give nothing.
+/// Pieces come far more often where both do.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// A reply that is on its way.
 pub(super) struct Flight {
     landed: watch::Sender<bool>,
     followers: AtomicUsize,
+    began: Instant,
+    /// When its last piece came, in milliseconds since then, and one more; zero before its head.
+    moved: AtomicU64,
     /// Nobody waits longer, whenever it began to.
     until: Instant,
 }
@@ -48,7 +55,29 @@ impl Flight {
     pub(super) fn new(longest: Duration) -> Flight {
         let now = clock::now();
         let until = now.checked_add(longest).unwrap_or(now);
-        Flight { landed: watch::Sender::new(false), followers: AtomicUsize::new(0), until }
+        Flight {
+            landed: watch::Sender::new(false),
+            followers: AtomicUsize::new(0),
+            began: now,
+            moved: AtomicU64::new(0),
+            until,
+        }
+    }
+
+    fn age_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// How long the next piece may still take; all of it before there is a first.
+    fn patience(&self) -> Duration {
+        let moved = self.moved.load(Ordering::Relaxed);
+        let pause = if moved == 0 { 0 } else { self.age_ms().saturating_sub(moved) };
+        PAUSE_MAX.saturating_sub(Duration::from_millis(pause))
+    }
+
+    /// The reply has begun, and goes on no more.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.patience().is_zero()
     }
 
     /// Joins those who wait, if there is room and time.
@@ -63,6 +92,11 @@ impl Flight {
 }
 
 impl Leader {
+    /// A piece of the reply has passed.
+    pub(super) fn moved(&self) {
+        self.flight.moved.store(self.flight.age_ms(), Ordering::Relaxed);
+    }
+
     /// The reply is not one that is kept: those who wait go on, and for a while nobody waits for the like.
     pub(super) fn release(self) {
         self.store.leave_alone(&self.key);
@@ -77,12 +111,16 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    /// Waits until the reply is kept, or is not going to be, or it took too long.
+    /// Waits until the reply is kept, or is not going to be, or is stuck, or took too long. Whichever it was, the store tells.
     pub(super) async fn landed(self) {
         let mut landed = self.0.landed.subscribe();
-        let longest = self.0.until.saturating_duration_since(clock::now());
-        // Whichever it was, the store tells.
-        let _ended = timeout(longest, landed.wait_for(|landed| *landed)).await;
+        loop {
+            let left = self.0.until.saturating_duration_since(clock::now());
+            let wait = left.min(self.0.patience());
+            if wait.is_zero() || timeout(wait, landed.wait_for(|landed| *landed)).await.is_ok() {
+                return;
+            }
+        }
     }
 }
 

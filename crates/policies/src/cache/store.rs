@@ -94,12 +94,16 @@ impl Store {
         }
     }
 
-    /// Whether a request that found nothing asks, or waits for one that does for at most so long.
-    pub(super) fn board(self: &Arc<Store>, key: &[u8], longest: Duration) -> Boarded {
+    /// Whether a request that found nothing asks, or waits for one that does for at most so long. One that does not lead lets nobody
+    /// wait.
+    pub(super) fn board(self: &Arc<Store>, key: &[u8], leads: bool, longest: Duration) -> Boarded {
         let hash = self.hasher.hash_one(key);
         let Some(mut shard) = self.shard_of(hash) else { return Boarded::Alone };
-        if let Some(flight) = shard.flights.get(key) {
+        if let Some(flight) = shard.flights.get(key).filter(|flight| !flight.is_stuck()) {
             return flight.follow();
+        }
+        if !leads {
+            return Boarded::Alone;
         }
         let place = shard.alone.get(alone_place(hash)).copied().flatten();
         if place.is_some_and(|(alone, until)| alone == hash && clock::now() < until) {
