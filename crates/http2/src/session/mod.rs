@@ -257,6 +257,11 @@ impl Session {
         self.fruitless = 0;
     }
 
+    /// Whether there is something to forgive.
+    pub fn has_resets(&self) -> bool {
+        self.resets > 0
+    }
+
     /// Forgives resets, as time passes.
     pub fn forgive(&mut self, resets: u32) {
         self.resets = self.resets.saturating_sub(resets.saturating_mul(ENDS_PER_RESET));

@@ -54,8 +54,8 @@ struct H2 {
     alarm: Alarm,
     /// Something came since the alarm was set.
     heard: bool,
-    /// When resets were forgiven last.
-    forgiven: Instant,
+    /// Since when the resets of the client are not forgiven yet; nothing while it has none.
+    unforgiven: Option<Instant>,
     taking: Taking,
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
         phase: Phase::Beginning,
         alarm: Alarm::default(),
         heard: false,
-        forgiven: clock::now(),
+        unforgiven: None,
         taking: Taking::default(),
     };
     h2.alarm.set(clock::now(), h2.time(Phase::Beginning));
@@ -161,14 +161,20 @@ impl H2 {
         Ok(read)
     }
 
-    /// With each second that passes a client may reset some more streams.
+    /// With each second that passes a client may reset some more streams. Most have reset none, and then nobody asks the clock.
     fn forgive(&mut self) {
+        let mut session = self.shared.session();
+        if !session.has_resets() {
+            self.unforgiven = None;
+            return;
+        }
         let now = clock::now();
-        let passed = now.duration_since(self.forgiven).as_secs();
+        let since = *self.unforgiven.get_or_insert(now);
+        let passed = now.duration_since(since).as_secs();
         if passed > 0 {
-            self.forgiven = now;
+            self.unforgiven = Some(now);
             let seconds = u32::try_from(passed).unwrap_or(u32::MAX);
-            self.shared.session().forgive(seconds.saturating_mul(http2::RESETS_PER_SECOND));
+            session.forgive(seconds.saturating_mul(http2::RESETS_PER_SECOND));
         }
     }
 
