@@ -199,6 +199,10 @@ impl Source for ClientBody {
     fn trailers(&mut self) -> Trailers {
         self.0.borrow().decoder.trailers().to_vec()
     }
+
+    fn may_trail(&self) -> bool {
+        self.0.borrow().decoder.is_chunked()
+    }
 }
 
 /// The way out to the client. Borrowed only while it writes, so that the body in between may read.

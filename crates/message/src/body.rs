@@ -45,6 +45,11 @@ pub trait Source {
     fn trailers(&mut self) -> Trailers {
         Trailers::new()
     }
+
+    /// Whether there may be trailer lines. No is said where the framing has no place for any.
+    fn may_trail(&self) -> bool {
+        true
+    }
 }
 
 /// What a call of [`Source::poll_fill`] came to.
@@ -113,14 +118,22 @@ impl Body {
         }
     }
 
+    /// Whether trailers may come behind it.
+    pub fn may_trail(&self) -> bool {
+        match self {
+            Body::Empty | Body::Whole(_) => false,
+            Body::Stream(source) => source.may_trail(),
+        }
+    }
+
     /// Drops the trailers, when they come, that say something the head has decided: what a policy sets or removes in the head would
     /// come back behind the body for whoever reads trailers as headers.
     pub fn guard_trailers(&mut self, head: &Headers) {
         *self = match std::mem::take(self) {
-            Body::Stream(inner) => {
+            Body::Stream(inner) if inner.may_trail() => {
                 Body::Stream(Box::new(Guarded { inner, decided: head.decided() }))
             }
-            other @ (Body::Empty | Body::Whole(_)) => other,
+            other @ (Body::Empty | Body::Whole(_) | Body::Stream(_)) => other,
         };
     }
 

@@ -1,6 +1,7 @@
 //! Header lines as offsets into the bytes they came in.
 
 use std::cell::RefCell;
+use std::iter::successors;
 
 use http1::{Line, Span};
 use kit::pack::{self, Spare};
@@ -8,7 +9,6 @@ use kit::pack::{self, Spare};
 thread_local! {
     static BYTES: Spare<u8> = const { RefCell::new(Vec::new()) };
     static LINES: Spare<Line> = const { RefCell::new(Vec::new()) };
-    static REMOVED: Spare<Span> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lends the thread's scratch list of lines, to parse a head into.
@@ -29,9 +29,11 @@ pub struct Headers {
     lines: Vec<Line>,
     /// Of the names: a bit for each length that one has, or had before it was removed. Most names that are asked for are not
     /// there, and most of these have a length of their own.
-    lengths: u64,
-    /// Names that were removed, whether they were there or not.
-    removed: Vec<Span>,
+    lengths: u32,
+    /// Where the last of the names ends that were removed, whether they were there or not; 0 where none was. They stand among the
+    /// bytes, each with its length and the end of the one before it behind it; a list of their own would make heads too large to
+    /// be moved cheaply.
+    removed: u32,
 }
 
 /// A name or value that cannot be written into a head without changing its meaning.
@@ -74,7 +76,7 @@ impl Headers {
     /// Takes a head over; the lines' offsets are into the bytes.
     pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
         let lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
-        Headers { bytes, lines, lengths, removed: Vec::new() }
+        Headers { bytes, lines, lengths, removed: 0 }
     }
 
     /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
@@ -120,11 +122,15 @@ impl Headers {
     /// Removes every line of that name, spellings with `_` for `-` included: behind CGI these are one name, and what was removed
     /// under one must not come back under the other. What is to be removed is mostly not there, or there once.
     pub fn remove(&mut self, name: &str) {
+        self.note_removed(name);
+        self.drop_lines(name);
+    }
+
+    fn drop_lines(&mut self, name: &str) {
         let is_alias = |lines: &Headers, line: &Line| {
             line.name.len() == name.len()
                 && http1::is_alias(line.name.of(&lines.bytes), name.as_bytes())
         };
-        self.note_removed(name);
         let mut lines = self.that_may_be(name).iter();
         let Some(first) = lines.position(|line| is_alias(self, line)) else {
             return;
@@ -136,26 +142,27 @@ impl Headers {
     }
 
     fn note_removed(&mut self, name: &str) {
-        if self.removed.capacity() == 0 {
-            self.removed = pack::take(&REMOVED);
-        }
-        let removed = self.append(&[name.as_bytes()]);
-        self.removed.push(removed);
+        let (len, before) = (at(name.len()).to_le_bytes(), self.removed.to_le_bytes());
+        self.removed = self.append(&[name.as_bytes(), &len, &before]).end;
     }
 
-    /// Lines of this name were removed, or would have been, and none stands there now.
-    pub fn is_removed(&self, name: &str) -> bool {
-        let is_alias = |span: &Span| http1::is_alias(span.of(&self.bytes), name.as_bytes());
-        self.removed.iter().any(is_alias) && !self.contains(name)
+    /// The name whose note ends there, and where the one before it ends.
+    fn removed_before(&self, end: u32) -> Option<(&[u8], u32)> {
+        let (rest, before) = self.bytes.get(..end as usize)?.split_last_chunk()?;
+        let (rest, len) = rest.split_last_chunk()?;
+        let start = rest.len().checked_sub(u32::from_le_bytes(*len) as usize)?;
+        Some((rest.get(start..)?, u32::from_le_bytes(*before)))
     }
 
     /// The names that this head has decided about: those of its lines, and those that were removed from it. Whoever reads trailers
     /// as headers would read one of these as another word on the same.
     pub fn decided(&self) -> Decided {
-        let lines = self.lines.iter().map(|line| line.name);
+        let last = self.removed_before(self.removed);
+        let removed = successors(last, |(_, before)| self.removed_before(*before));
+        let lines = self.lines.iter().map(|line| line.name.of(&self.bytes));
         let mut names = Vec::new();
-        for name in lines.chain(self.removed.iter().copied()) {
-            names.extend_from_slice(name.of(&self.bytes));
+        for name in lines.chain(removed.map(|(name, _)| name)) {
+            names.extend_from_slice(name);
             names.push(b'\n');
         }
         Decided(names)
@@ -169,7 +176,7 @@ impl Headers {
 
     /// Makes this the only line of its name.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidLine> {
-        self.remove(name);
+        self.drop_lines(name);
         self.add(name, value)
     }
 
@@ -340,9 +347,9 @@ fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
     differs & !(is_letter >> 2) == 0
 }
 
-/// Names of 63 bytes and more share one.
-fn length_bit(len: usize) -> u64 {
-    1 << len.min(63)
+/// Names of 31 bytes and more share one.
+fn length_bit(len: usize) -> u32 {
+    1 << len.min(31)
 }
 
 /// An offset. Heads are bounded far below 4 GiB; a longer one would read as an empty span, never as a wrong one.
@@ -353,7 +360,7 @@ fn at(offset: usize) -> u32 {
 impl Clone for Headers {
     fn clone(&self) -> Headers {
         let mut clone = Headers::copied(&self.bytes, &self.lines);
-        clone.removed.extend_from_slice(&self.removed);
+        clone.removed = self.removed;
         clone
     }
 }
@@ -362,9 +369,6 @@ impl Drop for Headers {
     fn drop(&mut self) {
         pack::give(&BYTES, std::mem::take(&mut self.bytes));
         pack::give(&LINES, std::mem::take(&mut self.lines));
-        if self.removed.capacity() > 0 {
-            pack::give(&REMOVED, std::mem::take(&mut self.removed));
-        }
     }
 }
 
@@ -427,12 +431,13 @@ mod tests {
     fn trailers_say_nothing_that_the_head_has_decided() {
         let mut headers = parsed("X-User: me\r\nA: 1\r\n");
         headers.remove("x-admin");
+        headers.add("B", b"2").unwrap();
         headers.remove("a");
-        assert!(headers.is_removed("X-Admin") && headers.is_removed("A"));
+        headers.remove("c");
         headers.set("x-user", b"me").unwrap();
-        assert!(!headers.is_removed("x-user") && !headers.is_removed("b"));
         let decided = headers.clone().decided();
-        let trailers = "x-user: root\r\nX_Admin: 1\r\nX-Sum: 2\r\nx_user: 3\r\na: 4\r\n";
+        let trailers =
+            "x-user: root\r\nX_Admin: 1\r\nX-Sum: 2\r\nx_user: 3\r\na: 4\r\nb: 5\r\nC: 6\r\n";
         assert_eq!(decided.others(trailers.into()), b"X-Sum: 2\r\n");
         assert_eq!(decided.others(b"X-Sum: 2\r\n".to_vec()), b"X-Sum: 2\r\n");
         assert_eq!(decided.others(Vec::new()), b"");
@@ -478,7 +483,7 @@ mod tests {
 
     #[test]
     fn names_of_any_length_are_found() {
-        for len in [1, 2, 62, 63, 64, 127, 200] {
+        for len in [1, 2, 30, 31, 32, 63, 64, 127, 200] {
             let name = "n".repeat(len);
             let mut headers = parsed("Host: a\r\n");
             assert_eq!(headers.get(&name), None);

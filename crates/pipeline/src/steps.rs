@@ -161,4 +161,8 @@ impl Source for Mapped {
     fn trailers(&mut self) -> Vec<u8> {
         self.inner.trailers()
     }
+
+    fn may_trail(&self) -> bool {
+        self.inner.may_trail()
+    }
 }

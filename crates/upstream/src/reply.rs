@@ -223,6 +223,11 @@ impl Source for Held {
     fn trailers(&mut self) -> Trailers {
         std::mem::take(&mut self.trailers)
     }
+
+    fn may_trail(&self) -> bool {
+        // HTTP/1 has trailers behind chunks alone.
+        self.remaining.is_none()
+    }
 }
 
 impl Ticket {
