@@ -85,6 +85,9 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
             Ok(Onward::Next)
         }
         Step::Whole(step) => {
+            if !step.wants(ex, head)? {
+                return Ok(Onward::Next);
+            }
             if head.is_endless() {
                 return Err(Fault::new(
                     Kind::ReplyStreams,

@@ -71,6 +71,11 @@ pub trait Frames {
 }
 
 pub trait OnWhole<H>: Send + Sync {
+    /// Looks at the head before its body is gathered. False: the step is done, and the body passes as it comes.
+    fn wants(&self, _ex: &mut Exchange, _head: &mut H) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
     /// More than this is 413 for a request and 502 for a reply.
     fn bytes_max(&self) -> usize;
 

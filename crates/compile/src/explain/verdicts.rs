@@ -68,7 +68,10 @@ fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, W
             None => return open("waits for an answer from elsewhere, which is not asked here"),
         },
         Some(Step::Frames(_)) => return clear("lets the body pass through it"),
-        Some(Step::Whole(_)) => return open("decides by the body, which is not here"),
+        Some(Step::Whole(step)) => match step.wants(ex, head) {
+            Ok(true) => return open("decides by the body, which is not here"),
+            wanted => wanted.map(|_| Onward::Next),
+        },
     };
     match flow {
         Ok(Onward::Next) => clear("passes"),
