@@ -196,6 +196,28 @@ fn the_headers_policy_removes_sets_and_adds() {
     assert_eq!(request.get("x-kept"), Some("a"));
 }
 
+/// What has the old name takes the place of what has the new one, and no spelling of the old name stays.
+#[test]
+fn headers_are_renamed() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nX-Inner: a\r\nX-Inner: b\r\nX-Outer: forged\r\nContent-Length: 0\r\n\r\n",
+    );
+    let route = "policies: [ headers: { \
+        request: { rename: { apikey: x-api-key, x-none: x-own }, remove: [x-gone], add: { x-api-key: last } }, \
+        response: { rename: { x-inner: X-Outer } } } ]";
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let reply = gateway.wire().ask(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-Api-Key: old\r\nX_Api_Key: older\r\nApikey: 1\r\nAPIKEY: 2\r\nX-Own: o\r\nX_None: twin\r\n\r\n",
+    );
+    let request = origin.request();
+    assert_eq!(request.all("x-api-key"), ["1", "2", "last"], "{request:?}");
+    for name in ["apikey", "x_api_key", "x_none", "x-none"] {
+        assert!(request.all(name).is_empty(), "{request:?}");
+    }
+    assert_eq!(request.get("x-own"), Some("o"));
+    assert_eq!((reply.all("x-outer"), reply.all("x-inner").len()), (vec!["a", "b"], 0));
+}
+
 #[test]
 fn policies_run_down_the_list_and_up_again() {
     let origin = Origin::saying("hello");

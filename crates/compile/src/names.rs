@@ -1,6 +1,6 @@
 //! The words of HTTP that an operator writes: methods, headers, hosts.
 
-use config::{At, Report, Spanned};
+use config::{At, Map, Report, Spanned};
 use plan::HostPattern;
 
 /// Headers that say where a message ends and what the connection is. They are the pipeline's alone: a wrong one is
@@ -44,6 +44,26 @@ pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Opti
         return None;
     }
     Some(name)
+}
+
+/// Old names with their new ones, as `read` has them. No two may become one.
+pub(crate) fn renames(
+    map: &Map<Spanned<String>>,
+    report: &mut Report,
+    read: impl Fn(&str, At, &mut Report) -> Option<String>,
+) -> Vec<(String, String)> {
+    let mut renames: Vec<(String, String)> = Vec::new();
+    for (old, new) in map.iter().filter(|(old, _)| old.intact) {
+        let names = read(&old.value, old.at, report).zip(read(&new.value, new.at, report));
+        let Some((from, to)) = names else { continue };
+        let taken = from == to || renames.iter().any(|(_, other)| *other == to);
+        if taken {
+            let what = format!("`{to}` is a name that something else has already");
+            report.error(new.at, what, "give each a new name of its own");
+        }
+        renames.push((from, to));
+    }
+    renames
 }
 
 /// The value of a header.

@@ -100,9 +100,11 @@ fn whole(policy: Option<plan::Policy>) -> plan::Policy {
 }
 
 fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edits {
+    let rename = names::renames(&keys.rename, report, names::changeable_header);
     let remove = keys.remove.iter();
     let remove = remove.filter_map(|name| names::changeable_header(&name.value, name.at, report));
     Edits {
+        rename,
         remove: remove.collect(),
         set: templates::lines(&keys.set, parameters, report),
         add: templates::lines(&keys.add, parameters, report),
@@ -111,7 +113,9 @@ fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edit
 
 /// A request has exactly one Host; what it says is the route's business.
 fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
-    let written = keys.set.iter().chain(keys.add.iter()).map(|(name, _)| name).chain(&keys.remove);
+    let named = keys.set.iter().chain(keys.add.iter()).chain(keys.rename.iter());
+    let renamed = keys.rename.iter().map(|(_, new)| new);
+    let written = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
     for name in written.filter(|name| name.value.eq_ignore_ascii_case("host")) {
         let help = "write the route's `host` key: `host: target`, or a name";
         report.error(name.at, "the Host is not changed by a policy", help);

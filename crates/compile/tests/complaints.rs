@@ -196,7 +196,8 @@ routes:
     policies:
       - headers:
           request: { set: { host: x, "x y": z, x-a: " b" }, add: { Content-Length: 5 }, remove: [Host, connection, "a:b"] }
-          response: { set: { x-a: "b\nc" } }
+          response: { set: { x-a: "b\nc" }, rename: { x-a: Content-Length, host: x-b, x-c: x-d, x-e: X-D } }
+      - headers: { request: { rename: { host: x-b, x-c: Host, x-d: X-D } } }
     upstream: u
   b: { match: { path: /b }, strip_prefix: /b, host: x, respond: { status: 204, body: x, headers: { transfer-encoding: chunked } } }
   c: { match: { path: /c }, strip_prefix: /c, host: target, respond: { headers: { "": x } } }
@@ -242,17 +243,27 @@ routes:
               help: write letters, digits and dashes, such as `x-tier`
             gate.yaml:15:35: the value of a header has a line end in it
               help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
-            gate.yaml:17:65: a reply with status 204 has no body
+            gate.yaml:15:60: `content-length` is not an operator's to change
+              help: remove it; the gateway writes it for each connection
+            gate.yaml:15:102: `x-d` is a name that something else has already
+              help: give each a new name of its own
+            gate.yaml:16:41: the Host is not changed by a policy
+              help: write the route's `host` key: `host: target`, or a name
+            gate.yaml:16:57: the Host is not changed by a policy
+              help: write the route's `host` key: `host: target`, or a name
+            gate.yaml:16:68: `x-d` is a name that something else has already
+              help: give each a new name of its own
+            gate.yaml:18:65: a reply with status 204 has no body
               help: remove `body`, or write another status
-            gate.yaml:18:83: `` cannot be a name
+            gate.yaml:19:83: `` cannot be a name
               help: write 1 to 128 printable characters
-            gate.yaml:17:43: warning: `strip_prefix` has no effect on a fixed reply
-              help: remove it
-            gate.yaml:17:53: warning: `host` has no effect on a fixed reply
-              help: remove it
             gate.yaml:18:43: warning: `strip_prefix` has no effect on a fixed reply
               help: remove it
             gate.yaml:18:53: warning: `host` has no effect on a fixed reply
+              help: remove it
+            gate.yaml:19:43: warning: `strip_prefix` has no effect on a fixed reply
+              help: remove it
+            gate.yaml:19:53: warning: `host` has no effect on a fixed reply
               help: remove it
         "#]],
     );

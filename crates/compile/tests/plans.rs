@@ -181,8 +181,8 @@ fn the_whole_in_words() {
             limits:
               body_bytes_max: 1MiB
             policies:
-              - { headers: { request: { set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { set: {}, add: {}, remove: [] } } }
-              - { headers: { request: { set: {}, add: {}, remove: [] }, response: { set: {}, add: {}, remove: [] } } }
+              - { headers: { request: { rename: {}, set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
+              - { headers: { request: { rename: {}, set: {}, add: {}, remove: [] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
             defaults: true
             errors: problem
             upstream: orders

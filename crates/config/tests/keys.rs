@@ -165,11 +165,13 @@ telemetry: { access_log: {} }
                     {
                       "headers": {
                         "request": {
+                          "rename": {},
                           "set": {},
                           "add": {},
                           "remove": []
                         },
                         "response": {
+                          "rename": {},
                           "set": {},
                           "add": {},
                           "remove": []
@@ -506,6 +508,7 @@ fn every_key() {
                     {
                       "headers": {
                         "request": {
+                          "rename": {},
                           "set": {
                             "x-a": "b",
                             "x-on": "true"
@@ -518,6 +521,9 @@ fn every_key() {
                           ]
                         },
                         "response": {
+                          "rename": {
+                            "x-old": "x-new"
+                          },
                           "set": {
                             "x-s": ""
                           },

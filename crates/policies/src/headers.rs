@@ -1,4 +1,5 @@
-//! `headers`: removes, sets and adds header lines, in that order, on the request and on the reply. Values may be templates.
+//! `headers`: renames, removes, sets and adds header lines, in that order, on the request and on the reply. Values may be
+//! templates.
 
 use fault::{Fault, Kind};
 use message::{Headers, ReplyHead, RequestHead};
@@ -7,6 +8,8 @@ use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 /// What to do to one side's header lines. Names and values are checked by whoever compiles them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
+    /// The old name and the new one. Where the old one is there, its lines take the place of those of the new one.
+    pub rename: Vec<(String, String)>,
     pub remove: Vec<String>,
     /// Becomes the only line of its name.
     pub set: Vec<(String, Template)>,
@@ -27,10 +30,14 @@ pub fn policy(request: Edits, response: Edits) -> Policy {
 
 impl Edits {
     fn is_empty(&self) -> bool {
-        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+        self.rename.is_empty()
+            && self.remove.is_empty()
+            && self.set.is_empty()
+            && self.add.is_empty()
     }
 
     fn apply(&self, headers: &mut Headers, filled: &[Option<Vec<u8>>]) -> Flow {
+        self.rename.iter().for_each(|(old, new)| rename(headers, old, new));
         self.remove.iter().for_each(|name| headers.remove(name));
         let mut filled = filled.iter();
         for (name, value) in &self.set {
@@ -59,6 +66,16 @@ impl Edits {
     fn values(&self) -> impl Iterator<Item = &Template> {
         self.set.iter().chain(&self.add).map(|(_, value)| value)
     }
+}
+
+/// Spellings of the old name with `_` go with it: behind CGI they would say again what now has another name.
+fn rename(headers: &mut Headers, old: &str, new: &str) {
+    let values: Vec<Vec<u8>> = headers.get_all(old).map(<[u8]>::to_vec).collect();
+    headers.remove(old);
+    if !values.is_empty() {
+        headers.remove(new);
+    }
+    values.iter().for_each(|value| headers.add_known(new, value));
 }
 
 fn add(
@@ -101,25 +118,39 @@ mod tests {
     }
 
     #[test]
-    fn removes_then_sets_then_adds() {
+    fn renames_then_removes_then_sets_then_adds() {
         let pairs = |list: &[(&str, &str)]| {
             let read = |text: &str| Template::parse(text, &[]).unwrap();
             list.iter().map(|(n, v)| ((*n).to_owned(), read(v))).collect()
         };
+        let names = |list: &[(&str, &str)]| {
+            list.iter().map(|(o, n)| ((*o).to_owned(), (*n).to_owned())).collect()
+        };
         let edits = Edits {
+            rename: names(&[("x-old", "x-new"), ("x-away", "x-gone"), ("x-none", "x-own")]),
             remove: vec!["x-gone".to_owned(), "x-both".to_owned()],
             set: pairs(&[("x-set", "new"), ("x-both", "set")]),
             add: pairs(&[("x-set", "too"), ("x-both", "added")]),
         };
         let mut head = ReplyHead::new(200);
-        for (name, value) in [("X-Gone", "1"), ("X-Set", "old"), ("X-Both", "old"), ("X-Kept", "k")]
-        {
+        for (name, value) in [
+            ("X-Gone", "1"),
+            ("X-Set", "old"),
+            ("X-Both", "old"),
+            ("X-Kept", "k"),
+            ("X-New", "theirs"),
+            ("X-Old", "1"),
+            ("X_Old", "twin"),
+            ("x-old", "2"),
+            ("X-Away", "a"),
+            ("X-Own", "o"),
+        ] {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         assert!(matches!(edits.apply(&mut head.headers, &[]), Ok(Onward::Next)));
         assert_eq!(
             lines(&head.headers),
-            "X-Kept: k\r\nx-set: new\r\nx-both: set\r\nx-set: too\r\nx-both: added\r\n"
+            "X-Kept: k\r\nX-Own: o\r\nx-new: 1\r\nx-new: 2\r\nx-set: new\r\nx-both: set\r\nx-set: too\r\nx-both: added\r\n"
         );
     }
 
