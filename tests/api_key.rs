@@ -68,6 +68,36 @@ fn a_key_in_the_query_may_be_escaped_or_not() {
 }
 
 #[test]
+fn a_key_may_come_by_several_names() {
+    let origin = Origin::saying("ok");
+    let route = "policies: [{ api_key: { header: [x-api-key, apikey], query: [key, k], \
+        keys: { alice: key-of-alice, bob: key-of-bob } } }]";
+    let more = "telemetry: { access_log: { format: json } }";
+    let gateway = Plain { route, more, ..Plain::default() }.start(&origin);
+    for (target, lines) in [
+        ("/p", "X-Api-Key: key-of-alice\r\n"),
+        ("/p", "APIKEY: key-of-bob\r\n"),
+        ("/p?k=key-of-bob", ""),
+        ("/p?key=key-of-bob&x=1&k=key-of-bob", "X-API-Key: key-of-bob\r\nApikey: key-of-bob\r\n"),
+    ] {
+        assert_eq!(ask(&gateway, target, lines).status(), 200, "{target} {lines}");
+    }
+    let last = origin.requests().pop().unwrap();
+    assert_eq!((last.target(), last.get("x-api-key"), last.get("apikey")), ("/p?x=1", None, None));
+    for (target, lines) in [
+        ("/p", "X-Api-Key: key-of-alice\r\nApikey: key-of-bob\r\n"),
+        ("/p?key=key-of-alice&k=key-of-bob", ""),
+        ("/p?k=nobody", "Apikey: key-of-alice\r\n"),
+        ("/p", ""),
+    ] {
+        assert_eq!(ask(&gateway, target, lines).status(), 401, "{target} {lines}");
+    }
+    gateway.wait_for_output("two keys that are not the same");
+    let told = gateway.output() + &gateway.log();
+    assert!(!told.contains("key-of-"), "{told}");
+}
+
+#[test]
 fn a_key_is_forwarded_only_where_that_is_asked_for() {
     let origin = Origin::saying("ok");
     let gateway = gateway(&origin, "header: x-k, forward: true, keys: { alice: a1 }");

@@ -241,17 +241,14 @@ fn draft<'c>(
 
 /// The query parameters in which its policies look for credentials.
 fn secrets(route: &Route) -> Box<[String]> {
-    let named = |policy: &config::Policy| {
-        let query = if let config::Policy::Jwt(keys) = policy {
-            &keys.query
-        } else if let config::Policy::ApiKey(keys) = policy {
-            &keys.query
-        } else {
-            return None;
-        };
-        query.as_ref().map(|name| name.value.clone())
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others look into no query")]
+    let named = |policy: &config::Policy| match policy {
+        config::Policy::Jwt(keys) => keys.query.iter().cloned().collect(),
+        config::Policy::ApiKey(keys) => keys.query.0.clone(),
+        _ => Vec::new(),
     };
-    route.policies.iter().filter_map(|policy| named(&policy.value)).collect()
+    let names = route.policies.iter().flat_map(|policy| named(&policy.value));
+    names.map(|name| name.value).collect()
 }
 
 fn errors(route: &Route) -> Errors {

@@ -18,8 +18,8 @@ const KEY_BYTES_MAX: usize = 1024;
 
 /// Where keys are, and whose they are.
 pub struct Keys {
-    header: Option<String>,
-    query: Option<String>,
+    headers: Vec<String>,
+    queries: Vec<String>,
     forward: bool,
     holders: HashMap<[u8; 32], Arc<Identity>>,
 }
@@ -38,8 +38,8 @@ pub type Holder = (String, Hashed, Option<String>);
 
 impl Keys {
     pub fn new(
-        header: Option<String>,
-        query: Option<String>,
+        headers: Vec<String>,
+        queries: Vec<String>,
         forward: bool,
         list: Vec<Holder>,
     ) -> Result<Keys, KeysError> {
@@ -54,28 +54,32 @@ impl Keys {
             let identity = identity(&subject, IdentityScheme::ApiKey, None, tier);
             holders.insert(digest, Arc::new(identity));
         }
-        Ok(Keys { header, query, forward, holders })
+        Ok(Keys { headers, queries, forward, holders })
     }
 
-    /// The one key of the request; nothing where there is none.
+    /// The one key of the request, by whichever names it came; nothing where there is none.
     fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<Cow<'h, [u8]>>, Fault> {
-        let in_header = self.header.iter().flat_map(|name| head.headers.get_all(name));
+        let in_header = self.headers.iter().flat_map(|name| head.headers.get_all(name));
         let query_text = head.query().unwrap_or_default();
-        let in_query = self.query.iter().flat_map(|name| query::values(query_text, name));
+        let in_query = self.queries.iter().flat_map(|name| query::values(query_text, name));
         let in_query = in_query
             .filter_map(|range| query_text.get(range))
             .map(|key| query::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
-        match found.next() {
-            Some(_) => Err(refused(Kind::Unauthenticated, 900_901, "api_key: more than one key")),
-            None => Ok(key),
+        match found.any(|other| Some(&other) != key.as_ref()) {
+            true => Err(refused(
+                Kind::Unauthenticated,
+                900_901,
+                "api_key: two keys that are not the same",
+            )),
+            false => Ok(key),
         }
     }
 
     fn remove(&self, head: &mut RequestHead) {
-        self.header.iter().for_each(|name| head.headers.remove(name));
-        self.query.iter().for_each(|name| query::remove(head, name));
+        self.headers.iter().for_each(|name| head.headers.remove(name));
+        self.queries.iter().for_each(|name| query::remove(head, name));
     }
 }
 

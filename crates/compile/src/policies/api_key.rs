@@ -8,16 +8,16 @@ use super::jwt::parameter;
 use crate::names;
 
 pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
-    if keys.header.is_none() && keys.query.is_none() {
+    if keys.header.0.is_empty() && keys.query.0.is_empty() {
         let what = "nothing says where the key is";
         report.error(at, what, "add `header: x-api-key`, or `query: NAME`");
     }
-    let header = keys.header.as_ref();
-    let header = header.map(|name| names::header(&name.value, name.at, report));
-    let query = keys.query.as_ref().map(|name| parameter(name, report));
+    let headers = keys.header.0.iter();
+    let headers = headers.filter_map(|name| names::header(&name.value, name.at, report)).collect();
+    let queries = keys.query.0.iter().filter_map(|name| parameter(name, report)).collect();
     let (holders, places): (Vec<Holder>, Vec<At>) = holders(&keys.keys, report).into_iter().unzip();
     let subjects: Vec<String> = holders.iter().map(|(subject, ..)| subject.clone()).collect();
-    let built = Keys::new(header.flatten(), query.flatten(), keys.forward, holders);
+    let built = Keys::new(headers, queries, keys.forward, holders);
     let place = |index: usize| places.get(index).copied().unwrap_or(keys.keys.at);
     let subject = |index: usize| subjects.get(index).cloned().unwrap_or_default();
     match built {

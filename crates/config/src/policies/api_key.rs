@@ -1,15 +1,15 @@
 //! `api_key`: who asks is shown by a key that only they have.
 
 use crate::decode::keys;
-use crate::values::{Credentials, Spanned};
+use crate::values::{Credentials, OneOrMore, Spanned};
 
 keys! {
     /// Requires one of the keys.
     pub struct ApiKey {
-        /// The header with the key, such as `x-api-key`.
-        header: Option<Spanned<String>>,
-        /// The query parameter with the key. Queries end up in logs and histories; a header does not.
-        query: Option<Spanned<String>>,
+        /// The header with the key, such as `x-api-key`; or several names for it.
+        header: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The query parameter with the key, or several names for it. Queries end up in logs and histories; a header does not.
+        query: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// The keys by subject: `{ file: keys.yaml }`, or `{ SUBJECT: KEY }`. A key may be written as `sha256:HEX`.
         keys: Spanned<Credentials>,
         /// Whether the upstream sees the key.
