@@ -126,6 +126,42 @@ fn requests_that_say_more_than_the_key_holds_go_past_the_cache() {
     }
 }
 
+/// Issue 3.7: who wonders why nothing is kept is told.
+#[test]
+fn a_reply_that_is_not_kept_says_why() {
+    const LONG: &str = "Cache-Control: max-age=600\r\n";
+    let miss = |why: &str| format!("tidegate; fwd=uri-miss; stored=?0; detail={why}");
+    let past = |why: &str| format!("tidegate; fwd=bypass; detail={why}");
+    for (method, lines, request, keys, told) in [
+        ("GET", LONG, "", "", "tidegate; fwd=uri-miss; stored".to_owned()),
+        ("GET", "", "", "", miss("no-freshness")),
+        ("GET", "Cache-Control: max-age=0\r\n", "", "", miss("never-fresh")),
+        ("GET", "Cache-Control: no-store\r\n", "", "", miss("no-store")),
+        ("GET", "Cache-Control: private, max-age=9\r\n", "", "ttl: 9s", miss("private")),
+        ("GET", "Cache-Control: max-age=9\r\nSet-Cookie: a=b\r\n", "", "", miss("set-cookie")),
+        ("GET", "Cache-Control: max-age=9\r\nVary: *\r\n", "", "", miss("vary")),
+        ("GET", LONG, "Authorization: Bearer x\r\n", "", miss("authorization")),
+        ("GET", LONG, "", "entry_bytes_max: 0B", miss("too-large")),
+        ("GET", LONG, "Cookie: a=b\r\n", "", past("cookie")),
+        ("GET", LONG, "Range: bytes=0-0\r\n", "", past("range")),
+        ("GET", LONG, "Cache-Control: no-store\r\n", "", past("no-store")),
+        ("HEAD", LONG, "", "", past("head")),
+        ("POST", LONG, "", "", "tidegate; fwd=method".to_owned()),
+    ] {
+        let origin = counting(lines);
+        let gateway = start(&origin, keys);
+        let mut wire = gateway.wire();
+        wire.send(format!("{method} /a HTTP/1.1\r\nHost: a\r\n{request}\r\n"));
+        let reply = wire.read_head();
+        assert_eq!(reply.get("cache-status"), Some(&*told), "{method} {lines} {request} {keys}");
+    }
+    let origin = Origin::answering(
+        "HTTP/1.1 418 Teapot\r\nCache-Control: max-age=600\r\nContent-Length: 0\r\n\r\n",
+    );
+    let told = start(&origin, "").wire().get("/a");
+    assert_eq!(told.get("cache-status"), Some(&*miss("status")));
+}
+
 /// HTTP/2 tells of a body by a flag alone.
 #[test]
 fn a_body_over_http2_goes_past_the_cache() {
@@ -860,7 +896,8 @@ fn a_credential_of_one_client_does_not_send_all_others_to_the_upstream() {
     });
     let gateway = start(&origin, "");
     let known = ask(&gateway, "GET /same", "Authorization: Basic YTpi\r\n");
-    assert_eq!(known.get("cache-status"), Some("tidegate; fwd=uri-miss"));
+    let why = "tidegate; fwd=uri-miss; stored=?0; detail=authorization";
+    assert_eq!(known.get("cache-status"), Some(why));
     let mut leader = gateway.wire();
     leader.send(SAME);
     origin.wait_for_requests(2);

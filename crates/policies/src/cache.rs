@@ -157,7 +157,13 @@ impl Cache {
             return Seen::Decided(Ok(Onward::Next));
         }
         let asked = Directives::of_request(&head.headers);
-        if asked.no_store || head.headers.contains("range") {
+        let insists = match () {
+            () if asked.no_store => Some(Bypass::NoStore),
+            () if head.headers.contains("range") => Some(Bypass::Range),
+            () => None,
+        };
+        if let Some(bypass) = insists {
+            ex.notes().cached = Some(Box::new(Pending::Bypass(bypass)));
             return Seen::Decided(Ok(Onward::Next));
         }
         let key = self.key(ex, head, &keyed_lines(&head.headers, ex.peer_trusted));
@@ -182,6 +188,8 @@ impl Cache {
                 Boarded::Alone => None,
             };
             note(ex, head, key, known, leader);
+        } else {
+            ex.notes().cached = Some(Box::new(Pending::Bypass(Bypass::Head)));
         }
         Seen::Decided(Ok(Onward::Next))
     }
@@ -281,6 +289,7 @@ impl OnFrames<ReplyHead> for Keep {
                 if (200..400).contains(&head.status) {
                     self.0.invalidate(&key, &host, &lines, head);
                 }
+                head.headers.add_known("Cache-Status", b"tidegate; fwd=method");
                 Ok(None)
             }
             Pending::Bypass(bypass) => {
@@ -327,6 +336,7 @@ impl Cache {
             if let Some(leader) = asked.leader {
                 leader.release();
             }
+            head.headers.add_known("Cache-Status", b"tidegate; fwd=bypass; detail=diverted");
             return None;
         }
         let now = clock::now();
@@ -347,12 +357,18 @@ impl Cache {
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
         let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
         let is_authorized = is_authorized(ex, &asked.headers);
-        let may_be = ex.fault.is_none() && entry::may_be_kept(head, is_authorized, &times);
+        let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
+        let may_be = hindrance.is_none();
         let entry = may_be.then(|| Entry::new(head, &asked.headers, unseen, times)).flatten();
-        let stored: &[u8] = if entry.is_some() { b"; stored" } else { b"" };
+        let why = hindrance.unwrap_or("vary").as_bytes();
+        let [stored, why]: [&[u8]; 2] = match entry {
+            Some(_) => [b"; stored", b""],
+            None => [b"; stored=?0; detail=", why],
+        };
         // The parts are the program's own.
-        let _written = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored]);
+        let _written =
+            head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored, why]);
         let Some(entry) = entry else {
             // A failure says nothing about the next reply.
             if let Some(leader) = asked.leader.filter(|_| !failed) {
@@ -374,6 +390,23 @@ impl Cache {
             bytes_max: self.settings.entry_bytes_max,
             store: self.store.clone(),
         }))
+    }
+
+    /// Why a reply is not kept, as far as its head tells.
+    fn hindrance(
+        &self,
+        ex: &Exchange,
+        head: &ReplyHead,
+        is_authorized: bool,
+        times: &Times,
+    ) -> Option<&'static str> {
+        let bytes_max = u64::try_from(self.settings.entry_bytes_max).unwrap_or(u64::MAX);
+        let announced = head.headers.get("content-length").and_then(http1::parse_content_length);
+        match () {
+            () if ex.fault.is_some() => Some("fault"),
+            () if announced.is_some_and(|n| n > bytes_max) => Some("too-large"),
+            () => entry::hindrance(head, is_authorized, times),
+        }
     }
 
     /// How long a reply of this status is fresh that says nothing about it.

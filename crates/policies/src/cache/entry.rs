@@ -81,19 +81,31 @@ fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
 /// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
 pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
-/// RFC 9111, 3 and 3.5. A reply with a cookie is somebody's own, whatever it says.
-pub(super) fn may_be_kept(head: &ReplyHead, is_authorized: bool, times: &Times) -> bool {
+/// Why a reply is not kept (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`; nothing where it may be. A reply with a cookie is
+/// somebody's own, whatever it says. [`AUTHORIZATION`] is the last: another who asks may be given such a reply.
+pub(super) fn hindrance(
+    head: &ReplyHead,
+    is_authorized: bool,
+    times: &Times,
+) -> Option<&'static str> {
     let Times { said, .. } = times;
     let is_shared = said.public || said.s_maxage.is_some() || said.must_revalidate;
     let may_be_given = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
-    KEPT.contains(&head.status)
-        && times.is_told
-        && may_be_given
-        && !(said.no_store || said.private)
-        && (is_shared || !is_authorized)
-        && !head.headers.contains("set-cookie")
-        && !head.is_event_stream()
+    let hindrances = [
+        (!KEPT.contains(&head.status), "status"),
+        (head.is_event_stream(), "event-stream"),
+        (said.no_store, "no-store"),
+        (said.private, "private"),
+        (head.headers.contains("set-cookie"), "set-cookie"),
+        (!times.is_told, "no-freshness"),
+        (!may_be_given, "never-fresh"),
+        (is_authorized && !is_shared, AUTHORIZATION),
+    ];
+    hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
+
+/// Who asked showed who it is, and the reply does not say that it is for all.
+pub(super) const AUTHORIZATION: &str = "authorization";
 
 fn has_validator(headers: &Headers) -> bool {
     headers.contains("etag") || headers.contains("last-modified")
@@ -185,7 +197,7 @@ impl Entry {
 
     /// Whether it may still be kept, with what a 304 said.
     pub(super) fn may_stay(&self, is_authorized: bool) -> bool {
-        may_be_kept(&self.head, is_authorized, &self.times)
+        hindrance(&self.head, is_authorized, &self.times).is_none()
     }
 
     /// The request asks for this variant.

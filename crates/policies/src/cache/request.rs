@@ -14,6 +14,12 @@ pub(super) enum Bypass {
     MethodOverride,
     /// The reply may be for whoever has the cookie.
     Cookie,
+    /// The client does not want the reply to be kept.
+    NoStore,
+    /// Parts of a reply are neither kept nor made.
+    Range,
+    /// The reply has no body that could be kept.
+    Head,
 }
 
 impl Bypass {
@@ -23,6 +29,9 @@ impl Bypass {
             Bypass::Body => b"body",
             Bypass::MethodOverride => b"method-override",
             Bypass::Cookie => b"cookie",
+            Bypass::NoStore => b"no-store",
+            Bypass::Range => b"range",
+            Bypass::Head => b"head",
         }
     }
 
