@@ -68,6 +68,7 @@ mod soap_rest;
 mod streaming;
 mod telemetry;
 mod tokens;
+mod transform;
 mod upgrades;
 mod upstreams;
 mod usage;

@@ -6,6 +6,7 @@ use config::{
 };
 use policies::expression::Expression;
 
+use crate::policies::transform;
 use crate::{templates, told};
 
 /// Policies that find out who asks.
@@ -111,6 +112,10 @@ fn makes_replies_differ(policy: &Policy, parameters: &[String]) -> bool {
     match policy {
         Policy::BackendJwt(_) => true,
         Policy::Jwt(keys) => !keys.claims_to_headers.is_empty(),
+        // Into a query and bodies, about which no `Vary` can speak.
+        Policy::Transform(keys) => {
+            transform::texts(keys).any(|text| told::tells_who_asks(text, parameters))
+        }
         Policy::Headers(Headers { request, response }) => {
             let HeadersEdit { set, add, .. } = response;
             let mut written = [set, add].into_iter().flat_map(Map::iter);
@@ -148,6 +153,9 @@ fn wants_identity(policy: &Policy, parameters: &[String]) -> bool {
         Policy::Concurrency(keys) => counts_identity(&keys.by.value),
         Policy::BackendJwt(_) | Policy::KeyType(_) => true,
         Policy::Headers(keys) => wants_subject(&keys.request, parameters),
+        Policy::Transform(keys) => {
+            transform::texts(keys).any(|text| templates::asks_identity(text, parameters))
+        }
         Policy::Authorize(keys) => asks_identity(&keys.rule.value),
         _ => false,
     }

@@ -57,8 +57,9 @@ pub(crate) fn build(
             let request = edits(&keys.request, &parameters, report);
             refuse_host(&keys.request, report);
             let response = edits(&keys.response, &parameters, report);
-            templates::refuse_head(&keys.response.set, &parameters, report);
-            templates::refuse_head(&keys.response.add, &parameters, report);
+            let HeadersEdit { set, add, .. } = &keys.response;
+            let values = set.iter().chain(add.iter()).map(|(_, value)| value);
+            templates::refuse_head(values, &parameters, report);
             headers::policy(request, response)
         }
         config::Policy::ApiKey(keys) => whole(made::api_key::build(keys, policy.at, report)),
@@ -89,6 +90,7 @@ pub(crate) fn build(
         config::Policy::SoapRest(keys) => {
             whole(made::soap_rest::build(keys, policy.at, place, report))
         }
+        config::Policy::Transform(keys) => made::transform::build(keys, place, report),
         config::Policy::XpathRoute(keys) => made::xpath_route::build(keys, place, report),
         config::Policy::Xslt(keys) => made::xslt::build(keys, policy.at, place, report),
     }

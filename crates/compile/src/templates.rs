@@ -58,9 +58,13 @@ pub(crate) fn lines(
 }
 
 /// Refuses what only the request's head says where there is none.
-pub(crate) fn refuse_head(map: &Map<Spanned<String>>, parameters: &[String], report: &mut Report) {
+pub(crate) fn refuse_head<'v>(
+    values: impl Iterator<Item = &'v Spanned<String>>,
+    parameters: &[String],
+    report: &mut Report,
+) {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
-    for (_, value) in map.iter() {
+    for value in values {
         if Template::parse(&value.value, &parameters).is_ok_and(|read| read.wants_head()) {
             let what = "what the request says is not known to a line of the reply";
             let help =

@@ -59,16 +59,19 @@ fn written<'p>(policy: &'p Policy, parameters: &[String]) -> Written<'p> {
     })
 }
 
-/// Lines that a policy takes out of requests: credentials, and what the operator says.
+/// Lines that a policy takes out of requests or gives another name: credentials, and what the operator says.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others take nothing out")]
 fn removed(policy: &Policy) -> Vec<&str> {
     fn named(name: &Spanned<String>) -> &str {
         &name.value
     }
     match policy {
-        Policy::Headers(keys) => keys.request.remove.iter().map(named).collect(),
+        Policy::Headers(Headers { request: HeadersEdit { remove, rename, .. }, .. }) => {
+            let renamed = rename.iter().flat_map(|(old, new)| [&*old.value, &*new.value]);
+            remove.iter().map(named).chain(renamed).collect()
+        }
         Policy::Jwt(keys) if !keys.forward => vec![&keys.header.value],
-        Policy::ApiKey(keys) if !keys.forward => keys.header.iter().map(named).collect(),
+        Policy::ApiKey(keys) if !keys.forward => keys.header.0.iter().map(named).collect(),
         Policy::Basic(keys) if !keys.forward => vec!["authorization"],
         Policy::MutualTls(keys) => keys.header.iter().map(named).collect(),
         _ => Vec::new(),

@@ -249,12 +249,18 @@ impl Comparison<'_> {
     fn show(&self, path: &str, value: &Json) -> Json {
         let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
         let key = keys.next().unwrap_or_default();
-        self.show_member(key, keys.next().unwrap_or_default(), value)
+        // What is set in a body may be a document of its own.
+        let holder = match path.contains(".json.set.") {
+            true => "set",
+            false => keys.next().unwrap_or_default(),
+        };
+        self.show_member(key, holder, value)
     }
 
     fn show_member(&self, key: &str, holder: &str, value: &Json) -> Json {
         match value {
             Json::Object(members) => {
+                let key = if HOLDERS.contains(&holder) { holder } else { key };
                 let show = |(name, value): (&String, &Json)| {
                     (name.clone(), self.show_member(name, key, value))
                 };
@@ -265,6 +271,7 @@ impl Comparison<'_> {
             }
             Json::String(text) if self.is_hidden(key, holder, text) => NOT_SHOWN.into(),
             Json::String(text) => without_user(text).into(),
+            Json::Number(_) if self.is_hidden(key, holder, "") => NOT_SHOWN.into(),
             Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
         }
     }
@@ -385,6 +392,22 @@ mod tests {
             ("no url", "no url"),
         ] {
             assert_eq!(without_user(url), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_set_in_a_body_is_not_shown_to_the_api() {
+        let loaded = |value: &str| {
+            let set = format!("{{ transform: {{ json: {{ set: {{ {value} }} }} }} }}");
+            parse(&policies(&set), Path::new("a.yaml"))
+        };
+        let values =
+            ["/a: { b: hush, n: 17 }", "/a: { b: hush2, n: 18 }", "/c: [{ d: [hush, 17] }]"];
+        for (old, new) in [(0, 1), (0, 2), (2, 1)] {
+            let found = differences(&loaded(values[old]), &loaded(values[new]), Shown::Api);
+            let told = format!("{found:?}");
+            assert!(!found.is_empty() && !told.contains("hush"), "{told}");
+            assert!(!told.contains("17") && !told.contains("18"), "{told}");
         }
     }
 

@@ -48,10 +48,10 @@ pub use policies::{
     ActionCheck, ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies,
     ClaimWanted, Compress, Concurrency, Cors, DefinitionFetch, EmptyAction, Encoding, Endpoint,
     Envelope, FaultStatus, Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi,
-    IpRules, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, NamedSet, OpenApi,
-    Policy, RateLimit, Requests, RestMethod, RestOperation, Scopes, ServiceUrl, Soap, SoapAction,
-    SoapRest, SoapVersion, Subscription, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine,
-    XsltOutput,
+    IpRules, JsonEdit, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, NamedSet,
+    OpenApi, Policy, QueryEdit, RateLimit, RequestEdit, Requests, ResponseEdit, RestMethod,
+    RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest, SoapVersion, Subscription,
+    Transform, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine, XsltOutput,
 };
 pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
@@ -64,7 +64,7 @@ pub use sections::{
     Saxon, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
-    Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, Map, Network,
-    OneOrMore, RetryOn, Secret, Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion,
-    ValueMatch, WebUrl,
+    Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, JsonText, Map,
+    Network, OneOrMore, RetryOn, Secret, Size, Spanned, StatusRange, TargetUrl, Timeout,
+    TlsVersion, ValueMatch, WebUrl,
 };

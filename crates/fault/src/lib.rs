@@ -144,7 +144,7 @@ kinds! {
     /// Above a `rate_limit`, or a caller above its `concurrency`.
     RateLimited => 429, Client, Info, "rate_limited", "Too many requests.";
     /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
-    /// over XML gets a body that is not well-formed.
+    /// over XML or `transform` gets a body that is not well-formed.
     RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
     /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
@@ -166,7 +166,8 @@ kinds! {
     UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
     UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
-    /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against.
+    /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against, or is JSON that
+    /// `transform` cannot read.
     ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
     /// An interceptor could not be reached, timed out, answered with another status than 200 and 204 or with too much, or named
     /// an unknown endpoint.

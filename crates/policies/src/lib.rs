@@ -29,5 +29,6 @@ mod rebased;
 pub mod soap;
 pub mod soap_rest;
 pub mod supply;
+pub mod transform;
 pub mod xpath_route;
 pub mod xslt;

@@ -17,5 +17,6 @@ pub(crate) mod rate_limit;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
 pub(crate) mod supply;
+pub(crate) mod transform;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;

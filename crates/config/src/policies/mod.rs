@@ -18,6 +18,7 @@ mod openapi;
 mod rate_limit;
 mod soap;
 mod soap_rest;
+mod transform;
 mod xpath_route;
 mod xslt;
 
@@ -44,6 +45,7 @@ pub use soap::{
     SoapAction, SoapVersion, UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
+pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
@@ -112,6 +114,8 @@ policies! {
     MutualTls = "mutual_tls",
     /// Changes headers on the way in and out.
     Headers = "headers",
+    /// Changes queries and JSON on the way in and out.
+    Transform = "transform",
     /// Allows so many requests in so long.
     RateLimit = "rate_limit",
     /// Lets so many exchanges be under way at once.

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod definition_at;
+mod json_text;
 mod matching;
 mod quantities;
 mod secrets;
@@ -13,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 pub use addresses::{Address, Network, TargetUrl};
 pub use definition_at::DefinitionAt;
+pub use json_text::JsonText;
 pub use matching::{HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
 pub use quantities::{Size, Timeout};
 pub(crate) use secrets::NOT_SHOWN;

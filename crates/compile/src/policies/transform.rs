@@ -1,0 +1,127 @@
+//! `transform`: places and names read, values as templates.
+
+use ::policies::transform::{
+    self as transforms, JsonEdits, Overlap, Pointer, QueryEdits, Settings,
+};
+use config::{At, JsonEdit, JsonText, Map, QueryEdit, Report, Spanned, Transform};
+use plan::Template;
+
+use crate::policy::Place;
+use crate::{names, templates};
+
+pub(crate) fn build(keys: &Transform, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+    let parameters = templates::parameters(&place.of.matches.value);
+    let (query, request) = asked(keys, report);
+    let query = query.map(|keys| self::query(&keys.value, &parameters, report));
+    let request = request.map(|keys| json(&keys.value, &parameters, report));
+    let response = keys.response.json.as_ref().map(|keys| {
+        let values: Vec<Spanned<String>> = keys.value.set.iter().map(|(_, v)| text(v)).collect();
+        templates::refuse_head(values.iter(), &parameters, report);
+        json(&keys.value, &parameters, report)
+    });
+    transforms::policy(Settings {
+        query: query.unwrap_or_default(),
+        request: request.unwrap_or_default(),
+        response: response.unwrap_or_default(),
+        bytes_max: usize::try_from(keys.body_bytes_max.0).unwrap_or(usize::MAX),
+    })
+}
+
+type Asked<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);
+
+/// The request's side, by the short form or the long one.
+fn asked<'k>(keys: &'k Transform, report: &mut Report) -> Asked<'k> {
+    let (query, json) = (&keys.request.query, &keys.request.json);
+    let places = [
+        ("query", query.as_ref().map(|_| ()), keys.query.as_ref().map(|keys| keys.at)),
+        ("json", json.as_ref().map(|_| ()), keys.json.as_ref().map(|keys| keys.at)),
+    ];
+    for (key, long, short) in places {
+        if let (Some(()), Some(at)) = (long, short) {
+            let what = format!("`{key}` is the request's, which has one already");
+            report.error(at, what, format!("move it all below `request: {{ {key} }}`"));
+        }
+    }
+    (query.as_ref().or(keys.query.as_ref()), json.as_ref().or(keys.json.as_ref()))
+}
+
+/// The texts that an edit writes into requests, for who looks at their placeholders.
+pub(crate) fn texts(keys: &Transform) -> impl Iterator<Item = &str> {
+    let query = keys.query.iter().chain(&keys.request.query);
+    let lines = query.flat_map(|keys| keys.value.set.iter().chain(keys.value.add.iter()));
+    let json = keys.json.iter().chain(&keys.request.json).chain(&keys.response.json);
+    let values = json.flat_map(|keys| keys.value.set.iter()).map(|(_, value)| &*value.value.0);
+    lines.map(|(_, value)| &*value.value).chain(values)
+}
+
+fn query(keys: &QueryEdit, parameters: &[String], report: &mut Report) -> QueryEdits {
+    let mut lines = |map: &Map<Spanned<String>>| {
+        map.iter()
+            .filter_map(|(name, value)| {
+                Some((name.value.clone(), templates::read(value, parameters, report)?))
+            })
+            .collect()
+    };
+    let (set, add) = (lines(&keys.set), lines(&keys.add));
+    let remove = keys.remove.iter();
+    let remove = remove.filter_map(|name| parameter(&name.value, name.at, report)).collect();
+    let rename = names::renames(&keys.rename, report, parameter);
+    QueryEdits { rename, remove, set, add }
+}
+
+fn parameter(name: &str, at: At, report: &mut Report) -> Option<String> {
+    if name.is_empty() {
+        report.error(at, "a parameter without a name", "write its name, such as `page`");
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn json(keys: &JsonEdit, parameters: &[String], report: &mut Report) -> JsonEdits {
+    let mut edits = JsonEdits::default();
+    for (old, new) in keys.rename.iter() {
+        let places = pointer(&old.value, old.at, report).zip(pointer(&new.value, new.at, report));
+        if let Some((from, to)) = places {
+            said(edits.rename(from, &to), old.at, report);
+        }
+    }
+    for place in &keys.remove {
+        if let Some(pointer) = pointer(&place.value, place.at, report) {
+            said(edits.remove(&pointer), place.at, report);
+        }
+    }
+    for (place, value) in keys.set.iter() {
+        let pointer = pointer(&place.value, place.at, report);
+        let value: Option<Template> = templates::read(&text(value), parameters, report);
+        if let Some((pointer, value)) = pointer.zip(value) {
+            said(edits.set(&pointer, value), place.at, report);
+        }
+    }
+    edits
+}
+
+/// Braces of JSON are no placeholders, so the text of a whole value is one template.
+fn text(value: &Spanned<JsonText>) -> Spanned<String> {
+    Spanned { value: value.value.0.clone(), at: value.at, intact: value.intact }
+}
+
+fn pointer(text: &str, at: At, report: &mut Report) -> Option<Pointer> {
+    let read = Pointer::parse(text);
+    read.map_err(|why| {
+        let what = format!("`{}` is no place in a document: {why}", text.escape_debug());
+        report.error(
+            at,
+            what,
+            "write `/user/name`, or `user.name`; an item of a list by its index",
+        );
+    })
+    .ok()
+}
+
+fn said(edited: Result<(), Overlap>, at: At, report: &mut Report) {
+    if let Err(Overlap) = edited {
+        let what = "this place is another edit's, or one of the two is inside the other";
+        let help = "edit each place once; where one edit follows another, write two `transform`";
+        report.error(at, what, help);
+    }
+}

@@ -1,0 +1,215 @@
+//! `transform`: changes the query of requests, and JSON in the bodies of requests and replies.
+//!
+//! Owns which bodies it looks at, and what is said of their bytes. What is no JSON by its content type passes as it comes; what
+//! says that it is and cannot be read is refused, since an edit that is left out may be the one that keeps a service safe.
+
+mod json;
+mod query;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use message::{Gathered, Headers, ReplyHead, RequestHead};
+use policy::{Escape, Exchange, Flow, OnHead, OnWhole, Onward, Policy, Step, Template};
+
+pub use json::{JsonEdits, Overlap, Pointer};
+pub use query::QueryEdits;
+
+use json::Refused;
+
+/// What to do. Sides without edits have no step.
+#[derive(Debug, Default)]
+pub struct Settings {
+    pub query: QueryEdits,
+    pub request: JsonEdits,
+    pub response: JsonEdits,
+    /// The largest body that is changed.
+    pub bytes_max: usize,
+}
+
+/// The policy.
+pub fn policy(settings: Settings) -> Policy {
+    let Settings { query, request, response, bytes_max } = settings;
+    let (edits_body, reads_reply) = (!request.is_empty(), !response.is_empty());
+    let edits_head = reads_reply || !query.is_empty();
+    let asked = Asked { query, json: request, reads_reply, bytes_max };
+    let request = match (edits_body, edits_head) {
+        (true, _) => Some(Step::Whole(Box::new(asked) as Box<dyn OnWhole<RequestHead>>)),
+        (false, true) => Some(Step::Head(Box::new(asked) as Box<dyn OnHead<RequestHead>>)),
+        (false, false) => None,
+    };
+    let replied = Replied { json: response, bytes_max };
+    let response =
+        reads_reply.then(|| Step::Whole(Box::new(replied) as Box<dyn OnWhole<ReplyHead>>));
+    Policy { name: "transform", request, response }
+}
+
+struct Asked {
+    query: QueryEdits,
+    json: JsonEdits,
+    /// The reply has to be one that can be read.
+    reads_reply: bool,
+    bytes_max: usize,
+}
+
+struct Replied {
+    json: JsonEdits,
+    bytes_max: usize,
+}
+
+impl Asked {
+    fn edit_head(&self, ex: &mut Exchange, head: &mut RequestHead) {
+        self.query.apply(ex, head);
+        if self.reads_reply {
+            // A part of a reply, or a compressed one, could not be read.
+            for name in ["accept-encoding", "range", "if-range"] {
+                head.headers.remove(name);
+            }
+            if head.method() == b"HEAD" {
+                ex.notes().asked_head = true;
+            }
+        }
+    }
+}
+
+impl OnHead<RequestHead> for Asked {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        self.edit_head(ex, head);
+        Ok(Onward::Next)
+    }
+}
+
+impl OnWhole<RequestHead> for Asked {
+    fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
+        self.edit_head(ex, head);
+        let wants = is_json(&head.headers);
+        if wants && is_coded(&head.headers) {
+            let detail = "Send JSON without a content coding.";
+            let cause = "transform: the body is encoded";
+            return Err(Fault::with_detail(Kind::MediaTypeUnsupported, cause, detail));
+        }
+        Ok(wants)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        let values = filled(&self.json, ex, Some(head));
+        let flow = match edited(&self.json, &body.bytes, &values) {
+            Ok(Some(bytes)) => {
+                body.bytes = bytes;
+                forget_digests(&mut head.headers);
+                Ok(Onward::Next)
+            }
+            Ok(None) => Ok(Onward::Next),
+            Err(refused) => {
+                let cause = format!("transform: {refused}");
+                Err(Fault::with_detail(Kind::RequestInvalid, cause, refused.detail()))
+            }
+        };
+        Box::pin(std::future::ready(flow))
+    }
+}
+
+impl OnWhole<ReplyHead> for Replied {
+    fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
+        // The gateway's own faults are nobody's document. What a cache below gives in the place of one has an age.
+        let is_own = ex.fault.is_some() && !head.headers.contains("age");
+        if is_own || !is_json(&head.headers) {
+            return Ok(false);
+        }
+        let why = match () {
+            () if is_coded(&head.headers) => "is encoded, which was not asked for",
+            () if head.status == 206 => "is a part, which was not asked for",
+            () => return Ok(true),
+        };
+        Err(Fault::new(Kind::ReplyInvalid, format!("transform: the reply {why}")))
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn on_whole<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut ReplyHead,
+        body: &'a mut Gathered,
+    ) -> LocalBoxFuture<'a, Flow> {
+        let values = filled(&self.json, ex, None);
+        let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
+        let flow = match edited(&self.json, &body.bytes, &values) {
+            Ok(None) if !asked_head => Ok(Onward::Next),
+            Ok(bytes) => {
+                body.bytes = bytes.unwrap_or_default();
+                forget_digests(&mut head.headers);
+                head.headers.remove("accept-ranges");
+                if head.headers.get("etag").is_some_and(|tag| !tag.starts_with(b"W/")) {
+                    head.headers.remove("etag");
+                }
+                Ok(Onward::Next)
+            }
+            Err(refused) => Err(Fault::new(Kind::ReplyInvalid, format!("transform: {refused}"))),
+        };
+        Box::pin(std::future::ready(flow))
+    }
+}
+
+/// A body after the edits; nothing where it is as it was, or is none.
+fn edited(
+    edits: &JsonEdits,
+    bytes: &Bytes,
+    values: &[Cow<'_, [u8]>],
+) -> Result<Option<Bytes>, Refused> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let edited = edits.apply(bytes, values)?;
+    Ok((edited != *bytes).then(|| edited.into()))
+}
+
+/// The values for this exchange, as JSON.
+fn filled<'e>(
+    edits: &'e JsonEdits,
+    ex: &Exchange,
+    head: Option<&RequestHead>,
+) -> Vec<Cow<'e, [u8]>> {
+    let fill = |value: &'e Template| match value.constant() {
+        Some(text) => Cow::Borrowed(text.as_bytes()),
+        None => Cow::Owned(value.fill(ex, head, Escape::Json)),
+    };
+    edits.values().map(fill).collect()
+}
+
+/// Said by one line or another: who reads the body may read either.
+fn is_json(headers: &Headers) -> bool {
+    headers.get_all("content-type").any(|value| {
+        let kind = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+        let front = kind.len().saturating_sub(b"+json".len());
+        let suffix = kind.get(front..).unwrap_or_default();
+        suffix.eq_ignore_ascii_case(b"+json")
+            || kind.eq_ignore_ascii_case(b"application/json")
+            || kind.eq_ignore_ascii_case(b"text/json")
+    })
+}
+
+fn is_coded(headers: &Headers) -> bool {
+    let mut codings = headers.get_all("content-encoding");
+    codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
+/// What was said of the bytes is not true of others.
+fn forget_digests(headers: &mut Headers) {
+    for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
+        headers.remove(name);
+    }
+}

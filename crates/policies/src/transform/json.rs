@@ -1,0 +1,648 @@
+//! Edits of a JSON text, made in one pass over its tape.
+//!
+//! All edits are made at once: no place is another one's or inside it, so that their order says nothing. What none of them names
+//! is copied as it stands, numbers to the digit. It recurses as deep as the edits are, never as deep as the text.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+
+use json::{Entry, Kind, Limits};
+use kit::pack::{self, Spare};
+use policy::Template;
+
+/// As deep as other readers of JSON go. The number of values is bounded by the body's bytes.
+const LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
+
+/// The longest way to a place, which is as deep as this recurses.
+const SEGMENTS_MAX: usize = 64;
+
+thread_local! {
+    static TAPES: Spare<Entry> = const { RefCell::new(Vec::new()) };
+}
+
+/// A place in a document: names of members and indices of items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointer(Vec<Box<str>>);
+
+/// Two edits of which one's place is the other's, or inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap;
+
+/// What to do to a document.
+#[derive(Debug, Default)]
+pub struct JsonEdits {
+    root: Node,
+    values: Vec<Template>,
+    /// Where the values are that are moved.
+    moved: Vec<Pointer>,
+}
+
+/// The edits at a place or inside it.
+#[derive(Debug, Default)]
+struct Node {
+    act: Option<Act>,
+    inside: Vec<Child>,
+}
+
+#[derive(Debug)]
+struct Child {
+    name: Box<str>,
+    /// The name as the index of an item.
+    index: Option<u32>,
+    node: Node,
+}
+
+/// Numbers are those of values, and of what is moved.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Remove,
+    Set(usize),
+    /// What is moved comes here, if it was there.
+    Put(usize),
+}
+
+/// Why a document was not edited, with the byte it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    NotUtf8,
+    Malformed {
+        at: usize,
+        expected: &'static str,
+    },
+    /// A member that is edited is there twice: who reads the document may take the one or the other.
+    Twice {
+        at: u32,
+    },
+    /// A value has no place: what it would stand in is no object, or a list that is not so long.
+    NoPlace {
+        at: u32,
+    },
+}
+
+impl Pointer {
+    /// Reads `/a/b` (RFC 6901), or `a.b`. The error says what is wrong.
+    pub fn parse(text: &str) -> Result<Pointer, &'static str> {
+        let segments: Vec<Box<str>> = match text.strip_prefix('/') {
+            Some(rest) => rest.split('/').map(unescaped).collect::<Option<_>>(),
+            None if text.is_empty() => {
+                return Err("it is empty, and the whole document has no place");
+            }
+            None if text.contains(['[', ']', '$', '*']) => {
+                return Err("only names with dots between them can be written so");
+            }
+            None if text.split('.').any(str::is_empty) => {
+                return Err("there is no name before or behind a dot");
+            }
+            None => Some(text.split('.').map(Into::into).collect()),
+        }
+        .ok_or("a `~` is neither `~0` nor `~1`")?;
+        match segments.len() > SEGMENTS_MAX {
+            true => Err("it is too deep"),
+            false => Ok(Pointer(segments)),
+        }
+    }
+}
+
+fn unescaped(segment: &str) -> Option<Box<str>> {
+    let mut pieces = segment.split('~');
+    let mut name = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match piece.split_at_checked(1)? {
+            ("0", rest) => name.extend(["~", rest]),
+            ("1", rest) => name.extend(["/", rest]),
+            _ => return None,
+        }
+    }
+    Some(name.into())
+}
+
+impl JsonEdits {
+    /// Sets a place to a value, whose template makes JSON.
+    pub fn set(&mut self, place: &Pointer, value: Template) -> Result<(), Overlap> {
+        self.root.insert(place, Act::Set(self.values.len()))?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Removes what is at a place.
+    pub fn remove(&mut self, place: &Pointer) -> Result<(), Overlap> {
+        self.root.insert(place, Act::Remove)
+    }
+
+    /// Moves what is at a place to another.
+    pub fn rename(&mut self, old: Pointer, new: &Pointer) -> Result<(), Overlap> {
+        self.root.insert(&old, Act::Remove)?;
+        self.root.insert(new, Act::Put(self.moved.len()))?;
+        self.moved.push(old);
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.root.inside.is_empty()
+    }
+
+    /// The values that are set, in the order in which [`JsonEdits::apply`] takes them.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Template> {
+        self.values.iter()
+    }
+
+    /// The document after all edits.
+    pub(super) fn apply(&self, bytes: &[u8], values: &[Cow<'_, [u8]>]) -> Result<Vec<u8>, Refused> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Refused::NotUtf8)?;
+        let mut tape = pack::take(&TAPES);
+        let edited = json::read(text, &LIMITS, &mut tape)
+            .map_err(|why| Refused::Malformed { at: why.at, expected: why.what })
+            .and_then(|()| {
+                let mut edit = Edit {
+                    text,
+                    tape: &tape,
+                    values,
+                    moved: Vec::new(),
+                    out: Vec::with_capacity(bytes.len()),
+                };
+                edit.moved = self.moved.iter().map(|place| edit.find(place)).collect();
+                let (start, end) = edit.span(edit.entry(0));
+                edit.copy(0, start);
+                edit.value(0, &self.root)?;
+                edit.copy(end, length(text));
+                Ok(edit.out)
+            });
+        pack::give(&TAPES, tape);
+        edited
+    }
+}
+
+impl Node {
+    fn insert(&mut self, place: &Pointer, act: Act) -> Result<(), Overlap> {
+        let mut node = self;
+        for name in &place.0 {
+            if node.act.is_some() {
+                return Err(Overlap);
+            }
+            let known = node.inside.iter().position(|child| child.name == *name);
+            let at = known.unwrap_or_else(|| {
+                node.inside.push(Child {
+                    name: name.clone(),
+                    index: index(name),
+                    node: Node::default(),
+                });
+                node.inside.len() - 1
+            });
+            node = &mut node.inside.get_mut(at).ok_or(Overlap)?.node;
+        }
+        if node.act.is_some() || !node.inside.is_empty() {
+            return Err(Overlap);
+        }
+        node.act = Some(act);
+        Ok(())
+    }
+}
+
+/// A name as RFC 6901 writes indices: without a zero in front.
+fn index(name: &str) -> Option<u32> {
+    let canonical = name == "0" || !name.starts_with('0');
+    let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    name.parse().ok().filter(|_| canonical && digits)
+}
+
+/// The name behind the last item of a list.
+fn is_behind_all(name: &str) -> bool {
+    name == "-"
+}
+
+/// One pass over one text.
+struct Edit<'a> {
+    text: &'a str,
+    tape: &'a [Entry],
+    values: &'a [Cow<'a, [u8]>],
+    /// What is moved, if it is there.
+    moved: Vec<Option<&'a str>>,
+    out: Vec<u8>,
+}
+
+/// What becomes of a value that is there.
+enum Fate<'a> {
+    Stays,
+    Goes,
+    Becomes(&'a [u8]),
+    Inside(&'a Node),
+}
+
+impl<'a> Edit<'a> {
+    fn value(&mut self, at: u32, node: &Node) -> Result<(), Refused> {
+        let entry = self.entry(at);
+        match entry.kind {
+            Kind::Object | Kind::Array => self.inside(at, node),
+            Kind::Null if self.makes(node) => {
+                self.make(node);
+                Ok(())
+            }
+            Kind::Null | Kind::False | Kind::True | Kind::Number | Kind::Plain | Kind::Escaped => {
+                if self.makes(node) {
+                    return Err(Refused::NoPlace { at: entry.from });
+                }
+                let (start, end) = self.span(entry);
+                self.copy(start, end);
+                Ok(())
+            }
+        }
+    }
+
+    /// An object or a list, with the blanks in it.
+    fn inside(&mut self, at: u32, node: &Node) -> Result<(), Refused> {
+        let whole = self.entry(at);
+        let is_object = whole.kind == Kind::Object;
+        let mut seen = vec![false; node.inside.len()];
+        let (mut next, mut end, mut index) = (at.saturating_add(1), whole.from + 1, 0);
+        let (mut first_blanks, mut kept) = (None, 0_u32);
+        self.copy(whole.from, end);
+        while next < whole.next {
+            let item = self.entry(next);
+            let value_at = next.saturating_add(u32::from(is_object));
+            let value = self.entry(value_at);
+            let (start, (value_start, value_end)) = (self.span(item).0, self.span(value));
+            // A comma too, but before the first.
+            let between = (end, start);
+            let blanks = *first_blanks.get_or_insert(between);
+            (end, next) = (value_end, value.next);
+            let is_it = |child: &Child| match is_object {
+                true => self.is_named(item, &child.name),
+                false => child.index == Some(index),
+            };
+            let child = node.inside.iter().position(is_it);
+            index += 1;
+            let met = child.and_then(|child| seen.get_mut(child));
+            if met.is_some_and(|met| std::mem::replace(met, true)) {
+                return Err(Refused::Twice { at: start });
+            }
+            let fate = match child.and_then(|child| node.inside.get(child)) {
+                Some(child) => self.fate(&child.node),
+                None => Fate::Stays,
+            };
+            if let Fate::Goes = fate {
+                continue;
+            }
+            let (from, to) = if kept == 0 { blanks } else { between };
+            self.copy(from, to);
+            kept += 1;
+            match fate {
+                Fate::Stays | Fate::Goes => self.copy(start, value_end),
+                Fate::Becomes(text) => {
+                    self.copy(start, value_start);
+                    self.out.extend_from_slice(text);
+                }
+                Fate::Inside(node) => {
+                    self.copy(start, value_start);
+                    self.value(value_at, node)?;
+                }
+            }
+        }
+        let unseen = node.inside.iter().zip(seen).filter(|(_, seen)| !seen).map(|(child, _)| child);
+        for child in unseen {
+            if !self.makes(&child.node) {
+                continue;
+            }
+            if !is_object && child.index != Some(index) && !is_behind_all(&child.name) {
+                return Err(Refused::NoPlace { at: whole.from });
+            }
+            index += 1;
+            self.begin_new(&mut kept);
+            if is_object {
+                self.name(&child.name);
+            }
+            self.make(&child.node);
+        }
+        self.copy(end, whole.to);
+        Ok(())
+    }
+
+    fn fate<'n>(&self, node: &'n Node) -> Fate<'n>
+    where
+        'a: 'n,
+    {
+        match node.act {
+            None => Fate::Inside(node),
+            Some(Act::Remove) => Fate::Goes,
+            Some(Act::Set(_) | Act::Put(_)) => self.made(node).map_or(Fate::Stays, Fate::Becomes),
+        }
+    }
+
+    /// The text of a value that is put here, if one is.
+    fn made(&self, node: &Node) -> Option<&'a [u8]> {
+        match node.act? {
+            Act::Set(at) => self.values.get(at).map(|value| &**value),
+            Act::Put(at) => self.moved.get(at).copied().flatten().map(str::as_bytes),
+            Act::Remove => None,
+        }
+    }
+
+    /// Whether a value comes here, or inside, where there is none.
+    fn makes(&self, node: &Node) -> bool {
+        self.made(node).is_some() || node.inside.iter().any(|child| self.makes(&child.node))
+    }
+
+    fn make(&mut self, node: &Node) {
+        if let Some(text) = self.made(node) {
+            self.out.extend_from_slice(text);
+            return;
+        }
+        let made = || node.inside.iter().filter(|child| self.makes(&child.node));
+        let is_list = made().all(|child| is_behind_all(&child.name));
+        let children: Vec<&Child> = made().collect();
+        let mut kept = 0;
+        self.out.push(if is_list { b'[' } else { b'{' });
+        for child in children {
+            self.begin_new(&mut kept);
+            if !is_list {
+                self.name(&child.name);
+            }
+            self.make(&child.node);
+        }
+        self.out.push(if is_list { b']' } else { b'}' });
+    }
+
+    fn begin_new(&mut self, kept: &mut u32) {
+        if *kept > 0 {
+            self.out.push(b',');
+        }
+        *kept += 1;
+    }
+
+    fn name(&mut self, name: &str) {
+        let quoted = serde_json::Value::from(name).to_string();
+        self.out.extend_from_slice(quoted.as_bytes());
+        self.out.push(b':');
+    }
+
+    /// The text at a place.
+    fn find(&self, place: &Pointer) -> Option<&'a str> {
+        let mut at = 0;
+        for name in &place.0 {
+            let whole = self.entry(at);
+            let is_object = match whole.kind {
+                Kind::Object => true,
+                Kind::Array => false,
+                Kind::Null
+                | Kind::False
+                | Kind::True
+                | Kind::Number
+                | Kind::Plain
+                | Kind::Escaped => {
+                    return None;
+                }
+            };
+            let wanted = index(name);
+            let (mut next, mut count) = (at.saturating_add(1), 0);
+            at = loop {
+                if next >= whole.next {
+                    return None;
+                }
+                let value_at = next.saturating_add(u32::from(is_object));
+                let found = match is_object {
+                    true => self.is_named(self.entry(next), name),
+                    false => wanted == Some(count),
+                };
+                if found {
+                    break value_at;
+                }
+                next = self.entry(value_at).next;
+                count += 1;
+            };
+        }
+        let (start, end) = self.span(self.entry(at));
+        self.slice(start, end)
+    }
+
+    fn is_named(&self, entry: Entry, name: &str) -> bool {
+        let text = self.slice(entry.from, entry.to).unwrap_or_default();
+        match entry.kind == Kind::Escaped {
+            true => json::unescaped(text) == name,
+            false => text == name,
+        }
+    }
+
+    fn entry(&self, at: u32) -> Entry {
+        // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+        self.tape.get(at as usize).copied().unwrap_or(none)
+    }
+
+    /// From the first byte of a value to behind its last, quotes included.
+    fn span(&self, entry: Entry) -> (u32, u32) {
+        match entry.kind {
+            Kind::Plain | Kind::Escaped => {
+                (entry.from.saturating_sub(1), entry.to.saturating_add(1))
+            }
+            Kind::Null | Kind::False | Kind::True | Kind::Number | Kind::Object | Kind::Array => {
+                (entry.from, entry.to)
+            }
+        }
+    }
+
+    fn slice(&self, from: u32, to: u32) -> Option<&'a str> {
+        self.text.get(from as usize..to as usize)
+    }
+
+    fn copy(&mut self, from: u32, to: u32) {
+        let text = self.slice(from, to).unwrap_or_default();
+        self.out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Texts that were read are shorter than 4 GiB.
+fn length(text: &str) -> u32 {
+    u32::try_from(text.len()).unwrap_or(u32::MAX)
+}
+
+impl Refused {
+    /// For the client.
+    pub(super) fn detail(&self) -> &'static str {
+        match self {
+            Refused::NotUtf8 | Refused::Malformed { .. } => "The body is not well-formed JSON.",
+            Refused::Twice { .. } => "An object in the body has a member twice.",
+            Refused::NoPlace { .. } => "A value in the body is of another type than is expected.",
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NotUtf8 => write!(f, "the body is not in UTF-8"),
+            Refused::Malformed { at, expected } => {
+                write!(f, "the body is no JSON: at byte {at}, expected {expected}")
+            }
+            Refused::Twice { at } => {
+                write!(f, "a member that is edited is there twice, the second time at byte {at}")
+            }
+            Refused::NoPlace { at } => {
+                write!(f, "nothing can be set inside what is at byte {at}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(place: &str) -> Pointer {
+        Pointer::parse(place).unwrap()
+    }
+
+    fn edits(set: &[(&str, &str)], remove: &[&str], rename: &[(&str, &str)]) -> JsonEdits {
+        let mut edits = JsonEdits::default();
+        for (place, value) in set {
+            edits.set(&at(place), Template::parse(value, &[]).unwrap()).unwrap();
+        }
+        remove.iter().for_each(|place| edits.remove(&at(place)).unwrap());
+        rename.iter().for_each(|(old, new)| edits.rename(at(old), &at(new)).unwrap());
+        edits
+    }
+
+    fn applied(edits: &JsonEdits, text: &str) -> Result<String, Refused> {
+        let values = edits.values().map(|value| value.constant().unwrap().as_bytes().into());
+        let values: Vec<Cow<'_, [u8]>> = values.collect();
+        edits.apply(text.as_bytes(), &values).map(|out| String::from_utf8(out).unwrap())
+    }
+
+    #[track_caller]
+    fn check(edits: &JsonEdits, cases: &[(&str, &str)]) {
+        for (text, edited) in cases {
+            let out = applied(edits, text).unwrap();
+            assert_eq!(out, *edited, "{text}");
+            serde_json::from_str::<serde_json::Value>(&out).unwrap();
+        }
+    }
+
+    #[test]
+    fn places_are_read() {
+        let names = |place: &str| Pointer::parse(place).map(|place| place.0.join("|"));
+        for (place, read) in [
+            ("/a/b", Ok("a|b")),
+            ("/a~1b/~01/", Ok("a/b|~1|")),
+            ("/a.b", Ok("a.b")),
+            ("a.b", Ok("a|b")),
+            ("a", Ok("a")),
+            ("", Err(())),
+            ("a..b", Err(())),
+            (".a", Err(())),
+            ("a[0]", Err(())),
+            ("$.a", Err(())),
+            ("/a~2", Err(())),
+            ("/a~", Err(())),
+            ("/~é", Err(())),
+        ] {
+            assert_eq!(names(place).as_deref().map_err(|_| ()), read, "{place}");
+        }
+        assert!(Pointer::parse(&"/a".repeat(SEGMENTS_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn places_inside_one_another_are_refused() {
+        for (one, other) in [("/a", "/a"), ("/a", "/a/b"), ("/a/b", "/a"), ("a.b", "/a/b/c")] {
+            let mut edits = edits(&[(one, "1")], &[], &[]);
+            assert_eq!(edits.remove(&at(other)), Err(Overlap), "{one} {other}");
+        }
+        let mut edits = edits(&[("/a/b", "1")], &["/a/c"], &[]);
+        assert_eq!(edits.rename(at("/d"), &at("/d/e")), Err(Overlap));
+    }
+
+    #[test]
+    fn values_are_set_in_their_places() {
+        check(
+            &edits(&[("/a", "1.10"), ("/b/c/d", "\"x\"")], &[], &[]),
+            &[
+                ("{}", r#"{"a":1.10,"b":{"c":{"d":"x"}}}"#),
+                ("{ }\n", "{\"a\":1.10,\"b\":{\"c\":{\"d\":\"x\"}} }\n"),
+                (
+                    "{\n  \"z\": 1e0,\n  \"a\": [2]\n}",
+                    "{\n  \"z\": 1e0,\n  \"a\": 1.10,\"b\":{\"c\":{\"d\":\"x\"}}\n}",
+                ),
+                (
+                    r#" {"b": {"c" : {"d":[],"e":2.00}, "f":{"a":0}}, "\u0061":0}"#,
+                    r#" {"b": {"c" : {"d":"x","e":2.00}, "f":{"a":0}}, "\u0061":1.10}"#,
+                ),
+                (r#"{"b":null}"#, r#"{"b":{"c":{"d":"x"}},"a":1.10}"#),
+            ],
+        );
+    }
+
+    #[test]
+    fn values_are_removed_with_one_comma_each() {
+        check(
+            &edits(&[], &["/a", "/c", "/l/0", "/l/2", "/o/x"], &[]),
+            &[
+                (r#"{ "a":1, "b":2, "c":3 }"#, r#"{ "b":2 }"#),
+                (r#"{"a":1,"c":{"b":2}}"#, "{}"),
+                (r#"{"b":0.0,"d":-0}"#, r#"{"b":0.0,"d":-0}"#),
+                (r#"{"l":[1, 2, 3, 4],"o":{"x":{},"y":1}}"#, r#"{"l":[2, 4],"o":{"y":1}}"#),
+                (r#"{"l":[{}],"o":[1]}"#, r#"{"l":[],"o":[1]}"#),
+                (r#"{"l":5,"o":null}"#, r#"{"l":5,"o":null}"#),
+                ("[1]", "[1]"),
+                ("7", "7"),
+            ],
+        );
+    }
+
+    #[test]
+    fn values_are_moved_as_they_stand() {
+        check(
+            &edits(&[], &[], &[("/a", "/b"), ("/deep/x", "/y/z")]),
+            &[
+                (r#"{"a":[1.0, {"k":1}],"c":1}"#, r#"{"c":1,"b":[1.0, {"k":1}]}"#),
+                (r#"{"b":1,"a":"é\n"}"#, r#"{"b":"é\n"}"#),
+                (r#"{"b":1}"#, r#"{"b":1}"#),
+                (r#"{"deep":{"x":1},"y":{"z":0,"q":2}}"#, r#"{"deep":{},"y":{"z":1,"q":2}}"#),
+                (r#"{"deep":{},"y":5}"#, r#"{"deep":{},"y":5}"#),
+            ],
+        );
+    }
+
+    #[test]
+    fn lists_are_set_by_index_and_longer_by_one() {
+        check(
+            &edits(&[("/l/1", "9"), ("/m/-", "8")], &[], &[]),
+            &[
+                (r#"{"l":[0,1],"m":[0]}"#, r#"{"l":[0,9],"m":[0,8]}"#),
+                (r#"{"l":[0],"m":[]}"#, r#"{"l":[0,9],"m":[8]}"#),
+                (r#"{"l":{"1":0}}"#, r#"{"l":{"1":9},"m":[8]}"#),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_refused() {
+        let edits = edits(&[("/a/b", "1")], &["/c"], &[("/d/1", "/e")]);
+        for text in [
+            "",
+            "{",
+            "{} x",
+            "[1",
+            "{\"a\":01}",
+            "{\"a\":1}",
+            "{\"a\":\"x\"}",
+            "{\"a\":[]}",
+            "5",
+            "[]",
+            "{\"a\":{},\"a\":{}}",
+            "{\"a\":{\"b\":1,\"\\u0062\":2}}",
+            "{\"c\":1,\"c\":2}",
+            "{\"d\":{\"1\":1,\"1\":2}}",
+            "\u{feff}{}",
+        ] {
+            assert!(applied(&edits, text).is_err(), "{text}");
+        }
+        assert_eq!(edits.apply(b"{\"x\":\"\xff\"}", &[]), Err(Refused::NotUtf8));
+        let twice = applied(&edits, r#"{"x":1,"x":2,"a":{}}"#).unwrap();
+        assert_eq!(twice, r#"{"x":1,"x":2,"a":{"b":1}}"#, "nobody edits it");
+    }
+
+    #[test]
+    fn a_deep_text_costs_no_stack() {
+        let deep = format!("{{\"x\":{}{}}}", "[".repeat(126), "]".repeat(126));
+        let out = applied(&edits(&[("/a", "1")], &[], &[]), &deep).unwrap();
+        assert_eq!(out, format!("{},\"a\":1}}", deep.strip_suffix('}').unwrap()));
+    }
+}

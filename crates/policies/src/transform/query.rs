@@ -1,0 +1,168 @@
+//! Edits of a query. Names are compared without their escapes, so that no spelling of one gets past; what is not edited stays
+//! byte for byte.
+
+use std::borrow::Cow;
+
+use message::RequestHead;
+use policy::{Escape, Exchange, Template};
+
+use crate::query::decoded;
+
+/// What to do to the query, in this order. Names and values are what they mean, without escapes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryEdits {
+    /// The old name and the new one. Where the old one is there, its parameters take the place of those of the new one.
+    pub rename: Vec<(String, String)>,
+    pub remove: Vec<String>,
+    /// Becomes the only parameter of its name.
+    pub set: Vec<(String, Template)>,
+    /// Comes on top of parameters of the same name.
+    pub add: Vec<(String, Template)>,
+}
+
+/// `name`, or `name=value`.
+type Pair<'q> = Cow<'q, [u8]>;
+
+impl QueryEdits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rename.is_empty()
+            && self.remove.is_empty()
+            && self.set.is_empty()
+            && self.add.is_empty()
+    }
+
+    /// Edits the query of the target, and that of the target which a policy above has chosen instead.
+    pub(super) fn apply(&self, ex: &mut Exchange, head: &mut RequestHead) {
+        if self.is_empty() {
+            return;
+        }
+        let written = self.set.iter().chain(&self.add).map(|(name, value)| {
+            let mut pair = Vec::new();
+            encode(name.as_bytes(), &mut pair);
+            pair.push(b'=');
+            encode(&value.fill(ex, Some(head), Escape::Plain), &mut pair);
+            pair
+        });
+        let written: Vec<Vec<u8>> = written.collect();
+        if let Some(target) = self.edited(head.target(), &written) {
+            head.set_target(&[&target]);
+        }
+        let chosen = ex.notes.as_mut().and_then(|notes| notes.target.as_mut());
+        if let Some(chosen) = chosen
+            && let Some(target) = self.edited(chosen, &written)
+        {
+            *chosen = target.into();
+        }
+    }
+
+    /// A target with another query; nothing where it stays as it is. `written` are the pairs that are set and added.
+    fn edited(&self, target: &[u8], written: &[Vec<u8>]) -> Option<Vec<u8>> {
+        let mut parts = target.splitn(2, |byte| *byte == b'?');
+        let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let pairs = query.split(|byte| *byte == b'&').filter(|_| !query.is_empty());
+        let mut pairs: Vec<Pair<'_>> = pairs.map(Cow::Borrowed).collect();
+        for (old, new) in &self.rename {
+            rename(&mut pairs, old, new);
+        }
+        for name in self.remove.iter().chain(self.set.iter().map(|(name, _)| name)) {
+            pairs.retain(|pair| !is_named(pair, name));
+        }
+        pairs.extend(written.iter().map(|pair| Cow::Borrowed(&**pair)));
+        let edited = pairs.join(&b'&');
+        match edited.is_empty() {
+            // `*` is no path, and has no query.
+            _ if edited == query || path == b"*" => None,
+            true => Some(path.to_vec()),
+            false => Some([path, b"?", &edited].concat()),
+        }
+    }
+}
+
+fn rename(pairs: &mut Vec<Pair<'_>>, old: &str, new: &str) {
+    if !pairs.iter().any(|pair| is_named(pair, old)) {
+        return;
+    }
+    pairs.retain(|pair| !is_named(pair, new));
+    for pair in pairs.iter_mut().filter(|pair| is_named(pair, old)) {
+        let mut renamed = Vec::new();
+        encode(new.as_bytes(), &mut renamed);
+        let name_len = name(pair).len();
+        renamed.extend_from_slice(pair.get(name_len..).unwrap_or_default());
+        *pair = renamed.into();
+    }
+}
+
+fn name(pair: &[u8]) -> &[u8] {
+    pair.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+fn is_named(pair: &[u8], wanted: &str) -> bool {
+    *decoded(name(pair), true) == *wanted.as_bytes()
+}
+
+/// All but the unreserved (RFC 3986, 2.3) is escaped.
+fn encode(text: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
+    for byte in text {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            byte if byte.is_ascii_alphanumeric() => out.push(*byte),
+            byte => out.extend([b'%', digit(byte >> 4), digit(byte & 15)]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use message::Protocol;
+    use policy::{Caller, Scheme};
+
+    use super::*;
+
+    #[test]
+    fn renames_removes_sets_and_adds_and_leaves_the_rest() {
+        let texts = |list: &[(&str, &str)]| {
+            let read = |text: &str| Template::parse(text, &[]).unwrap();
+            list.iter().map(|(n, v)| ((*n).to_owned(), read(v))).collect()
+        };
+        let edits = QueryEdits {
+            rename: vec![("old".to_owned(), "ne w".to_owned())],
+            remove: vec!["gone".to_owned()],
+            set: texts(&[("set", "a b&c=d+é/{method}")]),
+            add: texts(&[("add", "")]),
+        };
+        let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
+        let mut ex =
+            Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
+        const SET: &str = "set=a%20b%26c%3Dd%2B%C3%A9%2FGET";
+        for (target, edited) in [
+            ("/p", format!("/p?{SET}&add=")),
+            ("/p?", format!("/p?{SET}&add=")),
+            ("/p?a=%7e+x&&b&add=1", format!("/p?a=%7e+x&&b&add=1&{SET}&add=")),
+            ("/p?%73et=1&s%65t&Set=1&gone&g%6Fne=2", format!("/p?Set=1&{SET}&add=")),
+            ("/p?ne+w=1&o%6cd=%20&ne%20w=2&old", format!("/p?ne%20w=%20&ne%20w&{SET}&add=")),
+            ("/p?ne+w=1", format!("/p?ne+w=1&{SET}&add=")),
+        ] {
+            let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+            edits.apply(&mut ex, &mut head);
+            assert_eq!(String::from_utf8_lossy(head.target()), edited, "{target}");
+        }
+        ex.notes().target = Some(b"/chosen?gone".as_slice().into());
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/p");
+        edits.apply(&mut ex, &mut head);
+        let chosen = ex.notes().target.clone().unwrap();
+        assert_eq!(String::from_utf8_lossy(&chosen), format!("/chosen?{SET}&add="));
+        let mut head = RequestHead::new(Protocol::Http11, b"OPTIONS", b"*");
+        edits.apply(&mut ex, &mut head);
+        assert_eq!(head.target(), b"*");
+        let edits = QueryEdits { remove: vec!["a".to_owned()], ..QueryEdits::default() };
+        for (target, edited) in [("/p?", "/p?"), ("/p?a", "/p"), ("/p?b=%41", "/p?b=%41")] {
+            let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+            edits.apply(&mut ex, &mut head);
+            assert_eq!(String::from_utf8_lossy(head.target()), edited, "{target}");
+        }
+    }
+}
