@@ -55,6 +55,7 @@ mod program;
 mod proxied;
 mod rate_limit;
 mod refusals;
+mod regex_routes;
 mod reload;
 mod routing;
 mod saxon;

@@ -17,7 +17,7 @@ use message::{Protocol, RequestHead};
 use plan::path::Refused;
 use plan::upstreams::HostSent;
 use plan::{
-    Destination, Found, Listener, Matcher, PathSent, Pattern, Piece, Plan, Policy, Refusal, Route,
+    Destination, Found, Listener, Matcher, PathSent, PathWant, Piece, Plan, Policy, Refusal, Route,
     Want,
 };
 use policy::Scheme;
@@ -33,7 +33,8 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
-    text.push_str("# exact host, then the longer path, then listener, methods, headers, query.\n");
+    text.push_str("# exact host, then a path written out, a regular expression, the longer path, then listener,\n");
+    text.push_str("# methods, headers, query.\n");
     for (matcher, route) in plan.table.routes() {
         line(&mut text, format_args!("#   {}: {}", route.name, describe(matcher)));
         line(&mut text, format_args!("#     -> {}", destination(route, &matcher.path)));
@@ -267,7 +268,7 @@ fn describe(matcher: &Matcher) -> String {
     text
 }
 
-fn destination(route: &Route, matched: &Pattern) -> String {
+fn destination(route: &Route, matched: &PathWant) -> String {
     match &route.destination {
         Destination::Respond(reply) => {
             format!("a fixed reply, status {}, {} bytes", reply.status, reply.body.len())
@@ -286,7 +287,7 @@ fn destination(route: &Route, matched: &Pattern) -> String {
     }
 }
 
-fn path(sent: &PathSent, matched: &Pattern) -> String {
+fn path(sent: &PathSent, matched: &PathWant) -> String {
     match sent {
         PathSent::AsItCame => "the path as it came".to_owned(),
         PathSent::Without(prefix) => {

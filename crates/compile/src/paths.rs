@@ -1,49 +1,71 @@
 //! The paths of a route: what is matched, what is cut, what is sent instead.
 
-use config::{Config, Match, Report, Route, Spanned};
-use plan::{PathSent, Pattern, Piece, Segment};
+use config::{Config, Match, Report, Route, RoutePath, Spanned};
+use plan::{PathRegex, PathSent, PathWant, Pattern, Piece, Segment};
 
 use crate::listeners::path_rules;
 
-/// The patterns of `match.path`; nothing if one of them is none, or if they do not name the same parameters.
-pub(crate) fn patterns(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<Pattern>> {
+/// What `match.path` says; nothing if a part of it is no path, or if they do not name the same parameters.
+pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathWant>> {
     let paths = &matches.value.path.0;
-    let read: Vec<_> = paths.iter().map(|path| pattern(path, report)).collect();
-    let patterns = read.into_iter().collect::<Option<Vec<Pattern>>>()?;
-    let Some(first) = patterns.first() else {
+    let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
+    let wants = read.into_iter().collect::<Option<Vec<PathWant>>>()?;
+    let Some(first) = wants.first() else {
         let help = "write one, or leave `path` out for all of them";
         report.error(matches.at, "a match without a path", help);
         return None;
     };
-    let other = patterns.iter().position(|other| !other.parameters().eq(first.parameters()));
+    let other = wants.iter().position(|other| !other.parameters().eq(first.parameters()));
     if let Some(path) = other.and_then(|other| paths.get(other)) {
         let what = "the paths of a route have the same parameters, in the same order";
         report.error(path.at, what, "name them alike, or make a route of it");
         return None;
     }
-    Some(patterns)
+    Some(wants)
 }
 
-fn pattern(path: &Spanned<String>, report: &mut Report) -> Option<Pattern> {
+fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathWant> {
+    match &path.value {
+        RoutePath::Pattern(text) => pattern(text, path, report).map(PathWant::Pattern),
+        RoutePath::Regex(text) => regex(text, report).map(PathWant::Regex),
+    }
+}
+
+fn pattern(text: &str, path: &Spanned<RoutePath>, report: &mut Report) -> Option<Pattern> {
     let complain = |error: plan::PatternError| {
-        let what = format!("the path `{}` cannot be matched: {error}", path.value.escape_debug());
+        let what = format!("the path `{}` cannot be matched: {error}", text.escape_debug());
         report.error(
             path.at,
             what,
             "write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment",
         );
     };
-    Pattern::parse(&path.value).map_err(complain).ok()
+    Pattern::parse(text).map_err(complain).ok()
+}
+
+fn regex(text: &Spanned<String>, report: &mut Report) -> Option<PathRegex> {
+    let complain = |error: plan::RegexError| {
+        let shown = text.value.escape_debug();
+        let what = format!("the regular expression `{shown}` cannot be matched: {error}");
+        report.error(
+            text.at,
+            what,
+            "write what the whole path is, such as `/orders/[0-9]+`, without look-around and backreferences",
+        );
+    };
+    PathRegex::parse(&text.value).map_err(complain).ok()
 }
 
 /// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
 pub(crate) fn warn_of_unreachable(
-    path: &Spanned<String>,
+    path: &Spanned<RoutePath>,
     matches: &Match,
-    pattern: &Pattern,
+    want: &PathWant,
     config: &Config,
     report: &mut Report,
 ) {
+    // What a regular expression may match cannot be told.
+    let PathWant::Pattern(pattern) = want else { return };
     let plain = Pattern { open: false, ..pattern.clone() }.to_string();
     let comes = |rules| {
         let resolved = plan::path::resolve(plain.as_bytes(), rules);
@@ -56,7 +78,7 @@ pub(crate) fn warn_of_unreachable(
     if listeners.peek().is_some() && !listeners.any(comes) {
         let what = format!(
             "no request comes to the path `{}`: every listener refuses or changes it",
-            path.value.escape_debug()
+            path.value.text().escape_debug()
         );
         let help = "write it another way, or say `keep` in the `paths` of a listener";
         report.warn(path.at, what, help);
@@ -64,11 +86,11 @@ pub(crate) fn warn_of_unreachable(
 }
 
 /// The path the upstream sees, by `strip_prefix` or `rewrite`.
-pub(crate) fn sent(route: &Route, pattern: &Pattern, report: &mut Report) -> Option<PathSent> {
+pub(crate) fn sent(route: &Route, want: &PathWant, report: &mut Report) -> Option<PathSent> {
     match (&route.strip_prefix, &route.rewrite) {
         (None, None) => Some(PathSent::AsItCame),
-        (Some(prefix), None) => without(prefix, pattern, report),
-        (None, Some(template)) => made(template, pattern, report),
+        (Some(prefix), None) => without(prefix, want, report),
+        (None, Some(template)) => made(template, want, report),
         (Some(_), Some(template)) => {
             let help = "keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`";
             report.error(
@@ -91,7 +113,16 @@ pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.chars().all(|c| c.is_ascii_graphic() && c != '#')
 }
 
-fn without(prefix: &Spanned<String>, pattern: &Pattern, report: &mut Report) -> Option<PathSent> {
+fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
+    let PathWant::Pattern(pattern) = want else {
+        let what = "what a regular expression matches has no prefix that is sure to be there";
+        report.error(
+            prefix.at,
+            what,
+            "write `rewrite`, where `{name}` stands for a group `(?<name>...)` of the expression",
+        );
+        return None;
+    };
     let text = prefix.value.strip_suffix('/').unwrap_or(&prefix.value);
     if text.is_empty() {
         return Some(PathSent::AsItCame);
@@ -126,12 +157,13 @@ fn prefixes(pattern: &Pattern) -> String {
     }
 }
 
-fn made(template: &Spanned<String>, pattern: &Pattern, report: &mut Report) -> Option<PathSent> {
-    let names: Vec<&str> = pattern.parameters().collect();
-    let read = pieces(&template.value, &names, pattern.open, report);
+fn made(template: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
+    let names: Vec<&str> = want.parameters().collect();
+    let open = matches!(want, PathWant::Pattern(pattern) if pattern.open);
+    let read = pieces(&template.value, &names, open, report);
     let complain = |what: String| {
         let mut known: Vec<String> = names.iter().map(|name| format!("`{{{name}}}`")).collect();
-        known.extend(pattern.open.then(|| "`{**}`".to_owned()));
+        known.extend(open.then(|| "`{**}`".to_owned()));
         let known = match known.is_empty() {
             true => "the match has no parameters and no `/**` to use here".to_owned(),
             false => format!("write a path with {}", known.join(", ")),

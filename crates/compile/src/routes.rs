@@ -9,8 +9,8 @@ use message::Headers;
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
-    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, PathSent, Policy, Table,
-    Want,
+    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, PathSent, PathWant, Policy,
+    Table, Want,
 };
 
 use crate::making::Making;
@@ -203,12 +203,12 @@ fn draft<'c>(
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
-    let patterns = paths::patterns(matches, report).unwrap_or_default();
-    for (path, pattern) in matches.value.path.0.iter().zip(&patterns) {
-        paths::warn_of_unreachable(path, &matches.value, pattern, config, report);
+    let paths = paths::wants(matches, report).unwrap_or_default();
+    for (path, want) in matches.value.path.0.iter().zip(&paths) {
+        paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
     // What is wrong beside the paths is said too.
-    let matchers = matchers(&matches.value, &patterns, config, report);
+    let matchers = matchers(&matches.value, &paths, config, report);
     let (mut diversions, mut operations) = (Vec::new(), Vec::new());
     let mut place = Place {
         route: &name.value,
@@ -234,7 +234,7 @@ fn draft<'c>(
         operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
-        end: end(name, route, &patterns, upstreams, report),
+        end: end(name, route, &paths, upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
     }
 }
@@ -262,13 +262,13 @@ fn errors(route: &Route) -> Errors {
 /// One matcher for each host, or one for any, and each path.
 fn matchers(
     matches: &Match,
-    patterns: &[plan::Pattern],
+    paths: &[PathWant],
     config: &Config,
     report: &mut Report,
 ) -> Vec<Matcher> {
     let any = Matcher {
         host: None,
-        path: plan::Pattern { segments: Vec::new(), open: true },
+        path: PathWant::Pattern(plan::Pattern { segments: Vec::new(), open: true }),
         listeners: matches.listener.0.iter().map(|name| listener(name, config, report)).collect(),
         methods: matches
             .methods
@@ -286,12 +286,12 @@ fn matchers(
         true => vec![None],
         false => hosts.map(Some).collect(),
     };
-    let on = |host: &Option<plan::HostPattern>, path: &plan::Pattern| Matcher {
+    let on = |host: &Option<plan::HostPattern>, path: &PathWant| Matcher {
         host: host.clone(),
         path: path.clone(),
         ..any.clone()
     };
-    hosts.iter().flat_map(|host| patterns.iter().map(move |path| on(host, path))).collect()
+    hosts.iter().flat_map(|host| paths.iter().map(move |path| on(host, path))).collect()
 }
 
 /// The name of a listener. One that leads nowhere stays, so that the route does not seem to match everything.
@@ -324,14 +324,13 @@ fn wants(
 fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
-    patterns: &[plan::Pattern],
+    paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<End<'c>> {
     // Both are looked at even where only one may stay.
     let Route { upstream, respond, .. } = &route.value;
-    let forward =
-        upstream.as_ref().map(|to| forward(to, &route.value, patterns, upstreams, report));
+    let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
     let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
     match (forward, reply) {
         (Some(forward), None) => forward,
@@ -357,7 +356,7 @@ fn end<'c>(
 fn forward<'c>(
     to: &'c Spanned<String>,
     route: &Route,
-    patterns: &[plan::Pattern],
+    paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<End<'c>> {
@@ -367,7 +366,7 @@ fn forward<'c>(
         report.error(to.at, names::unknown("upstream", &to.value, meant), help);
     }
     // The same for all, since their parameters are.
-    let sent = patterns.iter().map(|pattern| paths::sent(route, pattern, report));
+    let sent = paths.iter().map(|want| paths::sent(route, want, report));
     let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
     let host = match &route.host.value {
         RouteHost::Preserve => HostSent::AsItCame,

@@ -1,16 +1,18 @@
 //! Texts with placeholders, of header lines and of fixed replies.
 
-use config::{Map, Match, Report, Spanned};
-use plan::{PLACEHOLDERS, Pattern, Template};
+use config::{Map, Match, Report, RoutePath, Spanned};
+use plan::{PLACEHOLDERS, PathRegex, PathWant, Pattern, Template};
 
 use crate::names;
 
 /// The path parameters of a route.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
-    // What is no pattern was complained about.
-    let first = matches.path.0.first();
-    let pattern = first.and_then(|path| Pattern::parse(&path.value).ok());
-    pattern.iter().flat_map(Pattern::parameters).map(str::to_owned).collect()
+    // What is no path was complained about.
+    let want = matches.path.0.first().and_then(|path| match &path.value {
+        RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
+        RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
+    });
+    want.iter().flat_map(PathWant::parameters).map(str::to_owned).collect()
 }
 
 /// A text, if every placeholder of it leads somewhere.

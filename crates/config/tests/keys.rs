@@ -541,6 +541,27 @@ fn every_key() {
                   "errors": "problem",
                   "upstream": "orders"
                 },
+                "shared": {
+                  "match": {
+                    "path": [
+                      "/s",
+                      {
+                        "regex": "/s/[0-9]+"
+                      }
+                    ],
+                    "listener": [],
+                    "host": [],
+                    "methods": [],
+                    "headers": {},
+                    "query": {}
+                  },
+                  "host": "preserve",
+                  "limits": {},
+                  "policies": [],
+                  "defaults": true,
+                  "errors": "problem",
+                  "upstream": "orders"
+                },
                 "hello": {
                   "match": {
                     "path": "/hello",

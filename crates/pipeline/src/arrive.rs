@@ -8,7 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
 use plan::path::{self, Refused, Resolved};
-use plan::{Listener, PathSent, Piece, Plan};
+use plan::{
+    EmptySegments, EscapedSlash, Listener, PathParameters, PathRules, PathSent, Piece, Plan,
+};
 use policy::{Exchange, Parameters, RequestId};
 
 use crate::HeldRoute;
@@ -129,7 +131,12 @@ fn shown(bytes: &[u8]) -> String {
 
 impl Arrived {
     /// Gives the request the path that the upstream is to see.
-    pub(crate) fn set_path(&self, path: &PathSent, ex: &Exchange, head: &mut RequestHead) {
+    pub(crate) fn set_path(
+        &self,
+        path: &PathSent,
+        ex: &Exchange,
+        head: &mut RequestHead,
+    ) -> Result<(), Fault> {
         let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
         let made = match path {
             PathSent::AsItCame => sent.map(<[u8]>::to_vec),
@@ -141,14 +148,31 @@ impl Arrived {
             }
             PathSent::Made(pieces) => {
                 let rest = head.path().get(self.rest..).unwrap_or_default();
-                Some(rooted(&made(pieces, &ex.parameters, rest)))
+                let made = rooted(&made(pieces, &ex.parameters, rest));
+                // Put together, parts of segments may be dots where none were.
+                match path::resolve(&made, AS_IT_IS) {
+                    Ok(resolved) if !resolved.moved => {}
+                    Ok(_) | Err(_) => {
+                        let cause = format!("rewritten to {}, which has dots", shown(&made));
+                        return Err(Fault::new(Kind::PathEscapes, cause));
+                    }
+                }
+                Some(made)
             }
         };
         if let Some(made) = made {
             head.set_path(&made);
         }
+        Ok(())
     }
 }
+
+/// What was let pass by the listener's rules passes again.
+const AS_IT_IS: PathRules = PathRules {
+    escaped_slash: EscapedSlash::Keep,
+    empty_segments: EmptySegments::Keep,
+    parameters: PathParameters::Keep,
+};
 
 fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Vec<u8> {
     pieces.iter().fold(Vec::new(), |mut path, piece| {

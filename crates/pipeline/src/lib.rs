@@ -155,7 +155,7 @@ async fn send(
         ex.notes.as_ref().map_or((None, None), |n| (n.divert, n.target.as_deref()));
     match target {
         Some(target) => request.head.set_target(&[target]),
-        None => arrived.set_path(&forward.path, ex, &mut request.head),
+        None => arrived.set_path(&forward.path, ex, &mut request.head)?,
     }
     let upstream =
         diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);

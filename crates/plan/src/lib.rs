@@ -9,6 +9,7 @@ mod kept;
 mod listener;
 mod outlet;
 pub mod path;
+mod path_regex;
 mod pattern;
 mod route;
 mod table;
@@ -21,11 +22,12 @@ pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
 pub use outlet::Outlet;
+pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
     CORS, Destination, Errors, Filled, FixedReply, Forward, Operation, PathSent, Piece, Route,
 };
-pub use table::{Conflict, Found, HostPattern, Matcher, Refusal, Table, Want};
+pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
 pub mod upstreams {

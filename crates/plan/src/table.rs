@@ -1,26 +1,29 @@
 //! The route table: which route a request belongs to. `find` is pure and visits each node of a host's tree at most once.
 //!
-//! Specificity decides, never the order in a file: exact host before wildcard before any; then the longer path, a
+//! Specificity decides, never the order in a file: exact host before wildcard before any; then a path that is written out, then
+//! regular expressions, the longer first; then the longer path, a
 //! literal segment before a parameter, an exact path before `**`; then listeners, methods, more headers, more query parameters. A
 //! route whose predicates do not hold is passed over and the next less specific one is tried. `HEAD` goes where `GET`
 //! does, unless a route of the same path names it.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use message::RequestHead;
+use regex::bytes::RegexSet;
 
-use crate::path;
-use crate::{Pattern, Route, Segment};
+use crate::{PathRegex, Pattern, Route, Segment};
+use crate::{path, path_regex};
 
 /// What a route asks of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
     /// None: any host.
     pub host: Option<HostPattern>,
-    pub path: Pattern,
+    pub path: PathWant,
     /// Names. Empty: any listener.
     pub listeners: Vec<String>,
     /// Empty: any method.
@@ -35,6 +38,13 @@ pub enum HostPattern {
     Exact(String),
     /// What follows `*.`: matches every subdomain, not the domain itself.
     Below(String),
+}
+
+/// What a path must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathWant {
+    Pattern(Pattern),
+    Regex(PathRegex),
 }
 
 /// What a header or query parameter must be.
@@ -101,8 +111,22 @@ struct Hosts {
     any: Tree,
 }
 
-/// Nodes by index; the first is the root.
-struct Tree(Vec<Node>);
+/// Where the paths of a host's routes lead.
+struct Tree {
+    /// Patterns, as nodes by index; the first is the root.
+    nodes: Vec<Node>,
+    /// Regular expressions, the longest first.
+    regexes: Vec<Expressed>,
+    /// All of them as one, where there are several.
+    set: Option<RegexSet>,
+}
+
+/// The routes of one regular expression.
+struct Expressed {
+    regex: PathRegex,
+    /// Most specific first.
+    entries: Vec<usize>,
+}
 
 #[derive(Default)]
 struct Node {
@@ -134,7 +158,8 @@ impl Table {
             list.insert(place.unwrap_or(list.len()), index);
             entries.push(Entry { matcher, route });
         }
-        hosts.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        hosts.all_mut().for_each(Tree::unite);
+        hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
         let unusual = unusual(&entries);
         if conflicts.is_empty() { Ok(Table { entries, hosts, unusual }) } else { Err(conflicts) }
     }
@@ -197,7 +222,11 @@ impl Table {
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
             let mut search = Search { table: self, listener, method, head, parameters: Vec::new() };
-            let (entry, depth) = search.below(tree, 0, &segments, 0)?;
+            let by_regex = match tree.regexes.is_empty() {
+                true => None,
+                false => search.with_regexes(tree, &segments, path),
+            };
+            let (entry, depth) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
@@ -241,6 +270,28 @@ struct Search<'t, 'r> {
 }
 
 impl<'t, 'r> Search<'t, 'r> {
+    /// What goes before parameters and `**`: the path itself, written out, and then the regular expressions.
+    fn with_regexes(
+        &mut self,
+        tree: &'t Tree,
+        segments: &[&'r [u8]],
+        path: &'r [u8],
+    ) -> Option<(&'t Entry, usize)> {
+        let written = tree.written_out(segments).and_then(|node| self.first(&node.exact));
+        let entry = written.or_else(|| {
+            let met = tree.set.as_ref().map(|set| set.matches(path));
+            let may = |at: usize| met.as_ref().is_none_or(|met| met.matched(at));
+            let mut all = tree.regexes.iter().enumerate().filter(|(at, _)| may(*at));
+            all.find_map(|(_, expressed)| {
+                let captured = expressed.regex.captured(path)?;
+                let entry = self.first(&expressed.entries)?;
+                self.parameters = captured;
+                Some(entry)
+            })
+        });
+        entry.map(|entry| (entry, segments.len()))
+    }
+
     /// The most specific entry at or below a node, and how many segments its pattern took.
     fn below(
         &mut self,
@@ -249,7 +300,7 @@ impl<'t, 'r> Search<'t, 'r> {
         segments: &[&'r [u8]],
         depth: usize,
     ) -> Option<(&'t Entry, usize)> {
-        let node = tree.0.get(at)?;
+        let node = tree.nodes.get(at)?;
         let Some(segment) = segments.get(depth) else {
             return self.first(&node.exact).or_else(|| self.first(&node.open)).map(|e| (e, depth));
         };
@@ -296,6 +347,11 @@ impl Hosts {
         }
     }
 
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Tree> {
+        let below = self.below.iter_mut().map(|(_, tree)| tree);
+        self.exact.values_mut().chain(below).chain([&mut self.any])
+    }
+
     /// Some route asks for a host.
     fn tell_apart(&self) -> bool {
         !(self.exact.is_empty() && self.below.is_empty())
@@ -313,29 +369,63 @@ impl Hosts {
 }
 
 impl Tree {
+    /// The list of entries of a path, made as needed.
+    fn list(&mut self, path: &PathWant) -> &mut Vec<usize> {
+        match path {
+            PathWant::Pattern(pattern) => self.ending(pattern),
+            PathWant::Regex(regex) => self.expressed(regex),
+        }
+    }
+
+    fn expressed(&mut self, regex: &PathRegex) -> &mut Vec<usize> {
+        let order = |regex: &PathRegex| (Reverse(regex.text().len()), regex.text().to_owned());
+        let place = self.regexes.binary_search_by_key(&order(regex), |known| order(&known.regex));
+        let at = place.unwrap_or_else(|at| {
+            let fresh = Expressed { regex: regex.clone(), entries: Vec::new() };
+            self.regexes.insert(at, fresh);
+            at
+        });
+        #[allow(clippy::indexing_slicing, reason = "the lines above make the index good")]
+        &mut self.regexes[at].entries
+    }
+
+    /// Makes one search of several expressions.
+    fn unite(&mut self) {
+        if self.regexes.len() > 1 {
+            self.set = path_regex::set(self.regexes.iter().map(|expressed| &expressed.regex));
+        }
+    }
+
+    /// The node of a path without a parameter.
+    fn written_out(&self, segments: &[&[u8]]) -> Option<&Node> {
+        segments.iter().try_fold(self.nodes.first()?, |node, segment| {
+            self.nodes.get(*node.literals.get(*segment)?)
+        })
+    }
+
     /// The list of entries where a pattern ends, made as needed.
-    fn list(&mut self, pattern: &Pattern) -> &mut Vec<usize> {
+    fn ending(&mut self, pattern: &Pattern) -> &mut Vec<usize> {
         let mut at = 0;
         for segment in &pattern.segments {
             at = self.child(at, segment);
         }
-        if self.0.len() <= at {
-            self.0.resize_with(at + 1, Node::default);
+        if self.nodes.len() <= at {
+            self.nodes.resize_with(at + 1, Node::default);
         }
         #[allow(clippy::indexing_slicing, reason = "the line above makes the index good")]
-        let node = &mut self.0[at];
+        let node = &mut self.nodes[at];
         if pattern.open { &mut node.open } else { &mut node.exact }
     }
 
     fn child(&mut self, at: usize, segment: &Segment) -> usize {
-        let fresh = self.0.len();
-        let Some(node) = self.0.get_mut(at) else { return at };
+        let fresh = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at) else { return at };
         let child = match segment {
             Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(fresh),
             Segment::Parameter(_) => *node.parameter.get_or_insert(fresh),
         };
         if child == fresh {
-            self.0.push(Node::default());
+            self.nodes.push(Node::default());
         }
         child
     }
@@ -343,7 +433,7 @@ impl Tree {
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree(vec![Node::default()])
+        Tree { nodes: vec![Node::default()], regexes: Vec::new(), set: None }
     }
 }
 
@@ -418,6 +508,25 @@ fn same(a: &[(String, Want)], b: &[(String, Want)]) -> bool {
         && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
 }
 
+impl PathWant {
+    /// Names of the parameters, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        let (pattern, regex) = match self {
+            PathWant::Pattern(pattern) => (Some(pattern), None),
+            PathWant::Regex(regex) => (None, Some(regex)),
+        };
+        let named = pattern.into_iter().flat_map(Pattern::parameters);
+        named.chain(regex.into_iter().flat_map(PathRegex::parameters))
+    }
+
+    fn is_met(&self, path: &[u8]) -> bool {
+        match self {
+            PathWant::Pattern(pattern) => pattern.is_met(path),
+            PathWant::Regex(regex) => regex.is_met(path),
+        }
+    }
+}
+
 impl Pattern {
     /// Whether the pattern matches a path by itself; the table asks its tree instead.
     fn is_met(&self, path: &[u8]) -> bool {
@@ -451,6 +560,15 @@ impl Want {
 
 fn is_below(host: &[u8], parent: &[u8]) -> bool {
     host.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with(b"."))
+}
+
+impl fmt::Display for PathWant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathWant::Pattern(pattern) => pattern.fmt(f),
+            PathWant::Regex(regex) => regex.fmt(f),
+        }
+    }
 }
 
 impl fmt::Display for HostPattern {

@@ -186,7 +186,7 @@ fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
         path_template: written
             .path_template
             .clone()
-            .or_else(|| matches.value.path.0.first().map(|path| path.value.clone()))
+            .or_else(|| matches.value.path.0.first().map(|path| path.value.text().to_owned()))
             .unwrap_or_default(),
         methods: methods.join(" "),
         production: written.production.clone().unwrap_or_else(ends),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::policies::soap_rest::{self as rest, Faults, Settings};
 use bytes::Bytes;
-use config::{At, FaultStatus, Report, RestMethod, SoapRest, Spanned};
+use config::{At, FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
 use wsdl::typed::{self, Api, Document, Operation, Soap, Wanted};
 
 use super::soap;
@@ -110,9 +110,10 @@ fn prefix(keys: &SoapRest, place: &Place<'_, '_>, report: &mut Report) -> String
             report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
             return String::new();
         };
-        let route = &route.value;
+        let is_regex = matches!(route.value, RoutePath::Regex(_));
+        let route = route.value.text();
         let own = route.strip_suffix("/**").unwrap_or(route);
-        if own.contains(['{', '*']) {
+        if is_regex || own.contains(['{', '*']) {
             let what = "the route's path has parameters, so that the operations have no place";
             report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys, words};
-use crate::node::Node;
+use crate::node::{Node, Value};
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
 use crate::values::{Between, Map, OneOrMore, Size, Spanned, ValueMatch};
@@ -41,9 +41,9 @@ keys! {
 keys! {
     /// Which requests a route is for; all conditions have to hold.
     pub struct Match {
-        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, or a list of such with the same
-        /// parameters.
-        path: OneOrMore<Spanned<String>> = OneOrMore(vec![Spanned::unwritten("/**".to_owned())]),
+        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, `{ regex: "/a/[0-9]+" }` for the
+        /// whole path, or a list of such with the same parameters.
+        path: OneOrMore<Spanned<RoutePath>> = OneOrMore(vec![Spanned::unwritten(RoutePath::all())]),
         /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
@@ -66,6 +66,23 @@ words! {
         Wso2 = "wso2",
         /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
         Kong = "kong",
+    }
+}
+
+/// What a path has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RoutePath {
+    /// A path, with parameters and `**`.
+    Pattern(String),
+    /// A regular expression for the whole path, and where it stands.
+    Regex(Spanned<String>),
+}
+
+keys! {
+    /// The map form of a path.
+    pub(crate) struct RegexPath {
+        /// What the whole path has to match; named groups, `(?<name>...)`, are parameters.
+        regex: Spanned<String>,
     }
 }
 
@@ -100,6 +117,42 @@ keys! {
         body: Spanned<String> = Spanned::unwritten(String::new()),
         /// Its headers, with the same placeholders; the length is added.
         headers: Map<Spanned<String>> = Map::default(),
+    }
+}
+
+impl RoutePath {
+    fn all() -> Self {
+        Self::Pattern("/**".to_owned())
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Pattern(text) => text,
+            Self::Regex(regex) => &regex.value,
+        }
+    }
+}
+
+impl Decode for RoutePath {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => RegexPath::decode(node, decoder).map(|path| Self::Regex(path.regex)),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                String::decode(node, decoder).map(Self::Pattern)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Pattern(text) => text.as_str().into(),
+            Self::Regex(regex) => RegexPath { regex: regex.clone() }.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), RegexPath::schema(schema)] })
     }
 }
 

@@ -1,0 +1,198 @@
+//! Paths by regular expression, for what patterns cannot say. They take time in proportion to the path, whatever is written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+/// A regular expression that the whole of a path has to match. Its named groups are path parameters.
+#[derive(Debug, Clone)]
+pub struct PathRegex {
+    text: Arc<str>,
+    /// Anchored at both ends. Its memory is a pool of which no thread waits for another.
+    regex: Regex,
+}
+
+/// Why a text is no regular expression of paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegexError {
+    Syntax(String),
+    TooLarge,
+    /// It begins with what no path begins with.
+    NoSlash,
+    /// The name of a group that cannot be a parameter's.
+    Group(String),
+}
+
+/// The largest compiled expression. A thousand alternatives fit; what does not is counted repetition gone wrong, and the worst
+/// time for a path grows with this.
+const COMPILED_BYTES_MAX: usize = 256 * 1024;
+
+/// What each thread may remember of how an expression goes. More than this is a path that was made to be costly.
+const STATES_BYTES_MAX: usize = 512 * 1024;
+
+impl PathRegex {
+    /// Reads an expression as the configuration writes it.
+    pub fn parse(text: &str) -> Result<PathRegex, RegexError> {
+        // By itself first: brackets that close those around it would otherwise pass.
+        compiled(text)?;
+        // Every path begins with a slash. Other first characters may be syntax.
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return Err(RegexError::NoSlash);
+        }
+        let regex = compiled(&format!(r"\A(?:{text})\z"))?;
+        let is_odd = |name: &&str| name.contains(['.', '[', ']']);
+        if let Some(name) = regex.capture_names().flatten().find(is_odd) {
+            return Err(RegexError::Group(name.to_owned()));
+        }
+        Ok(PathRegex { text: text.into(), regex })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Names of the groups, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.regex.capture_names().flatten()
+    }
+
+    pub(crate) fn is_met(&self, path: &[u8]) -> bool {
+        self.regex.is_match(path)
+    }
+
+    /// What the named groups match, in order; nothing if the path does not match. A group that takes no part is empty.
+    pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
+        if self.parameters().next().is_none() {
+            return self.is_met(path).then(Vec::new);
+        }
+        let found = self.regex.captures(path)?;
+        let groups = self.regex.capture_names().zip(found.iter());
+        let named = groups.filter(|(name, _)| name.is_some());
+        Some(
+            named
+                .map(|(_, group)| group.map(|group| group.as_bytes()).unwrap_or_default())
+                .collect(),
+        )
+    }
+}
+
+fn compiled(text: &str) -> Result<Regex, RegexError> {
+    // Paths are bytes: `.` is any, and `\d` is a digit of ASCII, as in Envoy, Kong and nginx.
+    RegexBuilder::new(text)
+        .unicode(false)
+        .size_limit(COMPILED_BYTES_MAX)
+        .dfa_size_limit(STATES_BYTES_MAX)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => RegexError::TooLarge,
+            other @ (regex::Error::Syntax(_) | _) => RegexError::Syntax(why(&other.to_string())),
+        })
+}
+
+/// The last line of a complaint of several, which draw where in the text it is.
+fn why(error: &str) -> String {
+    let last = error.lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// Looks for all expressions at once. None: they are too large together, and each is asked by itself.
+pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {
+    let all: Vec<&str> = all.map(|regex| regex.regex.as_str()).collect();
+    let bytes_max = COMPILED_BYTES_MAX.saturating_mul(all.len().min(SET_MAX));
+    RegexSetBuilder::new(all).unicode(false).size_limit(bytes_max).build().ok()
+}
+
+/// As many expressions of the largest size as a set may hold.
+const SET_MAX: usize = 64;
+
+impl PartialEq for PathRegex {
+    fn eq(&self, other: &PathRegex) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PathRegex {}
+
+/// As Kong and nginx mark one.
+impl fmt::Display for PathRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "~{}", self.text)
+    }
+}
+
+impl fmt::Display for RegexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegexError::Syntax(why) => f.write_str(why),
+            RegexError::TooLarge => {
+                write!(f, "it is over {} KiB once compiled", COMPILED_BYTES_MAX / 1024)
+            }
+            RegexError::NoSlash => f.write_str("it matches the whole path, which begins with `/`"),
+            RegexError::Group(name) => {
+                write!(f, "the group `{name}` is a parameter, of letters, digits and `_`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegexError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> PathRegex {
+        PathRegex::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_whole_path_is_matched() {
+        for (regex, path, expected) in [
+            ("/a", "/a", true),
+            ("/a", "/ab", false),
+            ("/a", "/b/a", false),
+            ("/a|/b", "/b", true),
+            ("/a|/b", "/bc", false),
+            ("^/a$", "/a", true),
+            ("/a$|/b", "/b", true),
+            ("(?i)/a", "/A", true),
+            (r"/\d+", "/123", true),
+            (r"/\d+", "/\u{661}", false),
+            ("/.", "/\u{e9}", false),
+            ("/..", "/\u{e9}", true),
+            ("/[^/]+", "/a/b", false),
+            ("/a\n", "/a", false),
+        ] {
+            assert_eq!(parse(regex).is_met(path.as_bytes()), expected, "{regex} {path}");
+        }
+        assert!(!parse("/a.*").is_met(b"/a\n/b"), "a line feed is no character of a path");
+    }
+
+    #[test]
+    fn named_groups_are_parameters() {
+        let regex = parse(r"/(?<version>v\d+)/(\w+)/(?P<id>[0-9]+)(?:/(?<rest>.*))?");
+        assert_eq!(regex.parameters().collect::<Vec<_>>(), ["version", "id", "rest"]);
+        let captured = regex.captured(b"/v2/orders/7").unwrap();
+        assert_eq!(captured, [&b"v2"[..], b"7", b""]);
+        assert_eq!(regex.captured(b"/v2/orders/x"), None);
+    }
+
+    #[test]
+    fn bad_expressions_say_why() {
+        for (regex, why) in [
+            ("/a(", "unclosed group"),
+            ("/a)(/b", "unopened group"),
+            ("/[", "unclosed character class"),
+            ("/(?=a)", "look-around"),
+            (r"/(a)\1", "backreferences are not supported"),
+            ("/(?<a>b)(?<a>c)", "duplicate capture group name"),
+            ("a", "it matches the whole path, which begins with `/`"),
+            ("/(?<a.b>c)", "the group `a.b` is a parameter"),
+            ("/(a{1,1000}){1,1000}", "it is over 256 KiB once compiled"),
+        ] {
+            let error = PathRegex::parse(regex).unwrap_err().to_string();
+            assert!(error.starts_with(why), "{regex}: {error}");
+        }
+    }
+}
