@@ -66,6 +66,7 @@ mod shutdown;
 mod soap;
 mod soap_clients;
 mod soap_rest;
+mod split;
 mod streaming;
 mod telemetry;
 mod tokens;

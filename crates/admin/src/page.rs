@@ -63,10 +63,16 @@ fn listener(listener: &Value) -> Vec<String> {
 fn route(route: &Value) -> Vec<String> {
     let destination = at(route, "/destination");
     let upstream = at(destination, "/upstream");
-    let goes_to = match upstream.is_null() {
-        true => format!("a fixed {}", text(at(destination, "/respond/status"))),
-        false => text(upstream).to_string(),
-    };
+    let goes_to =
+        match upstream.is_null() {
+            true => format!("a fixed {}", text(at(destination, "/respond/status"))),
+            false => match upstream.as_object() {
+                Some(shares) => joined(shares.iter().map(|(name, weight)| {
+                    format!("{} {}", text(&name.as_str().into()), text(weight))
+                })),
+                None => text(upstream).to_string(),
+            },
+        };
     let policies = list(at(route, "/policies")).map(|policy| text(at(policy, "/name")).to_string());
     vec![
         text(at(route, "/name")).to_string(),

@@ -15,10 +15,10 @@ use std::net::IpAddr;
 use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
 use plan::path::Refused;
-use plan::upstreams::HostSent;
+use plan::upstreams::{HostSent, Upstream};
 use plan::{
-    Destination, Found, Listener, Matcher, PathSent, PathWant, Piece, Plan, Policy, Refusal, Route,
-    Want,
+    Destination, Forward, Found, Listener, Matcher, PathSent, PathWant, Piece, Plan, Policy,
+    Refusal, Route, Want,
 };
 use policy::Scheme;
 
@@ -274,17 +274,29 @@ fn destination(route: &Route, matched: &PathWant) -> String {
             format!("a fixed reply, status {}, {} bytes", reply.status, reply.body.len())
         }
         Destination::Upstream(forward) => {
-            let settings = forward.upstream.settings();
-            let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
             let host = match &forward.host {
                 HostSent::AsItCame => "the client's Host".to_owned(),
                 HostSent::Target => "the target's Host".to_owned(),
                 HostSent::Named(name) => format!("Host {name}"),
             };
-            let (name, targets) = (&settings.name, targets.join(", "));
-            format!("upstream `{name}` ({targets}), {}, {host}", path(&forward.path, matched))
+            format!("{}, {}, {host}", upstreams(route, forward), path(&forward.path, matched))
         }
     }
+}
+
+/// Where its requests go, and how many of them.
+fn upstreams(route: &Route, forward: &Forward) -> String {
+    let one = |upstream: &Upstream| {
+        let settings = upstream.settings();
+        let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
+        format!("upstream `{}` ({})", settings.name, targets.join(", "))
+    };
+    let Some(split) = &forward.split else { return one(&forward.upstream) };
+    let shares = split.shares().iter().filter_map(|share| {
+        let upstream = route.diversions.get(share.diversion)?;
+        Some(format!("{} of {} to {}", share.weight, split.total(), one(upstream)))
+    });
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 fn path(sent: &PathSent, matched: &PathWant) -> String {

@@ -4,13 +4,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use config::{At, Config, Map, Match, Report, Respond, Route, RouteHost, Spanned, ValueMatch};
+use config::{
+    At, Config, Map, Match, Report, Respond, Route, RouteHost, RouteShare, RouteUpstream, Spanned,
+    ValueMatch,
+};
 use message::Headers;
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
     Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, PathSent, PathWant, Policy,
-    Table, Want,
+    Share, Split, Table, Want,
 };
 
 use crate::making::Making;
@@ -40,7 +43,7 @@ pub(crate) struct Draft<'c> {
 
 /// A destination whose upstream is still a name.
 enum End<'c> {
-    Upstream { name: &'c str, path: PathSent, host: HostSent },
+    Upstream { name: &'c str, split: Option<Split>, path: PathSent, host: HostSent },
     Respond(FixedReply),
 }
 
@@ -99,9 +102,9 @@ fn route(
 ) -> Option<Arc<plan::Route>> {
     let destination = match draft.end.take()? {
         End::Respond(reply) => Destination::Respond(reply),
-        End::Upstream { name, path, host } => {
+        End::Upstream { name, split, path, host } => {
             let upstream = Arc::clone(upstreams.get(name)?);
-            Destination::Upstream(Forward { upstream, path, host })
+            Destination::Upstream(Forward { upstream, split, path, host })
         }
     };
     Some(Arc::new(plan::Route {
@@ -209,7 +212,9 @@ fn draft<'c>(
     }
     // What is wrong beside the paths is said too.
     let matchers = matchers(&matches.value, &paths, config, report);
-    let (mut diversions, mut operations) = (Vec::new(), Vec::new());
+    // Those of a split come first, so that every policy knows of them.
+    let mut diversions = split_names(&route.value);
+    let mut operations = Vec::new();
     let mut place = Place {
         route: &name.value,
         config,
@@ -236,6 +241,16 @@ fn draft<'c>(
         secrets: secrets(&route.value),
         end: end(name, route, &paths, upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
+    }
+}
+
+/// The upstreams among which a route's requests are split.
+fn split_names(route: &Route) -> Vec<String> {
+    match route.upstream.as_ref().map(|upstream| &upstream.value) {
+        Some(RouteUpstream::Split(shares)) => {
+            shares.iter().map(|(name, _)| name.value.clone()).collect()
+        }
+        Some(RouteUpstream::One(_)) | None => Vec::new(),
     }
 }
 
@@ -354,17 +369,19 @@ fn end<'c>(
 }
 
 fn forward<'c>(
-    to: &'c Spanned<String>,
+    to: &'c Spanned<RouteUpstream>,
     route: &Route,
     paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<End<'c>> {
-    if !upstreams.contains(to.value.as_str()) {
-        let meant = report.suggest(&to.value, upstreams.iter().copied());
-        let help = "name one of the `upstreams`";
-        report.error(to.at, names::unknown("upstream", &to.value, meant), help);
-    }
+    let split = match &to.value {
+        RouteUpstream::One(name) => {
+            known(name, to.at, upstreams, report);
+            None
+        }
+        RouteUpstream::Split(shares) => split(shares, to, upstreams, report),
+    };
     // The same for all, since their parameters are.
     let sent = paths.iter().map(|want| paths::sent(route, want, report));
     let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
@@ -382,7 +399,36 @@ fn forward<'c>(
             return None;
         }
     };
-    Some(End::Upstream { name: &to.value, path: path?, host })
+    Some(End::Upstream { name: to.value.names().next()?, split, path: path?, host })
+}
+
+/// Complains of a name that is no upstream's.
+fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
+    if !upstreams.contains(name) {
+        let meant = report.suggest(name, upstreams.iter().copied());
+        let help = "name one of the `upstreams`";
+        report.error(at, names::unknown("upstream", name, meant), help);
+    }
+}
+
+/// The shares of a split, whose diversions are the first ones of the route.
+fn split(
+    shares: &Map<RouteShare>,
+    to: &Spanned<RouteUpstream>,
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<Split> {
+    for (name, _) in shares.iter().filter(|(name, _)| name.intact) {
+        known(&name.value, name.at, upstreams, report);
+    }
+    let weights = shares.iter().map(|(_, weight)| weight.get());
+    let shares = weights.enumerate().map(|(diversion, weight)| Share { diversion, weight });
+    let split = Split::new(shares.collect());
+    if split.is_none() && to.intact {
+        let help = "write weights such as `{ a: 90, b: 10 }`, at least one of them over 0";
+        report.error(to.at, "no upstream gets a share of the requests", help);
+    }
+    split
 }
 
 fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Option<FixedReply> {

@@ -19,7 +19,7 @@ use crate::{files, paths};
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
-    let used = routes.map(|name| name.value.as_str());
+    let used = routes.flat_map(|upstream| upstream.value.names());
     let used = used.chain(crate::policies::xpath_route::named(config));
     let used = used.chain(crate::policies::key_type::named(config));
     let used: HashSet<&str> = used.chain(crate::policies::interceptor::named(config)).collect();

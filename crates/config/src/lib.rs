@@ -61,8 +61,8 @@ pub use sections::{
     Defaults, Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan,
     LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
     LogPath, Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
-    RoutePath, Saxon, Shutdown, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls,
-    Validate,
+    RoutePath, RouteShare, RouteUpstream, Saxon, Shutdown, Target, Telemetry, Upstream,
+    UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, JsonText, Map,

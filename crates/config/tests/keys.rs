@@ -560,7 +560,10 @@ fn every_key() {
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
-                  "upstream": "orders"
+                  "upstream": {
+                    "orders": 90,
+                    "other": 10
+                  }
                 },
                 "hello": {
                   "match": {

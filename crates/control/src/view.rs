@@ -6,8 +6,8 @@ use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
 use plan::{
-    AccessLogSettings, Destination, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters,
-    PathSent, Piece, Plan, Policy, Route, Want,
+    AccessLogSettings, Destination, EmptySegments, EscapedSlash, Forward, Listener, Matcher,
+    PathParameters, PathSent, Piece, Plan, Policy, Route, Want,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -146,7 +146,7 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
         },
         "body_bytes_max": route.body_bytes_max,
         "policies": route.policies.iter().map(policy).collect::<Vec<_>>(),
-        "destination": destination(&route.destination),
+        "destination": destination(route),
     })
 }
 
@@ -167,10 +167,10 @@ fn policy(policy: &Policy) -> Value {
     })
 }
 
-fn destination(destination: &Destination) -> Value {
-    match destination {
+fn destination(route: &Route) -> Value {
+    match &route.destination {
         Destination::Upstream(forward) => json!({
-            "upstream": forward.upstream.settings().name,
+            "upstream": upstream_of(route, forward),
             "path": path(&forward.path),
             "host": match &forward.host {
                 HostSent::AsItCame => "preserve",
@@ -182,6 +182,16 @@ fn destination(destination: &Destination) -> Value {
             "respond": { "status": reply.status, "body_bytes": reply.body.len() },
         }),
     }
+}
+
+/// Its name, or those of a split with their weights.
+fn upstream_of(route: &Route, forward: &Forward) -> Value {
+    let Some(split) = &forward.split else { return json!(forward.upstream.settings().name) };
+    let shares = split.shares().iter().filter_map(|share| {
+        let upstream = route.diversions.get(share.diversion)?;
+        Some((upstream.settings().name.clone(), json!(share.weight)))
+    });
+    Value::Object(shares.collect())
 }
 
 fn path(path: &PathSent) -> Value {

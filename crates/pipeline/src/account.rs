@@ -8,7 +8,7 @@ use std::time::Duration;
 use fault::{Fault, Kind, Level};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
-use plan::{Errors, Route};
+use plan::Errors;
 use policy::Exchange;
 use telemetry::access::{AccessLog, Entry};
 use telemetry::{Record, SoapFault, Telemetry};
@@ -148,6 +148,13 @@ impl Account {
         Some((operation, own.or(told)))
     }
 
+    /// The name of the upstream that the exchange ends in.
+    fn upstream(&self) -> Option<&str> {
+        let divert = self.ex.notes.as_ref().and_then(|notes| notes.divert);
+        let upstream = self.route.as_ref()?.upstream(divert)?;
+        Some(&upstream.settings().name)
+    }
+
     fn log(&self, duration: Duration) {
         let Some(log) = &self.books.access_log else { return };
         let called = self.called();
@@ -171,7 +178,7 @@ impl Account {
                 upstream_wait: self.ex.upstream_wait,
                 client_wait: self.ex.client_wait,
                 route: route.map(|r| r.name.as_str()),
-                upstream: route.and_then(Route::upstream_name),
+                upstream: self.upstream(),
                 upstream_target: self.ex.target.as_deref(),
                 request_id: Some(self.ex.id.as_bytes()),
                 user_agent: asked.user_agent.as_deref(),

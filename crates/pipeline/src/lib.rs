@@ -71,6 +71,10 @@ async fn answer(
     };
     account.routed(&arrived.route);
     let (route, ex) = (&*arrived.route, &mut account.ex);
+    if let Destination::Upstream(Forward { split: Some(split), .. }) = &route.destination {
+        // Before the policies: what they say of another way holds, and a cache keeps apart what comes by each.
+        ex.notes().divert = split.at(fastrand::u32(..split.total()));
+    }
     if !route.policies.is_empty() {
         forward::drop_named(&mut request.head.headers);
     }
@@ -157,8 +161,7 @@ async fn send(
         Some(target) => request.head.set_target(&[target]),
         None => arrived.set_path(&forward.path, ex, &mut request.head)?,
     }
-    let upstream =
-        diverted.and_then(|at| arrived.route.diversions.get(at)).unwrap_or(&forward.upstream);
+    let upstream = arrived.route.upstream(diverted).unwrap_or(&forward.upstream);
     let mut reply = upstream.send(ex, request, &forward.host).await?;
     forward::upgraded(protocol.as_deref(), &reply)?;
     forward::reply(&mut reply);

@@ -26,6 +26,7 @@ pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
     CORS, Destination, Errors, Filled, FixedReply, Forward, Operation, PathSent, Piece, Route,
+    Share, Split,
 };
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 

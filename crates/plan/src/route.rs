@@ -1,5 +1,6 @@
 //! Routes: what happens to a request once it is known where it goes.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
     pub destination: Destination,
-    /// Other upstreams that a policy may send an exchange to, by index.
+    /// Upstreams that a policy or the route's split may send an exchange to, by index.
     pub diversions: Box<[Arc<Upstream>]>,
     /// How faults are written to the client.
     pub errors: Errors,
@@ -58,8 +59,26 @@ pub enum Destination {
 /// An upstream and what the request looks like when it gets there.
 pub struct Forward {
     pub upstream: Arc<Upstream>,
+    /// How requests are shared among upstreams, where there are several.
+    pub split: Option<Split>,
     pub path: PathSent,
     pub host: HostSent,
+}
+
+/// Upstreams with their shares of requests.
+#[derive(Debug)]
+pub struct Split {
+    shares: Box<[Share]>,
+    /// The sum of all weights; never 0.
+    total: NonZero<u32>,
+}
+
+/// One upstream of a split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Its index among the route's diversions.
+    pub diversion: usize,
+    pub weight: u32,
 }
 
 /// The path the upstream sees.
@@ -100,6 +119,36 @@ pub struct Filled {
     pub body: Option<(Template, Escape)>,
 }
 
+impl Split {
+    /// Nothing where no upstream has a share.
+    pub fn new(shares: Vec<Share>) -> Option<Split> {
+        let total = shares.iter().fold(0_u32, |sum, share| sum.saturating_add(share.weight));
+        Some(Split { shares: shares.into(), total: NonZero::new(total)? })
+    }
+
+    /// The sum of all weights.
+    pub fn total(&self) -> u32 {
+        self.total.get()
+    }
+
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
+    }
+
+    /// The diversion that a number below [`Split::total`] falls to.
+    pub fn at(&self, number: u32) -> Option<usize> {
+        let mut left = number;
+        let share = self.shares.iter().find(|share| match left.checked_sub(share.weight) {
+            Some(less) => {
+                left = less;
+                false
+            }
+            None => true,
+        });
+        share.map(|share| share.diversion)
+    }
+}
+
 impl Route {
     /// A browser's question whether it may send a request is answered here.
     pub fn answers_preflights(&self) -> bool {
@@ -112,11 +161,30 @@ impl Route {
         known.or(self.operations.last())
     }
 
-    /// The upstream this route ends in, if it ends in one.
-    pub fn upstream_name(&self) -> Option<&str> {
+    /// The upstream that an exchange of this route ends in, if it ends in one; with the index that its notes say it was diverted to.
+    pub fn upstream(&self, divert: Option<usize>) -> Option<&Arc<Upstream>> {
         match &self.destination {
-            Destination::Upstream(forward) => Some(&forward.upstream.settings().name),
+            Destination::Upstream(forward) => {
+                let diverted = divert.and_then(|at| self.diversions.get(at));
+                Some(diverted.unwrap_or(&forward.upstream))
+            }
             Destination::Respond(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_gives_each_its_share() {
+        let shares = [(4, 3), (0, 0), (2, 1)];
+        let shares = shares.map(|(diversion, weight)| Share { diversion, weight });
+        let split = Split::new(shares.into()).unwrap();
+        let all: Vec<_> = (0..split.total()).map(|number| split.at(number)).collect();
+        assert_eq!(all, [Some(4), Some(4), Some(4), Some(2)]);
+        assert_eq!(split.at(4), None);
+        assert!(Split::new(vec![Share { diversion: 0, weight: 0 }]).is_none());
     }
 }

@@ -17,7 +17,8 @@ pub type Way = (Option<usize>, Option<Box<[u8]>>);
 /// Notes of one exchange.
 #[derive(Default)]
 pub struct Notes {
-    /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream.
+    /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream: a policy's word, or
+    /// that of the route's split.
     pub divert: Option<usize>,
     /// The path as it was sent and goes on, where it has escapes that the head's, which was matched, has not.
     pub path_sent: Option<Box<[u8]>>,

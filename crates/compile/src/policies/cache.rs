@@ -53,8 +53,10 @@ fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
 /// Where the route ends and as what a request gets there: what another place replied is not kept on.
 fn destination(route: &Route) -> String {
     let Route { upstream, respond, strip_prefix, rewrite, host, .. } = route;
-    let [upstream, strip_prefix, rewrite] =
-        [upstream, strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
+    // Of a split the names: other shares make no reply another, and the key says which of them it is of.
+    let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
+    let [strip_prefix, rewrite] =
+        [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
     let respond = respond.as_ref().map(|respond| respond.value.encode());
     format!("{upstream:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
 }

@@ -177,7 +177,8 @@ fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
         true => matches.value.methods.0.iter().map(|method| method.value.clone()).collect(),
         false => written.methods.clone(),
     };
-    let ends = || upstream.as_ref().map(|name| name.value.clone()).unwrap_or_default();
+    let first = || upstream.as_ref().and_then(|upstream| upstream.value.names().next());
+    let ends = || first().unwrap_or_default().to_owned();
     Api {
         name: written.name.clone().unwrap_or_else(|| place.route.to_owned()),
         version: written.version.clone(),

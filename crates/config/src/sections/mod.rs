@@ -19,7 +19,9 @@ pub use listen::{
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
 pub use plans::{LimitPlan, LimitStore};
-pub use routes::{Errors, Match, Respond, Route, RouteHost, RouteLimits, RoutePath};
+pub use routes::{
+    Errors, Match, Respond, Route, RouteHost, RouteLimits, RoutePath, RouteShare, RouteUpstream,
+};
 pub use saxon::Saxon;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{

@@ -31,8 +31,9 @@ keys! {
         /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
         /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
         errors: Errors = Errors::Problem,
-        /// Sends the requests to one of the `upstreams`, by its name.
-        upstream: Option<Spanned<String>>,
+        /// Sends the requests to one of the `upstreams`, by its name, or to several by their shares of requests, such as
+        /// `{ a: 90, b: 10 }`.
+        upstream: Option<Spanned<RouteUpstream>>,
         /// Answers with a fixed reply.
         respond: Option<Spanned<Respond>>,
     }
@@ -85,6 +86,18 @@ keys! {
         regex: Spanned<String>,
     }
 }
+
+/// The service that a route ends at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteUpstream {
+    /// This one.
+    One(String),
+    /// One of these for each request, by their weights.
+    Split(Map<RouteShare>),
+}
+
+/// At most what keeps the sum of all a small number; 0 is for an upstream that gets nothing now.
+pub type RouteShare = Between<0, 65_535>;
 
 /// The Host the upstream sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +166,40 @@ impl Decode for RoutePath {
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
         json!({ "anyOf": [String::schema(schema), RegexPath::schema(schema)] })
+    }
+}
+
+impl RouteUpstream {
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (one, several) = match self {
+            Self::One(name) => (Some(name.as_str()), None),
+            Self::Split(shares) => (None, Some(shares)),
+        };
+        let several = several.into_iter().flat_map(Map::iter);
+        one.into_iter().chain(several.map(|(name, _)| name.value.as_str()))
+    }
+}
+
+impl Decode for RouteUpstream {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => Map::decode(node, decoder).map(Self::Split),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                String::decode(node, decoder).map(Self::One)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::One(name) => name.as_str().into(),
+            Self::Split(shares) => shares.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), Map::<RouteShare>::schema(schema)] })
     }
 }
 
