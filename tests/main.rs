@@ -46,6 +46,7 @@ mod ip_filter;
 mod jwt;
 mod jwt_keys;
 mod message_rules;
+mod mirror;
 mod mutual_tls;
 mod oidc;
 mod openapi;

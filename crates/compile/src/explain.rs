@@ -17,8 +17,8 @@ use message::{Protocol, RequestHead};
 use plan::path::Refused;
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
-    Destination, Forward, Found, Listener, Matcher, PathSent, PathWant, Piece, Plan, Policy,
-    Refusal, Route, Want,
+    Destination, Forward, Found, Listener, Matcher, Mirror, PathSent, PathWant, Piece, Plan,
+    Policy, Refusal, Route, Want,
 };
 use policy::Scheme;
 
@@ -279,9 +279,22 @@ fn destination(route: &Route, matched: &PathWant) -> String {
                 HostSent::Target => "the target's Host".to_owned(),
                 HostSent::Named(name) => format!("Host {name}"),
             };
-            format!("{}, {}, {host}", upstreams(route, forward), path(&forward.path, matched))
+            let mut text =
+                format!("{}, {}, {host}", upstreams(route, forward), path(&forward.path, matched));
+            if let Some(mirror) = &forward.mirror {
+                text.push_str(&format!(
+                    ", {} of them copied to upstream `{}`",
+                    percent(mirror.share),
+                    mirror.upstream.settings().name
+                ));
+            }
+            text
         }
     }
+}
+
+fn percent(share: u32) -> String {
+    format!("{} %", f64::from(share) * 100.0 / f64::from(Mirror::WHOLE))
 }
 
 /// Where its requests go, and how many of them.

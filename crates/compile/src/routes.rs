@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use config::{
-    At, Config, Map, Match, Report, Respond, Route, RouteHost, RouteShare, RouteUpstream, Spanned,
-    ValueMatch,
+    At, Config, Map, Match, Report, Respond, Route, RouteHost, RouteMirror, RouteShare,
+    RouteUpstream, Size, Spanned, ValueMatch,
 };
 use message::Headers;
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
-    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, PathSent, PathWant, Policy,
-    Share, Split, Table, Want,
+    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, Mirror, PathSent, PathWant,
+    Policy, Share, Split, Table, Want,
 };
 
+use crate::listeners::bytes;
 use crate::making::Making;
 use crate::policy::{self, Place};
 use crate::{facts, names, paths, policies, templates};
@@ -43,7 +44,13 @@ pub(crate) struct Draft<'c> {
 
 /// A destination whose upstream is still a name.
 enum End<'c> {
-    Upstream { name: &'c str, split: Option<Split>, path: PathSent, host: HostSent },
+    Upstream {
+        name: &'c str,
+        split: Option<Split>,
+        mirror: Option<&'c RouteMirror>,
+        path: PathSent,
+        host: HostSent,
+    },
     Respond(FixedReply),
 }
 
@@ -102,9 +109,19 @@ fn route(
 ) -> Option<Arc<plan::Route>> {
     let destination = match draft.end.take()? {
         End::Respond(reply) => Destination::Respond(reply),
-        End::Upstream { name, split, path, host } => {
+        End::Upstream { name, split, mirror, path, host } => {
             let upstream = Arc::clone(upstreams.get(name)?);
-            Destination::Upstream(Forward { upstream, split, path, host })
+            let mirror = match mirror {
+                Some(keys) => Some(Arc::new(Mirror {
+                    upstream: Arc::clone(upstreams.get(keys.upstream.value.as_str())?),
+                    share: keys.percent.of_million(),
+                    body_bytes_max: bytes(keys.body_bytes_max.value),
+                    host: host.clone(),
+                    metrics: telemetry.route(&draft.name.value),
+                })),
+                None => None,
+            };
+            Destination::Upstream(Forward { upstream, split, mirror, path, host })
         }
     };
     Some(Arc::new(plan::Route {
@@ -370,7 +387,7 @@ fn end<'c>(
 
 fn forward<'c>(
     to: &'c Spanned<RouteUpstream>,
-    route: &Route,
+    route: &'c Route,
     paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
@@ -399,7 +416,23 @@ fn forward<'c>(
             return None;
         }
     };
-    Some(End::Upstream { name: to.value.names().next()?, split, path: path?, host })
+    let mirror = route.mirror.as_ref().map(|mirror| &mirror.value);
+    if let Some(mirror) = mirror {
+        check_mirror(mirror, upstreams, report);
+    }
+    Some(End::Upstream { name: to.value.names().next()?, split, mirror, path: path?, host })
+}
+
+/// The largest body that is copied: as many copies as may be under way hold 4 GiB of these.
+const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
+
+fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
+    known(&mirror.upstream.value, mirror.upstream.at, upstreams, report);
+    let size = &mirror.body_bytes_max;
+    if size.value > MIRROR_BODY_BYTES_MAX {
+        let help = "write at most `16MiB`: a copy's body is held in memory";
+        report.error(size.at, "that is too large for the body of a copy", help);
+    }
 }
 
 /// Complains of a name that is no upstream's.
@@ -435,6 +468,7 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     let without_effect = [
         ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
         ("rewrite", route.rewrite.as_ref().map(|key| key.at)),
+        ("mirror", route.mirror.as_ref().map(|key| key.at)),
         ("host", Some(route.host.at).filter(|at| *at != At::NOWHERE)),
     ];
     for (key, at) in without_effect {

@@ -19,7 +19,9 @@ use crate::{files, paths};
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
-    let used = routes.flat_map(|upstream| upstream.value.names());
+    let mirrors = config.routes.iter().filter_map(|(_, route)| route.value.mirror.as_ref());
+    let mirrors = mirrors.map(|mirror| mirror.value.upstream.value.as_str());
+    let used = routes.flat_map(|upstream| upstream.value.names()).chain(mirrors);
     let used = used.chain(crate::policies::xpath_route::named(config));
     let used = used.chain(crate::policies::key_type::named(config));
     let used: HashSet<&str> = used.chain(crate::policies::interceptor::named(config)).collect();

@@ -61,11 +61,11 @@ pub use sections::{
     Defaults, Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan,
     LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
     LogPath, Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
-    RoutePath, RouteShare, RouteUpstream, Saxon, Shutdown, Target, Telemetry, Upstream,
-    UpstreamTimeout, UpstreamTls, Validate,
+    RouteMirror, RoutePath, RouteShare, RouteUpstream, Saxon, Shutdown, Target, Telemetry,
+    Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, JsonText, Map,
-    Network, OneOrMore, RetryOn, Secret, Size, Spanned, StatusRange, TargetUrl, Timeout,
+    Network, OneOrMore, Percent, RetryOn, Secret, Size, Spanned, StatusRange, TargetUrl, Timeout,
     TlsVersion, ValueMatch, WebUrl,
 };

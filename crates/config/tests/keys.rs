@@ -563,6 +563,11 @@ fn every_key() {
                   "upstream": {
                     "orders": 90,
                     "other": 10
+                  },
+                  "mirror": {
+                    "upstream": "orders",
+                    "percent": 2.5,
+                    "body_bytes_max": "1KiB"
                   }
                 },
                 "hello": {

@@ -470,6 +470,7 @@ async fn a_plan_is_shown_with_its_defaults() {
             "policies": [],
             "destination": {
               "upstream": "orders",
+              "mirror": null,
               "path": {
                 "strip_prefix": "/orders"
               },

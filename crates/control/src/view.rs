@@ -7,7 +7,7 @@ use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
 use plan::{
     AccessLogSettings, Destination, EmptySegments, EscapedSlash, Forward, Listener, Matcher,
-    PathParameters, PathSent, Piece, Plan, Policy, Route, Want,
+    Mirror, PathParameters, PathSent, Piece, Plan, Policy, Route, Want,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -171,6 +171,11 @@ fn destination(route: &Route) -> Value {
     match &route.destination {
         Destination::Upstream(forward) => json!({
             "upstream": upstream_of(route, forward),
+            "mirror": forward.mirror.as_ref().map(|mirror| json!({
+                "upstream": mirror.upstream.settings().name,
+                "percent": f64::from(mirror.share) * 100.0 / f64::from(Mirror::WHOLE),
+                "body_bytes_max": mirror.body_bytes_max,
+            })),
             "path": path(&forward.path),
             "host": match &forward.host {
                 HostSent::AsItCame => "preserve",

@@ -10,6 +10,7 @@ mod arrive;
 mod forward;
 mod gather;
 mod limited;
+mod mirror;
 mod problem;
 mod steps;
 
@@ -160,6 +161,11 @@ async fn send(
     match target {
         Some(target) => request.head.set_target(&[target]),
         None => arrived.set_path(&forward.path, ex, &mut request.head)?,
+    }
+    if let Some(mirror) = &forward.mirror
+        && protocol.is_none()
+    {
+        mirror::copy(mirror, ex, request);
     }
     let upstream = arrived.route.upstream(diverted).unwrap_or(&forward.upstream);
     let mut reply = upstream.send(ex, request, &forward.host).await?;

@@ -25,8 +25,8 @@ pub use outlet::Outlet;
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
-    CORS, Destination, Errors, Filled, FixedReply, Forward, Operation, PathSent, Piece, Route,
-    Share, Split,
+    CORS, Destination, Errors, Filled, FixedReply, Forward, Mirror, Operation, PathSent, Piece,
+    Route, Share, Split,
 };
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 

@@ -61,8 +61,21 @@ pub struct Forward {
     pub upstream: Arc<Upstream>,
     /// How requests are shared among upstreams, where there are several.
     pub split: Option<Split>,
+    /// What else is sent the same, where something is.
+    pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
+}
+
+/// An upstream that gets copies of requests, and whose replies nobody reads.
+pub struct Mirror {
+    pub upstream: Arc<Upstream>,
+    /// How many of [`Mirror::WHOLE`] requests are copied.
+    pub share: u32,
+    /// Requests with a larger body are not copied.
+    pub body_bytes_max: usize,
+    pub host: HostSent,
+    pub metrics: Arc<RouteMetrics>,
 }
 
 /// Upstreams with their shares of requests.
@@ -117,6 +130,11 @@ pub struct Filled {
     pub lines: Vec<(String, Template)>,
     /// The body, and the language it is in; the fixed one where there is none.
     pub body: Option<(Template, Escape)>,
+}
+
+impl Mirror {
+    /// All requests: a percent is 10,000 of them.
+    pub const WHOLE: u32 = 1_000_000;
 }
 
 impl Split {

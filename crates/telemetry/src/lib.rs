@@ -31,7 +31,7 @@ pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
 pub use reload::{CertificateExpiry, ReloadMetrics};
-pub use route::{Record, RouteMetrics};
+pub use route::{Mirrored, Record, RouteMetrics};
 pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 

@@ -35,6 +35,7 @@ metrics! {
     RequestBytes = Counter "tidegate_request_bytes", "Bytes received from clients.";
     ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";
     Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
+    Mirrored = Counter "tidegate_mirror_requests", "Copies of requests for a mirror, by route and by what became of them.";
     ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
     Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
     ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";
@@ -115,6 +116,8 @@ pub enum Label {
     Worker,
     /// `success`, `failure` or `refused`.
     Result,
+    /// Labels of a [`Mirrored`](crate::Mirrored).
+    Outcome,
     /// The hash of the configuration: one value at a time.
     Hash,
     /// The version of the program: one value.
@@ -139,6 +142,7 @@ impl Label {
             Label::State => "state",
             Label::Worker => "worker",
             Label::Result => "result",
+            Label::Outcome => "outcome",
             Label::Hash => "hash",
             Label::Version => "version",
         }

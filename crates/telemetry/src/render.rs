@@ -4,7 +4,7 @@ use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
 use crate::names::{Label, Metric};
 use crate::reload::CertificateExpiry;
-use crate::route::CLASSES;
+use crate::route::{CLASSES, Mirrored};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
 use crate::upstream::{TargetHealth, TargetMetrics};
 use prometheus_client::collector::Collector;
@@ -117,6 +117,13 @@ impl Snapshot {
             for (reason, count) in &route.faults {
                 let labels = [(Label::Route, &*route.name), (Label::Reason, *reason)];
                 labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        let mut mirrored = family(encoder, Metric::Mirrored)?;
+        for route in &self.routes {
+            for (outcome, count) in Mirrored::ALL.iter().zip(route.mirrored.iter().flatten()) {
+                let labels = [(Label::Route, &*route.name), (Label::Outcome, outcome.label())];
+                labelled_counter(&mut mirrored, labels, *count)?;
             }
         }
         Ok(())

@@ -29,6 +29,21 @@ pub struct Record<'a> {
     pub reply_bytes: u64,
 }
 
+/// What became of a copy of a request for a mirror.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mirrored {
+    /// The mirror replied, whatever it said.
+    Success,
+    /// There was no reply, or not in time.
+    Failure,
+    /// Too many copies were under way.
+    Dropped,
+    /// The body was over the bound.
+    TooLarge,
+    /// The request's body did not come to its end, or the gateway did.
+    Incomplete,
+}
+
 /// The metrics of one route.
 #[derive(Debug)]
 pub struct RouteMetrics {
@@ -48,7 +63,12 @@ pub(crate) struct RouteShard {
     pub(crate) upstream: WaitHistogram,
     /// Most routes never see a fault.
     pub(crate) faults: OnceLock<Box<Faults>>,
+    /// Most routes have no mirror.
+    pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
 }
+
+/// Copies by what became of them, in the order of [`Mirrored::ALL`].
+pub(crate) type MirrorCounts = [Counter; Mirrored::ALL.len()];
 
 /// Faults by the index of their reason.
 #[derive(Debug)]
@@ -60,6 +80,28 @@ pub(crate) const CLASSES: usize = 5;
 impl Default for Faults {
     fn default() -> Self {
         Faults(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Mirrored {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Mirrored; 5] = [
+        Mirrored::Success,
+        Mirrored::Failure,
+        Mirrored::Dropped,
+        Mirrored::TooLarge,
+        Mirrored::Incomplete,
+    ];
+
+    /// The word for it in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Mirrored::Success => "success",
+            Mirrored::Failure => "failure",
+            Mirrored::Dropped => "dropped",
+            Mirrored::TooLarge => "too_large",
+            Mirrored::Incomplete => "incomplete",
+        }
     }
 }
 
@@ -77,6 +119,14 @@ impl RouteMetrics {
             if let Some(counter) = faults.0.get(self.reasons.index(label)) {
                 counter.add(1);
             }
+        }
+    }
+
+    /// Counts what became of a copy for a mirror.
+    pub fn mirrored(&self, worker: usize, outcome: Mirrored) {
+        let counts = self.shards.of(worker).mirrored.get_or_init(Box::default);
+        if let Some(counter) = counts.get(outcome as usize) {
+            counter.add(1);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::operation::OperationSum;
 use crate::process::Process;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
-use crate::route::{CLASSES, RouteMetrics};
+use crate::route::{CLASSES, Mirrored, RouteMetrics};
 use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub(crate) struct RouteSum {
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
     /// By label, in its order.
     pub(crate) faults: Vec<(&'static str, u64)>,
+    /// In the order of [`Mirrored::ALL`], where there was a mirror.
+    pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +130,10 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         shard.upstream.add_to(&mut sum.upstream);
         for (total, fault) in faults.iter_mut().zip(shard.faults.get().iter().flat_map(|f| &f.0)) {
             *total += fault.get();
+        }
+        if let Some(counts) = shard.mirrored.get() {
+            let totals = sum.mirrored.get_or_insert_default();
+            totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
     }
     let counted = faults.into_iter().enumerate().filter(|(_, count)| *count > 0);

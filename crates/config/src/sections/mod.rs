@@ -20,7 +20,8 @@ pub use listen::{
 };
 pub use plans::{LimitPlan, LimitStore};
 pub use routes::{
-    Errors, Match, Respond, Route, RouteHost, RouteLimits, RoutePath, RouteShare, RouteUpstream,
+    Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteShare,
+    RouteUpstream,
 };
 pub use saxon::Saxon;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};

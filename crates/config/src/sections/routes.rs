@@ -6,7 +6,7 @@ use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
-use crate::values::{Between, Map, OneOrMore, Size, Spanned, ValueMatch};
+use crate::values::{Between, Map, OneOrMore, Percent, Size, Spanned, ValueMatch};
 
 keys! {
     /// What happens to the requests that it matches. It needs exactly one of `upstream` and `respond`.
@@ -34,6 +34,8 @@ keys! {
         /// Sends the requests to one of the `upstreams`, by its name, or to several by their shares of requests, such as
         /// `{ a: 90, b: 10 }`.
         upstream: Option<Spanned<RouteUpstream>>,
+        /// Sends copies of its requests to another upstream, whose replies nobody reads.
+        mirror: Option<Spanned<RouteMirror>>,
         /// Answers with a fixed reply.
         respond: Option<Spanned<Respond>>,
     }
@@ -55,6 +57,19 @@ keys! {
         headers: Map<Spanned<ValueMatch>> = Map::default(),
         /// Query parameters by name: the exact value, or `{ present: true }`.
         query: Map<Spanned<ValueMatch>> = Map::default(),
+    }
+}
+
+keys! {
+    /// An upstream that gets copies of requests. Clients never wait for it, and never see its faults.
+    pub struct RouteMirror {
+        /// Where they go: the name of one of the `upstreams`.
+        upstream: Spanned<String>,
+        /// How many of the requests are copied, in percent; fractions are allowed.
+        percent: Percent = Percent::ALL,
+        /// Requests with a larger body are not copied.
+        // What a retry holds, too: a form or a document, and never an upload. 256 copies a worker are 16 MiB.
+        body_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
     }
 }
 

@@ -16,7 +16,7 @@ pub use addresses::{Address, Network, TargetUrl};
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;
 pub use matching::{HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
-pub use quantities::{Size, Timeout};
+pub use quantities::{Percent, Size, Timeout};
 pub(crate) use secrets::NOT_SHOWN;
 pub use secrets::{Credential, Credentials, Secret};
 pub use web_url::WebUrl;

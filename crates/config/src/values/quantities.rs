@@ -7,11 +7,15 @@ use serde_json::Value as Json;
 use crate::decode::{Decode, Decoder};
 use crate::node::Node;
 use crate::report::quote;
-use crate::schema::{SchemaBuilder, text_like};
+use crate::schema::{SchemaBuilder, bare, text_like};
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
+
+/// A part of a whole, in ten thousandths of a percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percent(u32);
 
 /// A duration that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +38,9 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("KB", 1_000),
     ("B", 1),
 ];
+
+/// Digits of a percentage behind its point.
+const DECIMALS: usize = 4;
 
 const DURATION_HELP: &str = "write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`";
 const SIZE_HELP: &str =
@@ -88,6 +95,53 @@ impl Decode for Size {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         text_like("^[0-9]+(B|KB|KiB|MB|MiB|GB|GiB)$")
+    }
+}
+
+impl Percent {
+    /// All of it.
+    pub const ALL: Percent = Percent(1_000_000);
+
+    /// How many of a million.
+    pub fn of_million(self) -> u32 {
+        self.0
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !is_number(whole) || !is_number(part) || part.len() > DECIMALS {
+            return None;
+        }
+        let parts = format!("{whole}{part:0<DECIMALS$}").parse().ok()?;
+        Some(Self(parts)).filter(|percent| *percent <= Self::ALL)
+    }
+}
+
+impl Decode for Percent {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let read = node.bare_text().and_then(Self::read);
+        if read.is_none() {
+            let help = "write a number such as `5` or `0.25`, without quotes and without `%`";
+            decoder.expected(node, "a number from 0 to 100", help);
+        }
+        read
+    }
+
+    fn encode(&self) -> Json {
+        match self.0.is_multiple_of(10_000) {
+            true => (self.0 / 10_000).into(),
+            false => (f64::from(self.0) / 10_000.0).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        let mut schema = bare("number");
+        if let Some(keys) = schema.as_object_mut() {
+            keys.insert("minimum".to_owned(), 0.into());
+            keys.insert("maximum".to_owned(), 100.into());
+        }
+        schema
     }
 }
 

@@ -1,0 +1,212 @@
+//! Copies of requests for a mirror: another upstream that is sent the same, and whose replies nobody reads.
+//!
+//! A copy is of what the upstream is sent, behind all policies. The exchange never waits for it and never sees its faults: a body is
+//! copied as it passes, and sent once it is whole. Copies are bounded in number, size and time, and end with their worker.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::Fault;
+use kit::{clock, scratch};
+use message::{Body, Fill, Reply, Request, RequestHead, Source, Trailers};
+use plan::Mirror;
+use policy::{Caller, Exchange};
+use telemetry::Mirrored;
+
+/// Copies under way on one worker. With bodies of the default bound they hold 16 MiB at the most.
+const UNDER_WAY_MAX: usize = 256;
+
+/// A copy's whole time. Nobody waits for it, so it only costs its place.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What is read of a reply so that its connection may serve again; a longer one is cheaper to leave.
+const REPLY_BYTES_MAX: usize = 1024 * 1024;
+
+thread_local! {
+    static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Copies a request that is ready for its upstream, if it is among the mirror's share.
+pub(crate) fn copy(mirror: &Arc<Mirror>, ex: &Exchange, request: &mut Request) {
+    if fastrand::u32(..Mirror::WHOLE) >= mirror.share {
+        return;
+    }
+    let Some(place) = Place::take() else {
+        return mirror.metrics.mirrored(ex.caller.worker, Mirrored::Dropped);
+    };
+    let mut tally = Tally {
+        mirror: mirror.clone(),
+        worker: ex.caller.worker,
+        outcome: Mirrored::Incomplete,
+        _place: place,
+    };
+    if request.body.remaining().is_some_and(|n| n > bytes_max(mirror)) {
+        tally.outcome = Mirrored::TooLarge;
+        return;
+    }
+    let copy =
+        Copy { head: request.head.clone(), caller: ex.caller.clone(), client: ex.client, tally };
+    match request.body.replay() {
+        Some(body) => copy.send(body),
+        None => {
+            let inner = std::mem::take(&mut request.body);
+            request.body =
+                Body::Stream(Box::new(Tee { inner, bytes: Vec::new(), copy: Some(copy) }));
+        }
+    }
+}
+
+fn bytes_max(mirror: &Mirror) -> u64 {
+    u64::try_from(mirror.body_bytes_max).unwrap_or(u64::MAX)
+}
+
+/// A copy that has all but its body.
+struct Copy {
+    head: RequestHead,
+    caller: Rc<Caller>,
+    client: IpAddr,
+    tally: Tally,
+}
+
+/// What became of a copy; counted when it is dropped.
+struct Tally {
+    mirror: Arc<Mirror>,
+    worker: usize,
+    outcome: Mirrored,
+    _place: Place,
+}
+
+/// The right to be one of a worker's copies under way.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Place> {
+        let taken = UNDER_WAY.get();
+        (taken < UNDER_WAY_MAX).then(|| {
+            UNDER_WAY.set(taken + 1);
+            Place
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The thread may be ending.
+        let _gone = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.mirror.metrics.mirrored(self.worker, self.outcome);
+    }
+}
+
+impl Copy {
+    /// Sends it beside the exchange. The worker's runtime ends it at the latest.
+    fn send(self, body: Body) {
+        let Copy { head, caller, client, tally } = self;
+        let mut request = Request { head, body };
+        drop(kit::spawn(async move {
+            // All of it, so that it is counted at the end and not here.
+            let mut tally = tally;
+            let mut ex = Exchange::new(caller, kit::alarm::take());
+            ex.client = client;
+            let mirror = tally.mirror.clone();
+            tally.outcome = in_time(ask(&mirror, &mut ex, &mut request)).await;
+            kit::alarm::give(ex.alarm);
+        }));
+    }
+}
+
+async fn in_time(asking: impl Future<Output = Mirrored>) -> Mirrored {
+    let alarm = kit::alarm::take();
+    alarm.borrow_mut().set(clock::now(), TIME_MAX);
+    let mut asking = pin!(asking);
+    let outcome = poll_fn(|cx| match asking.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(outcome),
+        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Mirrored::Failure),
+    });
+    let outcome = outcome.await;
+    kit::alarm::give(alarm);
+    outcome
+}
+
+async fn ask(mirror: &Mirror, ex: &mut Exchange, request: &mut Request) -> Mirrored {
+    match mirror.upstream.send(ex, request, &mirror.host).await {
+        Ok(reply) => {
+            read_away(reply).await;
+            Mirrored::Success
+        }
+        Err(fault) => {
+            let upstream = &mirror.upstream.settings().name;
+            tracing::debug!(fault = fault.kind.label(), upstream, "mirror: {}", fault.cause);
+            Mirrored::Failure
+        }
+    }
+}
+
+/// Reads a reply to its end, so that its connection may serve again. A stream without one is left.
+async fn read_away(mut reply: Reply) {
+    let mut left = REPLY_BYTES_MAX;
+    while !reply.head.is_event_stream() && left > 0 {
+        let read = poll_fn(|cx| {
+            let mut bytes = scratch::lend();
+            reply.body.poll_fill(cx, &mut bytes).map_ok(|fill| (fill, bytes.len()))
+        });
+        match read.await {
+            Ok((Fill::More, len)) => left = left.saturating_sub(len),
+            Ok((Fill::End, _)) | Err(_) => return,
+        }
+    }
+}
+
+/// A body that is copied as it passes.
+struct Tee {
+    inner: Body,
+    bytes: Vec<u8>,
+    /// None once it was sent, or given up.
+    copy: Option<Copy>,
+}
+
+impl Tee {
+    fn passed(&mut self, bytes: &[u8], fill: Fill) {
+        let Some(copy) = &mut self.copy else { return };
+        if self.bytes.len().saturating_add(bytes.len()) > copy.tally.mirror.body_bytes_max {
+            copy.tally.outcome = Mirrored::TooLarge;
+            self.copy = None;
+            self.bytes = Vec::new();
+            return;
+        }
+        self.bytes.extend_from_slice(bytes);
+        if fill == Fill::End
+            && let Some(copy) = self.copy.take()
+        {
+            copy.send(Body::whole(Bytes::from(std::mem::take(&mut self.bytes))));
+        }
+    }
+}
+
+impl Source for Tee {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let before = out.len();
+        let fill = ready!(self.inner.poll_fill(cx, out))?;
+        self.passed(out.get(before..).unwrap_or_default(), fill);
+        Poll::Ready(Ok(fill))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.inner.remaining()
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        self.inner.trailers()
+    }
+}
