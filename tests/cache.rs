@@ -985,7 +985,10 @@ fn nobody_waits_for_the_reply_to_a_credential() {
     }
     assert_eq!(origin.requests().len(), 2);
     gates[0].open();
-    assert_eq!(alone.read_reply().get("cache-status"), Some("tidegate; fwd=uri-miss"));
+    assert_eq!(
+        alone.read_reply().get("cache-status"),
+        Some("tidegate; fwd=uri-miss; stored=?0; detail=authorization")
+    );
 }
 
 /// A reply whose client takes nothing of it does not end, and is not what the others wait for.
