@@ -78,6 +78,7 @@ fn a_key_may_come_by_several_names() {
         ("/p", "X-Api-Key: key-of-alice\r\n"),
         ("/p", "APIKEY: key-of-bob\r\n"),
         ("/p?k=key-of-bob", ""),
+        ("/p?%6bey=key-of-bob", ""),
         ("/p?key=key-of-bob&x=1&k=key-of-bob", "X-API-Key: key-of-bob\r\nApikey: key-of-bob\r\n"),
     ] {
         assert_eq!(ask(&gateway, target, lines).status(), 200, "{target} {lines}");
@@ -87,6 +88,7 @@ fn a_key_may_come_by_several_names() {
     for (target, lines) in [
         ("/p", "X-Api-Key: key-of-alice\r\nApikey: key-of-bob\r\n"),
         ("/p?key=key-of-alice&k=key-of-bob", ""),
+        ("/p?key=key-of-alice&k%65y=key-of-bob", ""),
         ("/p?k=nobody", "Apikey: key-of-alice\r\n"),
         ("/p", ""),
     ] {

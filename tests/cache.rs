@@ -1041,3 +1041,20 @@ fn nobody_waits_for_a_client_that_is_gone_or_for_too_long() {
         );
     }
 }
+
+/// Readers behind CGI take `X_A` for `X-A`: such a request's reply is nobody else's.
+#[test]
+fn a_line_in_another_spelling_poisons_no_variant() {
+    let origin = counting("Cache-Control: public, max-age=600\r\nVary: X-A\r\n");
+    let gateway = start(&origin, "");
+    for (lines, body) in [
+        ("X_A: evil\r\n", "0"),
+        ("X-A: 1\r\nX_A: evil\r\n", "1"),
+        ("", "2"),
+        ("X-A: 1\r\n", "3"),
+        ("", "2"),
+        ("X-A: 1\r\n", "3"),
+    ] {
+        assert_eq!(ask(&gateway, "GET /twin", lines).text(), body, "{lines}");
+    }
+}

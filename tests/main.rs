@@ -50,6 +50,7 @@ mod mirror;
 mod mutual_tls;
 mod oidc;
 mod openapi;
+mod openapi_costs;
 mod packaging;
 mod paths;
 mod program;

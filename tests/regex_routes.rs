@@ -97,6 +97,7 @@ routes:
     policies: [{{ headers: {{ request: {{ set: {{ x-id: "{{id}}" }} }} }} }}]
     upstream: origin
   files: {{ match: {{ path: {{ regex: "/files-(?<name>.*)" }} }}, rewrite: "/store/{{name}}/x", upstream: origin }}
+  parts: {{ match: {{ path: {{ regex: "/parts/(?<a>..?)(?<b>[^/]*)/(?<c>.*)" }} }}, rewrite: "/{{a}}{{c}}", upstream: origin }}
 "#,
         origin.url()
     ));
@@ -112,7 +113,11 @@ routes:
     }
     assert_eq!(origin.requests()[0].get("x-id"), Some("7"));
     let before = origin.requests().len();
-    for target in ["/files-..", "/files-.", "/files-%2e%2e", "/files-..%2f", "/files-..;a"] {
+    for target in ["/files-..", "/files-.", "/files-%2e%2e", "/files-..%2f", "/files-..;a"]
+        // Escapes of parts of two, which no rule has seen.
+        .into_iter()
+        .chain(["/parts/%20/2fetc", "/parts/%20/00x", "/parts/%2520/0d", "/parts/%20/zz"])
+    {
         let reply = gateway.wire().get(target);
         assert_eq!(reply.status(), 400, "{target}");
     }

@@ -162,3 +162,27 @@ routes: { split: { match: {}, upstream: { a: 90, b: 10 } } }
     let expected = "  -> 90 of 100 to upstream `a` (http://127.0.0.1:1), 10 of 100 to upstream `b` (http://127.0.0.1:2), the path as it came";
     assert!(asked.contains(expected), "{asked}");
 }
+
+/// RFC 9111, 4.4: what a request changed by way of one upstream is forgotten of the others too.
+#[test]
+fn a_change_forgets_the_replies_of_all_shares() {
+    const KEPT: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 1\r\n\r\n";
+    let (a, b) = (Origin::answering(format!("{KEPT}a")), Origin::answering(format!("{KEPT}b")));
+    let route = "match: {}, upstream: { a: 50, b: 50 }, policies: [{ cache: {} }]";
+    let gateway = Gateway::start(yaml(&a, &b, route));
+    let mut wire = gateway.wire();
+    // Each has its turn within these, but once in 2^60 runs.
+    let mut fill = || {
+        for _ in 0..60 {
+            wire.get("/");
+        }
+    };
+    let gets = |origin: &Origin| {
+        origin.requests().iter().filter(|request| request.method() == "GET").count()
+    };
+    fill();
+    assert_eq!((gets(&a), gets(&b)), (1, 1));
+    gateway.wire().ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n");
+    fill();
+    assert_eq!((gets(&a), gets(&b)), (2, 2));
+}

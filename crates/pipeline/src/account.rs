@@ -193,7 +193,7 @@ impl Account {
     }
 }
 
-/// The target with a star for the value of each of these parameters.
+/// The target with a star for the value of each of these parameters, and of those whose names have escapes: they may be these.
 fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     let query = target.iter().position(|byte| *byte == b'?').map(|at| target.split_at(at + 1));
     let (Some((path, query)), false) = (query, secrets.is_empty()) else { return target.into() };
@@ -203,7 +203,7 @@ fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
             out.push(b'&');
         }
         let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-        match secrets.iter().any(|secret| secret.as_bytes() == name) {
+        match name.contains(&b'%') || secrets.iter().any(|secret| secret.as_bytes() == name) {
             true => out.extend_from_slice(&[name, b"=*"].concat()),
             false => out.extend_from_slice(pair),
         }
@@ -274,6 +274,7 @@ mod tests {
             ("/a?access_token=x.y.z&b=1", "/a?access_token=*&b=1"),
             ("/a?b=access_token&k=1&k=2&kk=3", "/a?b=access_token&k=*&k=*&kk=3"),
             ("/a?k", "/a?k=*"),
+            ("/a?%6b=1&x%20y=2&z=%6b", "/a?%6b=*&x%20y=*&z=%6b"),
             ("/a?", "/a?"),
             ("/a", "/a"),
         ] {

@@ -148,7 +148,11 @@ impl Arrived {
             }
             PathSent::Made(pieces) => {
                 let rest = head.path().get(self.rest..).unwrap_or_default();
-                let made = rooted(&made(pieces, &ex.parameters, rest));
+                let Some(made) = made(pieces, &ex.parameters, rest) else {
+                    let cause = "rewritten to a path with an escape of parts of two".to_owned();
+                    return Err(Fault::new(Kind::PathEscapes, cause));
+                };
+                let made = rooted(&made);
                 // Put together, parts of segments may be dots where none were.
                 match path::resolve(&made, AS_IT_IS) {
                     Ok(resolved) if !resolved.moved => {}
@@ -174,14 +178,15 @@ const AS_IT_IS: PathRules = PathRules {
     parameters: PathParameters::Keep,
 };
 
-fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Vec<u8> {
-    pieces.iter().fold(Vec::new(), |mut path, piece| {
+/// None where a piece ends within an escape: what comes behind would make another one of it, which no rule has seen.
+fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
+    pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
             Piece::Text(text) => text,
             Piece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
             Piece::Rest => rest,
         });
-        path
+        (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
     })
 }
 

@@ -95,7 +95,7 @@ enum Pending {
     /// The reply may be kept.
     Get(Box<Asked>),
     /// The reply may make what is kept untrue.
-    Unsafe { key: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
+    Unsafe { key: Box<[u8]>, url: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
     /// The reply has nothing to do with what is kept.
     Bypass(Bypass),
 }
@@ -145,8 +145,9 @@ impl Cache {
             b"OPTIONS" | b"TRACE" => return Seen::Decided(Ok(Onward::Next)),
             _ => {
                 let lines = keyed_lines(&head.headers, ex.peer_trusted);
-                let (key, host) = (self.key(ex, head, &lines), head.host().into());
-                let pending = Pending::Unsafe { key, host, lines: lines.into() };
+                let (key, url) = (self.key(ex, head, &lines), Cache::url(ex, head).into());
+                let (host, lines) = (head.host().into(), lines.into());
+                let pending = Pending::Unsafe { key, url, host, lines };
                 ex.notes().cached = Some(Box::new(pending));
                 return Seen::Decided(Ok(Onward::Next));
             }
@@ -194,15 +195,21 @@ impl Cache {
         Seen::Decided(Ok(Onward::Next))
     }
 
+    /// The front of a key: what the client asked for.
+    fn url(ex: &Exchange, head: &RequestHead) -> Vec<u8> {
+        let scheme = ex.caller.scheme.name().as_bytes();
+        let mut url = [scheme, b" ", head.host(), b" ", head.target()].concat();
+        if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
+            url.extend_from_slice(b" sent ");
+            url.extend_from_slice(path);
+        }
+        url
+    }
+
     /// Scheme, host and target as they are sent on, which is what a URL is, and behind them what makes it another at the upstream:
     /// how the path was written, where policies above this one send the request, and the lines that tell of another URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
-        let scheme = ex.caller.scheme.name().as_bytes();
-        let mut key = [scheme, b" ", head.host(), b" ", head.target()].concat();
-        if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
-            key.extend_from_slice(b" sent ");
-            key.extend_from_slice(path);
-        }
+        let mut key = Cache::url(ex, head);
         let (divert, target) = way(ex);
         if let Some(upstream) = divert.and_then(|at| self.settings.diversions.get(at)) {
             key.extend_from_slice(b" to ");
@@ -285,9 +292,10 @@ impl OnFrames<ReplyHead> for Keep {
             return Ok(None);
         };
         match *pending {
-            Pending::Unsafe { key, host, lines } => {
+            Pending::Unsafe { key, url, host, lines } => {
                 if (200..400).contains(&head.status) {
-                    self.0.invalidate(&key, &host, &lines, head);
+                    self.0.store.remove(&key);
+                    self.0.invalidate(&url, &host, &lines, head);
                 }
                 head.headers.add_known("Cache-Status", b"tidegate; fwd=method");
                 Ok(None)
@@ -305,10 +313,10 @@ impl OnFrames<ReplyHead> for Keep {
 
 impl Cache {
     /// RFC 9111, 4.4: what was asked for, and what the reply says was changed on the same host.
-    fn invalidate(&self, key: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
-        self.store.remove(key);
-        let front_len = key.len() - key.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
-        let front = key.get(..front_len).unwrap_or_default();
+    fn invalidate(&self, url: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
+        self.forget(url, lines);
+        let front_len = url.len() - url.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
+        let front = url.get(..front_len).unwrap_or_default();
         for name in ["location", "content-location"] {
             let Some(place) = head.headers.get(name) else { continue };
             let path = match place.iter().position(|b| *b == b'/') {
@@ -321,8 +329,16 @@ impl Cache {
                 None => None,
             };
             if let Some(path) = path {
-                self.store.remove(&[front, path, lines].concat());
+                self.forget(&[front, path].concat(), lines);
             }
+        }
+    }
+
+    /// Drops what is kept of a URL, whichever upstream it came from.
+    fn forget(&self, url: &[u8], lines: &[u8]) {
+        self.store.remove(&[url, lines].concat());
+        for upstream in &self.settings.diversions {
+            self.store.remove(&[url, b" to ", upstream.as_bytes(), lines].concat());
         }
     }
 

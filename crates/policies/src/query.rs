@@ -14,10 +14,15 @@ pub(crate) fn values<'q>(
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = start;
         start += pair.len() + 1;
-        let length = name.len();
-        let named = pair.get(..length) == Some(name.as_bytes()) && pair.get(length) == Some(&b'=');
-        named.then(|| at + length + 1..at + pair.len())
+        let length = pair.iter().position(|byte| *byte == b'=')?;
+        is_named(pair, name).then(|| at + length + 1..at + pair.len())
     })
+}
+
+/// Whether this pair has that name, which may be written with escapes: whoever reads the query takes them back.
+fn is_named(pair: &[u8], name: &str) -> bool {
+    let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    *decoded(written, true) == *name.as_bytes()
 }
 
 /// A text without its percent escapes; what is none stays. `+` is a blank in forms and in queries that are read as such, and
@@ -48,8 +53,8 @@ fn digit(byte: u8) -> Option<u8> {
 /// Cuts a parameter out of the target, each time it occurs.
 pub(crate) fn remove(head: &mut RequestHead, name: &str) {
     let Some(query) = head.query() else { return };
-    let is_it = |pair: &&[u8]| pair.split(|byte| *byte == b'=').next() == Some(name.as_bytes());
-    let kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(|pair| !is_it(pair)).collect();
+    let pairs = query.split(|byte| *byte == b'&');
+    let kept: Vec<&[u8]> = pairs.filter(|pair| !is_named(pair, name)).collect();
     let query = kept.join(&b'&');
     let path = head.path().to_vec();
     match query.is_empty() {
@@ -73,6 +78,7 @@ mod tests {
             ("t", &[]),
             ("xt=a&tx=b", &[]),
             ("a=t=1", &[]),
+            ("%74=a&t%3d=b&%2574=c", &["a"]),
             ("", &[]),
         ] {
             let values: Vec<&str> =
@@ -103,6 +109,7 @@ mod tests {
             ("/p?a=%20&t=abc&b=2", "/p?a=%20&b=2"),
             ("/p?t=a&a&t=b", "/p?a"),
             ("/p?tx=1", "/p?tx=1"),
+            ("/p?%74=a&b=%74&%74", "/p?b=%74"),
             ("/p", "/p"),
         ] {
             let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());

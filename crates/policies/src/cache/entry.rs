@@ -137,7 +137,8 @@ impl Entry {
         let names = lines.flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
         for name in names.filter(|name| !name.is_empty()) {
             let name = std::str::from_utf8(name).ok().filter(|name| *name != "*");
-            let Some(name) = name.filter(|name| !unseen.has(name)) else { return false };
+            let is_known = |name: &&str| !unseen.has(name) && !has_alias(request, name);
+            let Some(name) = name.filter(is_known) else { return false };
             self.varies.push((name.to_ascii_lowercase(), value_of(request, name)));
         }
         true
@@ -312,6 +313,13 @@ fn bare(tag: &[u8]) -> &[u8] {
 }
 
 /// All lines of a name as one value.
+/// A line of another spelling, with `_` for `-`, of which a service behind CGI cannot tell it.
+fn has_alias(headers: &Headers, name: &str) -> bool {
+    let of_name = |other: &[u8]| http1::is_alias(other, name.as_bytes());
+    let is_other = |other: &[u8]| of_name(other) && !other.eq_ignore_ascii_case(name.as_bytes());
+    headers.iter().any(|(other, _)| is_other(other))
+}
+
 fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
     headers.get_all(name).collect::<Vec<_>>().join(&b","[..])
 }

@@ -5,7 +5,7 @@
 //! number is in the range of a double, and every digit of it counts.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use json::{Entry, Kind, Limits};
@@ -31,7 +31,14 @@ pub struct Document<'a> {
     pub(super) tape: Vec<Entry>,
     /// Objects with many members, in the order of the tape.
     sorted: Vec<Sorted>,
+    /// Looks at its values that are left to a validation; see [`Document::look`].
+    looks_left: Cell<u32>,
 }
+
+/// Looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
+/// (`oneOf` of lists of the same `oneOf`) are tried in all combinations, which double with each level of a document.
+const LOOKS_MIN: u32 = 500_000;
+const LOOKS_PER_VALUE: u32 = 50;
 
 /// Why a text is no document; lines and columns count from 1, columns in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,13 +115,13 @@ impl<'a> Document<'a> {
         let mut tape = pack::take(&TAPES);
         let to = u32::try_from(text.len()).unwrap_or(u32::MAX);
         tape.push(Entry { kind: Kind::Plain, from: 0, to, next: 1, count: 0 });
-        Document { text, tape, sorted: Vec::new() }
+        Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(LOOKS_MIN) }
     }
 
     /// Where two names are the same, the error says where in the text their object begins.
     fn on_tape(text: Cow<'a, str>) -> Result<Document<'a>, Settled> {
         let tape = pack::take(&TAPES);
-        let mut document = Document { text, tape, sorted: Vec::new() };
+        let mut document = Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(0) };
         json::read(&document.text, &LIMITS, &mut document.tape).map_err(|_| Settled::Beyond)?;
         match document.settled() {
             Settled::Yes => Ok(document),
@@ -244,6 +251,26 @@ impl<'a> Document<'a> {
         // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
         let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.get(at as usize).copied().unwrap_or(none)
+    }
+
+    /// Gives a validation its budget of looks.
+    pub(super) fn allow_looks(&self) {
+        let values = u32::try_from(self.tape.len()).unwrap_or(u32::MAX);
+        self.looks_left.set(LOOKS_MIN.saturating_add(values.saturating_mul(LOOKS_PER_VALUE)));
+    }
+
+    /// Counts a look at a value. False where the budget is spent: then every value is taken for null and every list for empty, so
+    /// that the validation comes to its end, whose verdict says nothing.
+    #[inline]
+    pub(super) fn look(&self) -> bool {
+        let left = self.looks_left.get();
+        self.looks_left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// The budget is spent.
+    pub(super) fn is_spent(&self) -> bool {
+        self.looks_left.get() == 0
     }
 
     #[inline]

@@ -44,7 +44,10 @@ impl<'a> Part<'a> {
 
     #[inline]
     fn kind(&self) -> Kind {
-        self.document.entry(self.at).kind
+        match self.document.look() {
+            true => self.document.entry(self.at).kind,
+            false => Kind::Null,
+        }
     }
 
     fn parts(&self) -> Walk<'a> {
@@ -228,7 +231,7 @@ impl<'a> Iterator for Walk<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Part<'a>> {
-        let at = (self.at < self.end).then_some(self.at)?;
+        let at = (self.at < self.end && self.document.look()).then_some(self.at)?;
         self.at = self.document.entry(at).next;
         Some(Part { document: self.document, at })
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value as Json, json};
 
@@ -12,7 +13,10 @@ use super::number::{self, Exact};
 
 /// A `pattern` gives up here. Patterns are the operator's, texts are whoever's: without it one text could hold a worker
 /// for ever.
-const BACKTRACKS_MAX: usize = 10_000;
+const BACKTRACKS_MAX: usize = 2_000;
+
+/// What is said of a value whose validation came to no end within its budget.
+const COSTLY: &str = "/: its validation takes too many steps";
 
 /// The longest piece of a message that a client is shown.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -62,16 +66,25 @@ impl Schemas {
 
 impl Schema {
     pub fn allows(&self, document: &Document<'_>) -> bool {
-        self.0.is_valid(Part::whole(document))
+        document.allow_looks();
+        self.0.is_valid(Part::whole(document)) && !document.is_spent()
     }
 
     /// What is wrong with a value, each with its JSON pointer: at most so many. Values are named only where `shown`.
     pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
+        if document.is_spent() {
+            return vec![COSTLY.to_owned()];
+        }
+        document.allow_looks();
         let errors = self.0.iter_errors(Part::whole(document)).take(max);
         let told = errors.map(|error| {
-            let message = match shown {
-                true => error.to_string(),
-                false => error.masked().to_string(),
+            let message = match (error.kind(), shown) {
+                // The library would tell of its engine.
+                (ValidationErrorKind::BacktrackLimitExceeded { .. }, _) => {
+                    "its text takes too many steps to match".to_owned()
+                }
+                (_, true) => error.to_string(),
+                (_, false) => error.masked().to_string(),
             };
             let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
             match error.instance_path().as_str() {
@@ -79,7 +92,9 @@ impl Schema {
                 pointer => format!("{pointer}: {message}"),
             }
         });
-        told.collect()
+        let told = told.collect();
+        // Errors behind the end of the budget are of values that were not looked at.
+        if document.is_spent() { vec![COSTLY.to_owned()] } else { told }
     }
 }
 
