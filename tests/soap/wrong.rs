@@ -248,6 +248,16 @@ fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
     }
 }
 
+/// The log has it: hosts behind the gateway and what stands in their URLs are no client's business.
+#[test]
+fn a_client_is_not_told_what_a_stylesheet_asked_for() {
+    let asks = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document('http://inner.corp/x?token=SECRET')\"/></xsl:template></xsl:stylesheet>";
+    let text =
+        told("xslt: { on: request, stylesheet: asks.xsl, verbose: true }", &[("asks.xsl", asks)]);
+    assert!(text.contains("cannot load a document"), "{text}");
+    assert!(!text.contains("inner.corp") && !text.contains("SECRET"), "{text}");
+}
+
 /// As clients of the reference system compare them; whoever mends a stylesheet has its lines from `check` and the log.
 #[test]
 fn a_stylesheet_is_told_in_the_words_of_libxml2_and_libxslt() {

@@ -112,6 +112,9 @@ pub fn join(base: &str, location: &str) -> String {
         return location.to_owned();
     }
     let (root, base_path) = authority(base);
+    if let (Some(of_base), true) = (scheme(base), location.starts_with("//")) {
+        return format!("{of_base}:{location}");
+    }
     let path = match location.starts_with('/') {
         true => location.to_owned(),
         false => match base_path.rsplit_once('/') {
@@ -141,6 +144,8 @@ fn without_dots(path: &str) -> String {
             ".." if kept.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
                 kept.pop();
             }
+            // Nothing is above the root.
+            ".." if *kept == [""] => {}
             segment => kept.push(segment),
         }
     }
@@ -161,6 +166,8 @@ mod tests {
             ("a.xsd", "../b.xsd", "../b.xsd"),
             ("http://host/x/a.xsd", "b.xsd", "http://host/x/b.xsd"),
             ("http://host/x/a.xsd", "/b.xsd", "http://host/b.xsd"),
+            ("http://host/x/a.xsd", "../../../b.xsd", "http://host/b.xsd"),
+            ("http://host/x/a.xsd", "//other/b.xsd", "http://other/b.xsd"),
             ("x/a.xsd", "urn:b", "urn:b"),
         ] {
             assert_eq!(join(base, location), joined, "{base} {location}");

@@ -87,7 +87,7 @@ impl Settings {
         let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(
             |failed| match failed {
                 xslt::Failed::Source(error) => Failed::client(soap::malformed(&error, message)),
-                xslt::Failed::Run(error) => Failed::server(error.kind.to_string()),
+                xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
             },
         )?;
         let charset = match output.encoding {
@@ -181,6 +181,13 @@ fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     }
     clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
     clean
+}
+
+/// What is wrong, for a client: without the URL that a stylesheet asked for, which the log has.
+fn told(kind: &xslt::ErrorKind) -> String {
+    let xslt::ErrorKind::Resolve { href, cause } = kind else { return kind.to_string() };
+    tracing::info!(%href, "a stylesheet asked for another document: {cause}");
+    format!("cannot load a document that the stylesheet asks for: {cause}")
 }
 
 #[cfg(test)]
