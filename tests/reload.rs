@@ -122,6 +122,11 @@ fn whatever_a_configuration_is_made_of_is_watched() {
     until("the new file serves", || gateway.wire().get("/more").text() == "three");
     fs::remove_file(gateway.path("c.yaml")).unwrap();
     until("the removed one does not", || gateway.wire().get("/more").status() == 404);
+    // A file that is no configuration, such as a log, is no change of it.
+    gateway.put("access.log", "a line\n");
+    gateway.signal(Signal::HUP);
+    gateway.wait_for_log("the configuration is unchanged");
+    assert!(!gateway.log().contains("generation=5"), "{}", gateway.log());
     // A folder is not the admin API's to write to.
     let reply = put(&gateway, LISTEN);
     assert_eq!(reply.status(), 409, "{reply:?}");

@@ -42,7 +42,7 @@ pub use decode::{Decode, Decoder};
 pub use difference::{Change, Difference, Shown, differences, shown};
 pub use document::{decode, document};
 pub use excerpt::is_secret;
-pub use load::{Loaded, load, parse, read_again};
+pub use load::{Loaded, is_configuration, load, parse, read_again};
 pub use node::Node;
 pub use policies::{
     ActionCheck, ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies,

@@ -173,8 +173,9 @@ impl Reading {
     }
 }
 
-/// Hidden files are left out: editors and Kubernetes keep their own copies in such.
-fn is_configuration(path: &Path) -> bool {
+/// Whether a file of a folder is part of the configuration. Hidden files are left out: editors and Kubernetes keep their own copies
+/// in such.
+pub fn is_configuration(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
     let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     // What cannot be looked at stays, to be complained about: a link that leads nowhere is a file that is missing.

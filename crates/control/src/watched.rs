@@ -111,15 +111,16 @@ impl Contents {
     }
 }
 
-/// The hash of a file's content; of a folder, that of the names in it.
+/// The hash of a file's content; of a folder, that of the names in it that a configuration has.
 fn hash_of(path: &Path) -> io::Result<u128> {
     let mut hash = Fnv::default();
     if path.is_dir() {
-        let mut names: Vec<_> =
-            fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-        names.sort();
-        for name in names {
-            hash.add(name.as_encoded_bytes());
+        let listed = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
+        let mut paths = listed.collect::<io::Result<Vec<_>>>()?;
+        paths.retain(|path| config::is_configuration(path));
+        paths.sort();
+        for path in paths {
+            hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());
             hash.add(b"/");
         }
     } else {

@@ -96,6 +96,11 @@ fn openapi(
         made.errors.iter().map(here).for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
         return Ok(ExitCode::FAILURE);
     }
+    if made.routes.iter().any(|route| asks_for_token(&route.route)) {
+        log::say_error(
+            "note: the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace",
+        );
+    }
     let configuration = configuration(made, upstream.as_deref(), &options.name);
     log::write_out(::import::yaml(&configuration).trim_end())?;
     Ok(ExitCode::SUCCESS)
