@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use fault::Fault;
 use kit::clock;
 use message::{Body, Fill, Gathered};
-use policy::{Exchange, Flow, OnPieces, OnWhole};
+use policy::{Decision, Exchange, Flow, OnPieces, OnWhole};
 
 use crate::steps::Head;
 
@@ -28,7 +28,10 @@ pub(crate) async fn whole<H: Head>(
     };
     let flow = match pieces {
         Some(mut pieces) => pieces.on_end(ex, head, &mut gathered),
-        None => step.on_whole(ex, head, &mut gathered).await,
+        None => match step.on_whole(ex, head, &mut gathered) {
+            Decision::Ready(flow) => flow,
+            Decision::Waits(flow) => flow.await,
+        },
     };
     *body = Body::gathered(gathered);
     flow

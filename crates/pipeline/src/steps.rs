@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
 use plan::{CORS, Route};
-use policy::{Exchange, Flow, Frames, Onward, Step};
+use policy::{Decision, Exchange, Flow, Frames, Onward, Step};
 
 use crate::{gather, limited, problem};
 
@@ -73,7 +73,10 @@ pub(crate) trait Head {
 async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mut Body) -> Flow {
     match step {
         Step::Head(step) => step.on_head(ex, head),
-        Step::Call(step) => step.on_call(ex, head).await,
+        Step::Call(step) => match step.on_call(ex, head) {
+            Decision::Ready(flow) => flow,
+            Decision::Waits(flow) => flow.await,
+        },
         Step::Frames(step) => {
             if let Some(frames) = step.on_frames(ex, head)? {
                 let mapped = Mapped { inner: std::mem::take(body), frames };

@@ -12,10 +12,9 @@ use std::sync::{Arc, LazyLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use kit::clock;
 use message::RequestHead;
-use policy::{Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
 
 use crate::api_key::Holder;
 use crate::credentials::{Hashed, sha256};
@@ -173,26 +172,16 @@ pub fn policy(users: Users) -> Policy {
 }
 
 impl OnCall<RequestHead> for Users {
-    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let (name, password) = match self.read(head) {
             Ok(read) => read,
-            Err(fault) => return Some(Err(fault)),
+            Err(fault) => return Decision::Ready(Err(fault)),
         };
-        let right = self.known(&name, &password, &digest(&name, &password))?;
-        Some(self.decide(right, &name, ex, head))
-    }
-
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
-        if let Some(flow) = self.at_once(ex, head) {
-            return Box::pin(std::future::ready(flow));
+        let digest = digest(&name, &password);
+        if let Some(right) = self.known(&name, &password, &digest) {
+            return Decision::Ready(self.decide(right, &name, ex, head));
         }
-        Box::pin(async move {
-            let (name, password) = self.read(head)?;
-            let digest = digest(&name, &password);
+        Decision::Waits(Box::pin(async move {
             let right = self.check(&name, password, ex, head).await?;
             let known = match right {
                 true => Known::Right,
@@ -200,7 +189,7 @@ impl OnCall<RequestHead> for Users {
             };
             KNOWN.with_borrow_mut(|memory| memory.put(self.number, &digest, known, 64));
             self.decide(right, &name, ex, head)
-        })
+        }))
     }
 }
 

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::Fault;
-use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
-use policy::{Conditions, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step, Way};
+use policy::{
+    Conditions, Decision, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step, Way,
+};
 
 pub use entry::KEPT;
 pub use store::Store;
@@ -122,17 +123,13 @@ enum Seen {
 }
 
 impl OnCall<RequestHead> for Ask {
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         match self.0.look(ex, head) {
-            Seen::Decided(flow) => Box::pin(std::future::ready(flow)),
-            Seen::Wait(key, asked, follower) => Box::pin(async move {
+            Seen::Decided(flow) => Decision::Ready(flow),
+            Seen::Wait(key, asked, follower) => Decision::Waits(Box::pin(async move {
                 follower.landed().await;
                 Ok(self.0.after(ex, head, key, &asked))
-            }),
+            })),
         }
     }
 }

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use kit::{LocalBoxFuture, SharedAlarm, clock};
+use kit::{SharedAlarm, clock};
 use message::RequestHead;
-use policy::{Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 
 use crate::hash::Key;
 use crate::key::By;
@@ -168,25 +168,22 @@ impl OnHead<RequestHead> for Limit {
 }
 
 impl OnCall<RequestHead> for Limit {
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let key = self.key(ex, head);
-        Box::pin(async move {
+        if let Some(place) = self.places.take(key, self.settings.requests) {
+            ex.notes().held.push(Box::new(place));
+            return Decision::Ready(Ok(Onward::Next));
+        }
+        Decision::Waits(Box::pin(async move {
             let place = self.wait(key, ex.alarm.clone()).await?;
             ex.notes().held.push(Box::new(place));
             Ok(Onward::Next)
-        })
+        }))
     }
 }
 
 impl Limit {
     async fn wait(&self, key: u64, alarm: SharedAlarm) -> Result<Place, Fault> {
-        if let Some(place) = self.places.take(key, self.settings.requests) {
-            return Ok(place);
-        }
         let id = fastrand::u64(..);
         let waiting = Waiting { places: &self.places, key, id };
         alarm.borrow_mut().set(clock::now(), self.settings.wait);

@@ -18,10 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jose::{Members, Token};
-use kit::LocalBoxFuture;
 use kit::clock;
 use message::RequestHead;
-use policy::{Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked, Step};
+use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked, Step};
 
 use crate::memory::Memory;
 
@@ -139,18 +138,10 @@ pub fn policy(verifier: Arc<Verifier>) -> Policy {
 struct OnToken(Arc<Verifier>);
 
 impl OnCall<RequestHead> for OnToken {
-    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
-        self.0.at_once(ex, head)
-    }
-
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         match self.0.at_once(ex, head) {
-            Some(flow) => Box::pin(std::future::ready(flow)),
-            None => Box::pin(self.0.asking(ex, head)),
+            Some(flow) => Decision::Ready(flow),
+            None => Decision::Waits(Box::pin(self.0.asking(ex, head))),
         }
     }
 }

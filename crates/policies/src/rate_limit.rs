@@ -13,10 +13,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use kit::scratch;
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 
 pub use counts::{Counts, WINDOWS_MAX};
 pub use window::Window;
@@ -204,37 +203,26 @@ impl OnHead<RequestHead> for Limit {
 }
 
 impl OnCall<RequestHead> for SharedLimit {
-    fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let Some(Counted { tier, number, key }) = self.limit.counted(ex, head) else {
-            return Some(Ok(Onward::Next));
+            return Decision::Ready(Ok(Onward::Next));
         };
         let counts = &self.limit.counts;
         let taken = match self.shared.is_away() {
-            true => counts.take(key, number, &tier.windows),
-            false => counts.take_untold(key, number, &tier.windows, tier.slack)?,
+            true => Some(counts.take(key, number, &tier.windows)),
+            false => counts.take_untold(key, number, &tier.windows, tier.slack),
         };
-        Some(self.limit.decided(tier, &taken, ex))
-    }
-
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
-        if let Some(flow) = self.at_once(ex, head) {
-            return Box::pin(std::future::ready(flow));
+        if let Some(taken) = taken {
+            return Decision::Ready(self.limit.decided(tier, &taken, ex));
         }
-        Box::pin(async move {
-            let Some(Counted { tier, number, key }) = self.limit.counted(ex, head) else {
-                return Ok(Onward::Next);
-            };
+        Decision::Waits(Box::pin(async move {
             let taken = match self.shared.ask(key, number).await {
                 Some(told) => Taken::elsewhere(&tier.windows, told.passes, &told.ahead),
                 // Alone, then.
                 None => self.limit.counts.take(key, number, &tier.windows),
             };
             self.limit.decided(tier, &taken, ex)
-        })
+        }))
     }
 }
 

@@ -17,9 +17,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
-use kit::LocalBoxFuture;
 use message::{Gathered, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step};
+use policy::{
+    Decision, Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step,
+};
 
 use crate::charset;
 
@@ -301,11 +302,6 @@ fn fault(
     fault.with_processing(Processing { step, text, plain, server, backend_status, verbose })
 }
 
-/// The future of a step that need not wait.
-fn at_once<'a>(flow: Result<(), Fault>) -> LocalBoxFuture<'a, Flow> {
-    Box::pin(std::future::ready(flow.map(|()| Onward::Next)))
-}
-
 impl OnWhole<RequestHead> for Side {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
@@ -327,14 +323,15 @@ impl OnWhole<RequestHead> for Side {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         if self.definitions.awaited().next().is_none() {
-            return at_once(self.request(ex, head, &body.bytes));
+            let checked = self.request(ex, head, &body.bytes);
+            return Decision::Ready(checked.map(|()| Onward::Next));
         }
-        Box::pin(async move {
+        Decision::Waits(Box::pin(async move {
             self.definitions.settle().await;
             self.request(ex, head, &body.bytes).map(|()| Onward::Next)
-        })
+        }))
     }
 }
 
@@ -391,13 +388,13 @@ impl OnWhole<ReplyHead> for Side {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         if self.definitions.awaited().next().is_none() {
-            return at_once(self.response(ex, head, body));
+            return Decision::Ready(self.response(ex, head, body).map(|()| Onward::Next));
         }
-        Box::pin(async move {
+        Decision::Waits(Box::pin(async move {
             self.definitions.settle().await;
             self.response(ex, head, body).map(|()| Onward::Next)
-        })
+        }))
     }
 }

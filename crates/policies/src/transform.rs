@@ -10,9 +10,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Gathered, Headers, ReplyHead, RequestHead};
-use policy::{Escape, Exchange, Flow, OnHead, OnWhole, Onward, Policy, Step, Template};
+use policy::{Decision, Escape, Exchange, Flow, OnHead, OnWhole, Onward, Policy, Step, Template};
 
 pub use json::{JsonEdits, Overlap, Pointer};
 pub use query::QueryEdits;
@@ -102,7 +101,7 @@ impl OnWhole<RequestHead> for Asked {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let values = filled(&self.json, ex, Some(head));
         let flow = match edited(&self.json, &body.bytes, &values) {
             Ok(Some(bytes)) => {
@@ -116,7 +115,7 @@ impl OnWhole<RequestHead> for Asked {
                 Err(Fault::with_detail(Kind::RequestInvalid, cause, refused.detail()))
             }
         };
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 
@@ -144,7 +143,7 @@ impl OnWhole<ReplyHead> for Replied {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let values = filled(&self.json, ex, None);
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         let flow = match edited(&self.json, &body.bytes, &values) {
@@ -160,7 +159,7 @@ impl OnWhole<ReplyHead> for Replied {
             }
             Err(refused) => Err(Fault::new(Kind::ReplyInvalid, format!("transform: {refused}"))),
         };
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 

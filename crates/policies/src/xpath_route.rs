@@ -7,9 +7,8 @@ mod find;
 
 use std::sync::Arc;
 
-use kit::LocalBoxFuture;
 use message::{Gathered, RequestHead};
-use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
+use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
 use xpath::{Budget, ErrorKind, Evaluation, Expr, Limits, NoHost, World};
 
 use crate::charset;
@@ -102,7 +101,7 @@ impl OnWhole<RequestHead> for Routing {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let settled = charset::settled(&head.headers, &body.bytes);
         let flow = match self.fitting(settled.as_deref().unwrap_or(&body.bytes)) {
             Ok(fitting) => {
@@ -115,7 +114,7 @@ impl OnWhole<RequestHead> for Routing {
             }
             Err(failed) => Err(soap::refused_request(STEP, failed, self.settings.verbose)),
         };
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use arc_swap::Guard;
 use bytes::Bytes;
 use fault::Fault;
-use kit::{LocalBoxFuture, SharedAlarm};
+use kit::SharedAlarm;
 use message::{Gathered, Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnWhole, Onward, Policy, Step};
+use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
 use tokio::time::timeout;
 use xml::Shelf;
 use xslt::{Parameter, Style, Stylesheet};
@@ -99,21 +99,27 @@ impl Settings {
         ex: &Exchange,
         headers: &Headers,
         body: &Gathered,
-    ) -> LocalBoxFuture<'a, Result<Made, Refused>> {
+    ) -> Decision<'a, Result<Made, Refused>> {
         let json = label::is_json(headers, &body.bytes);
         let alarm = ex.alarm.clone();
         let settled = charset::settled(headers, &body.bytes);
         let message = settled.map_or_else(|| body.bytes.clone(), Bytes::from);
         match &self.sheet {
             Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
-            Sheets::Fixed(Err(why)) => refused(why.clone()),
-            Sheets::Supplied(supply) => match supply.is_ready() {
-                true => Box::pin(self.by_supplied(supply, alarm, message, json)),
-                false => Box::pin(async move {
-                    let _late = timeout(supply.patience(), supply.settled()).await;
+            Sheets::Fixed(Err(why)) => Decision::Ready(Err(why.clone().into())),
+            Sheets::Supplied(supply) => {
+                if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
+                    && let Some(Sheet::Native(stylesheet)) = serving.as_deref()
+                {
+                    return Decision::Ready(self.natively(stylesheet, &message));
+                }
+                Decision::Waits(Box::pin(async move {
+                    if !supply.is_ready() {
+                        let _late = timeout(supply.patience(), supply.settled()).await;
+                    }
                     self.by_supplied(supply, alarm, message, json).await
-                }),
-            },
+                }))
+            }
         }
     }
 
@@ -128,7 +134,10 @@ impl Settings {
         // For as long as Saxon takes, another one may come into service.
         let serving = Guard::into_inner(serving);
         match &serving {
-            Some(sheet) => self.by(sheet, alarm, message, json).await,
+            Some(sheet) => match self.by(sheet, alarm, message, json) {
+                Decision::Ready(made) => made,
+                Decision::Waits(made) => made.await,
+            },
             None => Err(Failed::server("there is no stylesheet").into()),
         }
     }
@@ -139,20 +148,14 @@ impl Settings {
         alarm: SharedAlarm,
         message: Bytes,
         json: bool,
-    ) -> LocalBoxFuture<'a, Result<Made, Refused>> {
+    ) -> Decision<'a, Result<Made, Refused>> {
         match sheet {
-            Sheet::Saxon(stylesheet) => {
-                Box::pin(async move { self.by_saxon(alarm, stylesheet, &message, json).await })
-            }
-            Sheet::Native(stylesheet) => {
-                Box::pin(std::future::ready(self.natively(stylesheet, &message)))
-            }
+            Sheet::Saxon(stylesheet) => Decision::Waits(Box::pin(async move {
+                self.by_saxon(alarm, stylesheet, &message, json).await
+            })),
+            Sheet::Native(stylesheet) => Decision::Ready(self.natively(stylesheet, &message)),
         }
     }
-}
-
-fn refused<'a>(failed: Failed) -> LocalBoxFuture<'a, Result<Made, Refused>> {
-    Box::pin(std::future::ready(Err(failed.into())))
 }
 
 /// The result takes the message's place.
@@ -172,45 +175,46 @@ impl OnWhole<RequestHead> for Settings {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let speech = spoken::heard(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
-        Box::pin(async move {
+        let mut take = move |made: Result<Made, Refused>| {
             let refused =
                 |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
-            let made = made.await.map_err(|why| why.fault(refused))?;
+            let made = made.map_err(|why| why.fault(refused))?;
             spoken::note(ex, speech);
             replace(&mut head.headers, body, made).map(|()| Onward::Next)
-        })
+        };
+        match made {
+            Decision::Ready(made) => Decision::Ready(take(made)),
+            Decision::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
+        }
     }
 }
 
 impl Settings {
-    async fn reply(
+    /// Makes a reply's body one that can be transformed. False: it is not for this policy.
+    fn opened(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
         body: &mut Gathered,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         // A fault of ours is no message of the upstream's.
         let above = self.errors_pass && head.status != 200;
         if ex.fault.is_some() || above {
-            return Ok(());
+            return Ok(false);
         }
         if soap::has_no_body(ex, head, body) {
             // It tells of a body that would have been transformed.
             if ex.notes().asked_head || head.status == 304 {
                 soap::coding::rewritten(&mut head.headers);
             }
-            return Ok(());
+            return Ok(false);
         }
-        let (step, status) = (self.step(On::Response), head.status);
-        let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
         let taken_off = self.codings.take_off(ex, head, body);
-        taken_off.map_err(|refused| refused.fault(self.verbose, status))?;
-        let made = self.transformed(ex, &head.headers, body).await;
-        replace(&mut head.headers, body, made.map_err(|why| why.fault(refused))?)?;
-        self.codings.put_on(ex, head, body)
+        taken_off.map_err(|refused| refused.fault(self.verbose, head.status))?;
+        Ok(true)
     }
 }
 
@@ -224,7 +228,21 @@ impl OnWhole<ReplyHead> for Settings {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(async move { self.reply(ex, head, body).await.map(|()| Onward::Next) })
+    ) -> Decision<'a> {
+        match self.opened(ex, head, body) {
+            Ok(true) => {}
+            passed => return Decision::Ready(passed.map(|_| Onward::Next)),
+        }
+        let made = self.transformed(ex, &head.headers, body);
+        let mut take = move |made: Result<Made, Refused>| {
+            let (step, status) = (self.step(On::Response), head.status);
+            let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
+            replace(&mut head.headers, body, made.map_err(|why| why.fault(refused))?)?;
+            self.codings.put_on(ex, head, body).map(|()| Onward::Next)
+        };
+        match made {
+            Decision::Ready(made) => Decision::Ready(take(made)),
+            Decision::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
+        }
     }
 }

@@ -18,5 +18,7 @@ pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use notes::{Conditions, Interception, Notes, OperationAt, Speech, UNKNOWN_OPERATION, Way};
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
-pub use step::{Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step};
+pub use step::{
+    Decision, Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step,
+};
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};

@@ -42,13 +42,15 @@ pub trait OnHead<H>: Send + Sync {
     fn on_head(&self, ex: &mut Exchange, head: &mut H) -> Flow;
 }
 
-pub trait OnCall<H>: Send + Sync {
-    /// What it decides without waiting, as `explain` asks. None: it has to wait for somebody.
-    fn at_once(&self, _ex: &mut Exchange, _head: &mut H) -> Option<Flow> {
-        None
-    }
+/// A decision that may be there already. One that is costs no future and no allocation, and `explain` asks for no other.
+pub enum Decision<'a, T = Flow> {
+    Ready(T),
+    /// Nobody outside is asked before this is polled.
+    Waits(LocalBoxFuture<'a, T>),
+}
 
-    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> LocalBoxFuture<'a, Flow>;
+pub trait OnCall<H>: Send + Sync {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> Decision<'a>;
 }
 
 pub trait OnFrames<H>: Send + Sync {
@@ -90,7 +92,7 @@ pub trait OnWhole<H>: Send + Sync {
         ex: &'a mut Exchange,
         head: &'a mut H,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow>;
+    ) -> Decision<'a>;
 }
 
 /// Looks at one body while it is gathered, so that what is wrong with it is said before its end.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use message::RequestHead;
 use plan::{Policy, Route};
-use policy::{Caller, Exchange, Onward, Parameters, Scheme, Step};
+use policy::{Caller, Decision, Exchange, Onward, Parameters, Scheme, Step};
 
 /// Who asks for what.
 pub(super) struct Asking {
@@ -63,9 +63,11 @@ fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, W
         None if policy.response.is_some() => return clear("sees the reply alone"),
         None => return clear("nothing to do"),
         Some(Step::Head(step)) => step.on_head(ex, head),
-        Some(Step::Call(step)) => match step.at_once(ex, head) {
-            Some(flow) => flow,
-            None => return open("waits for an answer from elsewhere, which is not asked here"),
+        Some(Step::Call(step)) => match step.on_call(ex, head) {
+            Decision::Ready(flow) => flow,
+            Decision::Waits(_) => {
+                return open("waits for an answer from elsewhere, which is not asked here");
+            }
         },
         Some(Step::Frames(_)) => return clear("lets the body pass through it"),
         Some(Step::Whole(step)) => match step.wants(ex, head) {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Exchange, Flow, Interception, OnCall, OnHead, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, Interception, OnCall, OnHead, OnWhole, Onward};
 
 use super::answer::{self, Answer, invalid};
 use super::tell::{self, Told};
@@ -32,18 +31,12 @@ impl OnHead<RequestHead> for Interceptor {
 }
 
 impl OnCall<RequestHead> for Interceptor {
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut RequestHead,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(async move {
-            self.note(ex, head, None);
-            match &self.settings.request {
-                Some(service) => self.intercept(service, ex, head, None).await,
-                None => Ok(Onward::Next),
-            }
-        })
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        self.note(ex, head, None);
+        match &self.settings.request {
+            Some(service) => Decision::Waits(Box::pin(self.intercept(service, ex, head, None))),
+            None => Decision::Ready(Ok(Onward::Next)),
+        }
     }
 }
 
@@ -59,14 +52,14 @@ impl OnWhole<RequestHead> for Interceptor {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(async move {
-            self.note(ex, head, Some(body));
-            match &self.settings.request {
-                Some(service) => self.intercept(service, ex, head, Some(body)).await,
-                None => Ok(Onward::Next),
+    ) -> Decision<'a> {
+        self.note(ex, head, Some(body));
+        match &self.settings.request {
+            Some(service) => {
+                Decision::Waits(Box::pin(self.intercept(service, ex, head, Some(body))))
             }
-        })
+            None => Decision::Ready(Ok(Onward::Next)),
+        }
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kit::LocalBoxFuture;
 use message::{Gathered, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnCall, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, OnCall, OnWhole, Onward};
 
 use super::answer::{self, Answer};
 use super::tell::{self, Told};
@@ -23,12 +22,8 @@ pub(super) struct Interceptor {
 }
 
 impl OnCall<ReplyHead> for Interceptor {
-    fn on_call<'a>(
-        &'a self,
-        ex: &'a mut Exchange,
-        head: &'a mut ReplyHead,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(self.intercept(ex, head, None))
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut ReplyHead) -> Decision<'a> {
+        Decision::Waits(Box::pin(self.intercept(ex, head, None)))
     }
 }
 
@@ -42,8 +37,8 @@ impl OnWhole<ReplyHead> for Interceptor {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(self.intercept(ex, head, Some(body)))
+    ) -> Decision<'a> {
+        Decision::Waits(Box::pin(self.intercept(ex, head, Some(body))))
     }
 }
 

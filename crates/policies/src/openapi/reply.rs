@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Gathered, ReplyHead};
-use policy::{Exchange, Flow, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, OnWhole, Onward};
 
 use super::body::{self, Checked};
 use super::model::Operation;
@@ -24,12 +23,12 @@ impl OnWhole<ReplyHead> for Checks {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let flow = match self.operation(ex) {
             Some(operation) => self.check(operation, ex, head, body),
             None => Ok(Onward::Next),
         };
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Exchange, Flow, OnHead, OnWhole, Onward, OperationAt};
+use policy::{Decision, Exchange, Flow, OnHead, OnWhole, Onward, OperationAt};
 
 use super::body::{self, Checked};
 use super::model::{Operation, PathItem};
@@ -48,9 +47,9 @@ impl OnWhole<RequestHead> for Step {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let flow = self.0.check(ex, head, Some(&body.bytes));
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Gathered, ReplyHead};
-use policy::{Exchange, Flow, OnWhole, Onward};
+use policy::{Decision, Exchange, OnWhole, Onward};
 use serde_json::{Map, Value as Json, json};
 use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
@@ -31,9 +30,9 @@ impl OnWhole<ReplyHead> for Translate {
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
+    ) -> Decision<'a> {
         let flow = self.reply(ex, head, body).map(|()| Onward::Next);
-        Box::pin(std::future::ready(flow))
+        Decision::Ready(flow)
     }
 }
 

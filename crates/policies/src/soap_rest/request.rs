@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use message::{Body, Gathered, Headers, Reply, RequestHead};
-use policy::{Exchange, Flow, OnWhole, Onward, Speech};
+use policy::{Decision, Exchange, Flow, OnWhole, Onward, Speech};
 use wsdl::typed::{Refused, Soap};
 
 use super::{Place, Settings};
@@ -27,8 +26,8 @@ impl OnWhole<RequestHead> for Translate {
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
-    ) -> LocalBoxFuture<'a, Flow> {
-        Box::pin(std::future::ready(self.request(ex, head, body)))
+    ) -> Decision<'a> {
+        Decision::Ready(self.request(ex, head, body))
     }
 }
 
