@@ -1,7 +1,7 @@
 //! `policies` to policies: one arm for each kind.
 
 use config::{Config, HeadersEdit, Report, Spanned};
-use plan::UNKNOWN_OPERATION;
+use plan::{Slots, UNKNOWN_OPERATION};
 use policies::headers::{self, Edits};
 
 use crate::making::Making;
@@ -20,6 +20,8 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) diversions: &'a mut Vec<String>,
     /// Operations that policies of the route tell apart; a policy notes the index.
     pub(crate) operations: &'a mut Vec<String>,
+    /// Where policies keep something between their sides.
+    pub(crate) slots: &'a mut Slots,
     /// Its index among the route's policies.
     pub(crate) at: usize,
 }
@@ -76,7 +78,7 @@ pub(crate) fn build(
         config::Policy::Concurrency(keys) => made::concurrency::build(keys, place, report),
         config::Policy::Cors(keys) => made::cors::build(keys, place, report),
         config::Policy::Cache(keys) => made::cache::build(keys, place, report),
-        config::Policy::Compress(keys) => made::compress::build(keys, report),
+        config::Policy::Compress(keys) => made::compress::build(keys, place, report),
         config::Policy::IpRules(keys) => {
             made::ip_filter::build(keys, policy.at, policy.intact, report)
         }

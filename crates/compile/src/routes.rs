@@ -13,7 +13,7 @@ use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
     Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, Mirror, PathSent, PathWant,
-    Policy, Share, Split, Table, Want,
+    Policy, Share, Slots, Split, Table, Want,
 };
 
 use crate::listeners::bytes;
@@ -232,6 +232,7 @@ fn draft<'c>(
     // Those of a split come first, so that every policy knows of them.
     let mut diversions = split_names(&route.value);
     let mut operations = Vec::new();
+    let mut slots = Slots::default();
     let mut place = Place {
         route: &name.value,
         config,
@@ -239,6 +240,7 @@ fn draft<'c>(
         making,
         diversions: &mut diversions,
         operations: &mut operations,
+        slots: &mut slots,
         at: 0,
     };
     let build = |(at, item)| {

@@ -39,7 +39,7 @@ pub mod upstreams {
 }
 
 pub use policy::{
-    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX,
+    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, Slots, TOKEN_ID_BYTES_MAX,
     Template, UNKNOWN_OPERATION,
 };
 pub use telemetry;

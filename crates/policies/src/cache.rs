@@ -19,7 +19,8 @@ use fault::Fault;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{
-    Conditions, Decision, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Step, Way,
+    Conditions, Decision, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Slot, Slots,
+    Step, Way,
 };
 
 pub use entry::KEPT;
@@ -43,7 +44,8 @@ pub struct Settings {
     pub ignores_cookies: bool,
     /// How long a stale reply may stand in for a failing upstream.
     pub stale_if_error: Duration,
-    /// How long a request waits for the reply to another one; zero: it does not.
+    /// How long a request waits for the reply to another one; zero: it does not, as below another cache of the route, which may
+    /// be of the same store: it would wait for itself.
     pub wait: Duration,
     /// What a reply that is kept cannot vary by.
     pub unseen: Unseen,
@@ -73,8 +75,8 @@ impl Unseen {
 }
 
 /// The policy. The store is the plan's before where nothing changed.
-pub fn policy(settings: Settings, store: Arc<Store>) -> Policy {
-    let cache = Arc::new(Cache { settings, store });
+pub fn policy(settings: Settings, store: Arc<Store>, slots: &mut Slots) -> Policy {
+    let cache = Arc::new(Cache { settings, store, slot: slots.assign() });
     Policy {
         name: "cache",
         request: Some(Step::Call(Box::new(Ask(cache.clone())))),
@@ -85,6 +87,7 @@ pub fn policy(settings: Settings, store: Arc<Store>) -> Policy {
 struct Cache {
     settings: Settings,
     store: Arc<Store>,
+    slot: Slot<Pending>,
 }
 
 struct Ask(Arc<Cache>);
@@ -145,13 +148,13 @@ impl Cache {
                 let (key, url) = (self.key(ex, head, &lines), Cache::url(ex, head).into());
                 let (host, lines) = (head.host().into(), lines.into());
                 let pending = Pending::Unsafe { key, url, host, lines };
-                ex.notes().cached = Some(Box::new(pending));
+                self.slot.put(ex, pending);
                 return Seen::Decided(Ok(Onward::Next));
             }
         };
         let bypass = Bypass::of(&head.headers, ex.has_body, self.settings.ignores_cookies);
         if let Some(bypass) = bypass {
-            ex.notes().cached = Some(Box::new(Pending::Bypass(bypass)));
+            self.slot.put(ex, Pending::Bypass(bypass));
             return Seen::Decided(Ok(Onward::Next));
         }
         let asked = Directives::of_request(&head.headers);
@@ -161,7 +164,7 @@ impl Cache {
             () => None,
         };
         if let Some(bypass) = insists {
-            ex.notes().cached = Some(Box::new(Pending::Bypass(bypass)));
+            self.slot.put(ex, Pending::Bypass(bypass));
             return Seen::Decided(Ok(Onward::Next));
         }
         let key = self.key(ex, head, &keyed_lines(&head.headers, ex.peer_trusted));
@@ -185,9 +188,9 @@ impl Cache {
                 Boarded::Lead(leader) => Some(leader),
                 Boarded::Alone => None,
             };
-            note(ex, head, key, known, leader);
+            self.note(ex, head, key, known, leader);
         } else {
-            ex.notes().cached = Some(Box::new(Pending::Bypass(Bypass::Head)));
+            self.slot.put(ex, Pending::Bypass(Bypass::Head));
         }
         Seen::Decided(Ok(Onward::Next))
     }
@@ -220,12 +223,10 @@ impl Cache {
         key.into()
     }
 
-    /// Whether to wait for another request's reply. Who wants the upstream's own word does not, and nobody waits for itself: a
-    /// policy above this one may be of the same store. Nobody waits for the reply to a credential, which mostly is not kept.
+    /// Whether to wait for another request's reply. Who wants the upstream's own word does not. Nobody waits for the reply to a credential, which mostly is not kept.
     fn board(&self, ex: &Exchange, head: &RequestHead, key: &[u8], asked: &Directives) -> Boarded {
-        let is_noted = ex.notes.as_ref().is_some_and(|notes| notes.cached.is_some());
         let insists = asked.no_cache || asked.max_age == Some(0);
-        match self.settings.wait.is_zero() || is_noted || insists {
+        match self.settings.wait.is_zero() || insists {
             true => Boarded::Alone,
             false => {
                 let leads = !is_authorized(ex, &head.headers);
@@ -247,31 +248,32 @@ impl Cache {
         if let Some(known) = known.as_ref().filter(|known| known.may_be_given(asked, now)) {
             return Onward::Turn(known.reply(&head.headers, "; fwd=uri-miss; collapsed", now));
         }
-        note(ex, head, key, known, None);
+        self.note(ex, head, key, known, None);
         Onward::Next
     }
-}
 
-/// Leaves word for the response step, and asks about what is kept.
-fn note(
-    ex: &mut Exchange,
-    head: &mut RequestHead,
-    key: Box<[u8]>,
-    stale: Option<Arc<Entry>>,
-    leader: Option<Leader>,
-) {
-    let headers = head.headers.clone();
-    let way = way(ex);
-    let noted = ex.notes();
-    if let Some(known) = stale.as_ref().filter(|known| known.has_validator()) {
-        let lines = known.ask_about(&mut head.headers);
-        // A cache above may have asked already.
-        noted.conditions.get_or_insert_with(|| Conditions { way: way.clone(), lines }.into());
+    /// Leaves word for the response step, and asks about what is kept.
+    fn note(
+        &self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        key: Box<[u8]>,
+        stale: Option<Arc<Entry>>,
+        leader: Option<Leader>,
+    ) {
+        let headers = head.headers.clone();
+        let way = way(ex);
+        let noted = ex.notes();
+        if let Some(known) = stale.as_ref().filter(|known| known.has_validator()) {
+            let lines = known.ask_about(&mut head.headers);
+            // A cache above may have asked already.
+            noted.conditions.get_or_insert_with(|| Conditions { way: way.clone(), lines }.into());
+        }
+        let theirs = noted.conditions.as_ref().map_or(&headers, |theirs| &theirs.lines);
+        let condition = theirs.get("if-none-match").map(Box::from);
+        let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
+        self.slot.put(ex, Pending::Get(Box::new(asked)));
     }
-    let theirs = noted.conditions.as_ref().map_or(&headers, |theirs| &theirs.lines);
-    let condition = theirs.get("if-none-match").map(Box::from);
-    let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
-    noted.cached = Some(Box::new(Pending::Get(Box::new(asked))));
 }
 
 fn way(ex: &Exchange) -> Way {
@@ -284,11 +286,8 @@ impl OnFrames<ReplyHead> for Keep {
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn Frames>>, Fault> {
-        let noted = ex.notes.as_mut().and_then(|notes| notes.cached.take());
-        let Some(pending) = noted.and_then(|noted| noted.downcast::<Pending>().ok()) else {
-            return Ok(None);
-        };
-        match *pending {
+        let Some(pending) = self.0.slot.take(ex) else { return Ok(None) };
+        match pending {
             Pending::Unsafe { key, url, host, lines } => {
                 if (200..400).contains(&head.status) {
                     self.0.store.remove(&key);

@@ -8,7 +8,7 @@ mod coder;
 
 use fault::Fault;
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Slot, Slots, Step};
 
 pub use coder::Encoding;
 
@@ -35,53 +35,59 @@ pub enum MediaType {
 }
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+    let chosen = slots.assign();
+    let choose = Choose { encodings: settings.encodings.clone(), chosen };
     Policy {
         name: "compress",
-        request: Some(Step::Head(Box::new(Choose(settings.encodings.clone())))),
-        response: Some(Step::Frames(Box::new(settings))),
+        request: Some(Step::Head(Box::new(choose))),
+        response: Some(Step::Frames(Box::new(Compress { settings, chosen }))),
     }
 }
 
-/// Notes what the client wants, which no later step may see: another policy could have changed it.
-struct Choose(Vec<Encoding>);
+/// Keeps what the client wants, which no later step may see: another policy could have changed it.
+struct Choose {
+    encodings: Vec<Encoding>,
+    chosen: Slot<Encoding>,
+}
+
+struct Compress {
+    settings: Settings,
+    chosen: Slot<Encoding>,
+}
 
 impl OnHead<RequestHead> for Choose {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        if let Some(encoding) = accept::choose(&head.headers, &self.0) {
-            let notes = ex.notes();
-            notes.accept_encoding = Some(encoding.name().as_bytes().into());
-            notes.asked_head = head.method() == b"HEAD";
+        if let Some(encoding) = accept::choose(&head.headers, &self.encodings) {
+            self.chosen.put(ex, encoding);
         }
         Ok(Onward::Next)
     }
 }
 
-impl OnFrames<ReplyHead> for Settings {
+impl OnFrames<ReplyHead> for Compress {
     fn on_frames(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn Frames>>, Fault> {
-        let is_held = head.status == 304 && self.may_have_compressed(&head.headers);
-        if !is_held && !self.may_compress(head) {
+        let is_held = head.status == 304 && self.settings.may_have_compressed(&head.headers);
+        if !is_held && !self.settings.may_compress(head) {
             return Ok(None);
         }
         if !head.headers.get_all("vary").any(|v| http1::list_has(v, "accept-encoding")) {
             head.headers.add_known("Vary", b"Accept-Encoding");
         }
-        let notes = ex.notes.as_ref();
-        let chosen = notes.and_then(|notes| notes.accept_encoding.as_deref());
-        let Some(encoding) = chosen.and_then(Encoding::named) else { return Ok(None) };
+        let Some(encoding) = self.chosen.take(ex) else { return Ok(None) };
         if is_held {
             weaken(&mut head.headers);
             return Ok(None);
         }
-        if announced(&head.headers).is_some_and(|bytes| bytes < self.bytes_min.max(1)) {
+        if announced(&head.headers).is_some_and(|bytes| bytes < self.settings.bytes_min.max(1)) {
             return Ok(None);
         }
         mark(encoding, &mut head.headers);
-        match notes.is_some_and(|notes| notes.asked_head) {
+        match ex.notes.as_ref().is_some_and(|notes| notes.asked_head) {
             // As a GET would have been answered, but for the length that nobody knows.
             true => Ok(Some(Box::new(Unsent))),
             false => Ok(Some(Box::new(Coder::new(encoding)?))),

@@ -1,7 +1,7 @@
 //! `concurrency`: so many exchanges under way at once, by whoever asks.
 //!
 //! Owns the places, over all workers, and who waits for one. A place is given back when the exchange ends, however it
-//! ends: it lives in the exchange's notes and goes with them.
+//! ends: it lives in the exchange's slot and goes with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::{SharedAlarm, clock};
 use message::RequestHead;
-use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Slot, Slots, Step};
 
 use crate::hash::Key;
 use crate::key::By;
@@ -51,6 +51,8 @@ struct Place {
 struct Limit {
     settings: Settings,
     places: Arc<Places>,
+    /// Where an exchange has its place.
+    slot: Slot<Place>,
 }
 
 /// Workers rarely meet in one of so many.
@@ -60,9 +62,9 @@ const SHARDS: usize = 64;
 const RETRY_AFTER: &str = "1";
 
 /// The policy. The places are the plan's before where nothing changed.
-pub fn policy(settings: Settings, places: Arc<Places>) -> Policy {
+pub fn policy(settings: Settings, places: Arc<Places>, slots: &mut Slots) -> Policy {
     let waits = !settings.wait.is_zero();
-    let limit = Limit { settings, places };
+    let limit = Limit { settings, places, slot: slots.assign() };
     let request: Step<RequestHead> = match waits {
         true => Step::Call(Box::new(limit)),
         false => Step::Head(Box::new(limit)),
@@ -162,7 +164,7 @@ impl Limit {
 impl OnHead<RequestHead> for Limit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let place = self.places.take(self.key(ex, head), self.settings.requests);
-        ex.notes().held.push(Box::new(place.ok_or_else(|| self.refusal())?));
+        self.slot.put(ex, place.ok_or_else(|| self.refusal())?);
         Ok(Onward::Next)
     }
 }
@@ -171,12 +173,12 @@ impl OnCall<RequestHead> for Limit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let key = self.key(ex, head);
         if let Some(place) = self.places.take(key, self.settings.requests) {
-            ex.notes().held.push(Box::new(place));
+            self.slot.put(ex, place);
             return Decision::Ready(Ok(Onward::Next));
         }
         Decision::Waits(Box::pin(async move {
             let place = self.wait(key, ex.alarm.clone()).await?;
-            ex.notes().held.push(Box::new(place));
+            self.slot.put(ex, place);
             Ok(Onward::Next)
         }))
     }
@@ -225,7 +227,7 @@ mod tests {
         let places = Arc::new(Places::default());
         let wait = Duration::from_secs(1);
         let settings = Settings { requests: 1, by: By::Everybody, wait };
-        (places.clone(), Limit { settings, places })
+        (places.clone(), Limit { settings, places, slot: Slots::default().assign() })
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 
 /// What the operator said, as it is sent. Nothing in it needs checking again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,12 +63,20 @@ const PREFLIGHT_VARY: &[u8] =
     b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+    let cors = Cors { settings, origin: slots.assign() };
     Policy {
         name: "cors",
-        request: Some(Step::Head(Box::new(settings.clone()))),
-        response: Some(Step::Head(Box::new(settings))),
+        request: Some(Step::Head(Box::new(cors.clone()))),
+        response: Some(Step::Head(Box::new(cors))),
     }
+}
+
+#[derive(Clone)]
+struct Cors {
+    settings: Settings,
+    /// The origin that was let pass, where its reply names it.
+    origin: Slot<Box<[u8]>>,
 }
 
 impl Origins {
@@ -169,21 +177,23 @@ fn is_preflight(head: &RequestHead) -> bool {
         && head.headers.contains("access-control-request-method")
 }
 
-impl OnHead<RequestHead> for Settings {
+impl OnHead<RequestHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let origin = self.origin(head);
-        if is_preflight(head) && !(origin.is_none() && self.options_pass) {
-            return Ok(Onward::Turn(self.preflight(origin.as_deref(), head)));
+        let Cors { settings, origin: slot } = self;
+        let origin = settings.origin(head);
+        if is_preflight(head) && !(origin.is_none() && settings.options_pass) {
+            return Ok(Onward::Turn(settings.preflight(origin.as_deref(), head)));
         }
-        if origin.is_some() {
-            ex.notes().origin = origin;
+        if let Some(origin) = origin.filter(|_| !settings.is_for_all()) {
+            slot.put(ex, origin);
         }
         Ok(Onward::Next)
     }
 }
 
-impl OnHead<ReplyHead> for Settings {
+impl OnHead<ReplyHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
+        let settings = &self.settings;
         let lines = &mut head.headers;
         // Two answers to one question are none: what the upstream says of it goes.
         const SAID: &[u8] = b"access-control-";
@@ -191,16 +201,16 @@ impl OnHead<ReplyHead> for Settings {
             !name.get(..SAID.len()).is_some_and(|front| front.eq_ignore_ascii_case(SAID))
         });
         let varies = || lines.get_all("vary").any(|value| http1::list_has(value, "origin"));
-        if !self.is_for_all() && !varies() {
+        if !settings.is_for_all() && !varies() {
             lines.add_known("Vary", b"Origin");
         }
-        let origin = ex.notes.as_mut().and_then(|notes| notes.origin.take());
+        let origin = self.origin.take(ex);
         // Caches give what is the same for all to pages too, whoever brought it (the Fetch standard, CORS protocol and HTTP
         // caches).
-        let named = if self.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };
+        let named = if settings.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };
         if let Some(named) = named {
-            self.name_origin(named, lines);
-            if let Some(names) = &self.expose {
+            settings.name_origin(named, lines);
+            if let Some(names) = &settings.expose {
                 lines.add("Access-Control-Expose-Headers", names.as_bytes()).map_err(|_| {
                     Fault::new(Kind::Internal, "cors: a line that cannot be written")
                 })?;

@@ -14,8 +14,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig, Simd};
+use bytes::Bytes;
 use message::{ReplyHead, RequestHead};
-use policy::{Fetch, Policy, Step};
+use policy::{Fetch, Policy, Slot, Slots, Step};
 
 /// One `interceptor`, as `compile` settles it.
 pub struct Settings {
@@ -72,36 +73,53 @@ pub struct Api {
     pub sandbox: String,
 }
 
+/// A request as an interceptor saw it, for the call that comes with the reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Interception {
+    request_headers: Vec<(Box<str>, Box<str>)>,
+    request_trailers: Vec<(Box<str>, Box<str>)>,
+    request_body: Option<Bytes>,
+    /// `invocationContext` as it was sent.
+    invocation: Box<str>,
+    /// `interceptorContext` as the request call returned it: names and texts.
+    context: Vec<(Box<str>, Box<str>)>,
+}
+
 /// The policy for these settings.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     let settings = Arc::new(settings);
+    let slot = slots.assign();
     Policy {
         name: "interceptor",
-        request: request_step(&settings),
-        response: response_step(&settings),
+        request: request_step(&settings, slot),
+        response: response_step(&settings, slot),
     }
 }
 
-fn request_step(settings: &Arc<Settings>) -> Option<Step<RequestHead>> {
+fn request_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<Step<RequestHead>> {
     let told = settings.request.as_ref().map(|service| service.includes).unwrap_or_default();
     let later = settings.response.as_ref().map(|service| service.includes).unwrap_or_default();
     let gathers = told.request_payload() || later.request_payload();
     let notes = later.request_headers || later.invocation_context;
     match (gathers, settings.request.is_some(), notes) {
-        (true, _, _) => Some(Step::Whole(Box::new(request::Interceptor::new(settings.clone())))),
-        (false, true, _) => Some(Step::Call(Box::new(request::Interceptor::new(settings.clone())))),
+        (true, _, _) => {
+            Some(Step::Whole(Box::new(request::Interceptor::new(settings.clone(), slot))))
+        }
+        (false, true, _) => {
+            Some(Step::Call(Box::new(request::Interceptor::new(settings.clone(), slot))))
+        }
         (false, false, true) => {
-            Some(Step::Head(Box::new(request::Interceptor::new(settings.clone()))))
+            Some(Step::Head(Box::new(request::Interceptor::new(settings.clone(), slot))))
         }
         (false, false, false) => None,
     }
 }
 
-fn response_step(settings: &Arc<Settings>) -> Option<Step<ReplyHead>> {
+fn response_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<Step<ReplyHead>> {
     let includes = settings.response.as_ref()?.includes;
     Some(match includes.response_body || includes.response_trailers {
-        true => Step::Whole(Box::new(response::Interceptor::new(settings.clone()))),
-        false => Step::Call(Box::new(response::Interceptor::new(settings.clone()))),
+        true => Step::Whole(Box::new(response::Interceptor::new(settings.clone(), slot))),
+        false => Step::Call(Box::new(response::Interceptor::new(settings.clone(), slot))),
     })
 }
 

@@ -20,7 +20,7 @@ mod text;
 use std::sync::Arc;
 
 use message::RequestHead;
-use policy::{Policy, Step};
+use policy::{Policy, Slots, Step};
 
 pub use document::{Document, Unreadable};
 pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
@@ -45,11 +45,11 @@ pub struct Settings {
 const ERRORS_MAX: usize = 16;
 
 /// The policy for these settings.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     let bodies = settings.request && settings.operations().any(|op| op.body.is_some());
     let watches = settings.request || settings.response || settings.refuses;
     let replies = settings.response;
-    let checks = Arc::new(request::Checks::new(settings));
+    let checks = Arc::new(request::Checks::new(settings, slots.assign()));
     Policy {
         name: "openapi",
         request: watches.then(|| request_step(&checks, bodies)),

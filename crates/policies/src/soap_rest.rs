@@ -10,7 +10,7 @@ mod request;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use policy::{Policy, Step};
+use policy::{Policy, Slots, Step};
 use wsdl::typed::Api;
 
 use crate::soap::Codings;
@@ -53,18 +53,16 @@ pub struct Faults {
 }
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     let settings = Arc::new(settings);
+    // The index of the operation that a request calls.
+    let called = slots.assign();
     Policy {
         name: "soap_rest",
-        request: Some(Step::Whole(Box::new(request::Translate(settings.clone())))),
-        response: Some(Step::Whole(Box::new(reply::Translate(settings)))),
-    }
-}
-
-impl Settings {
-    /// What notes of this policy are known by. Two of them on one route are told apart.
-    fn key(self: &Arc<Self>) -> usize {
-        Arc::as_ptr(self).addr()
+        request: Some(Step::Whole(Box::new(request::Translate {
+            settings: settings.clone(),
+            called,
+        }))),
+        response: Some(Step::Whole(Box::new(reply::Translate { settings, called }))),
     }
 }

@@ -11,7 +11,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Identity, Notes, OperationAt};
+use crate::{Filled, Identity, Notes};
 
 /// The connection a request came by. One for all its exchanges.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub struct Exchange {
     pub limit_lines: Option<Headers>,
     /// What policies of the route note for one another; nothing on routes whose policies note nothing.
     pub notes: Option<Box<Notes>>,
+    /// What policies of the route keep for themselves.
+    pub slots: Filled,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
     /// Time spent waiting for the upstream: connecting, and until its reply's head was there.
@@ -105,6 +107,7 @@ impl Exchange {
             identity: None,
             limit_lines: None,
             notes: None,
+            slots: Filled::default(),
             target: None,
             upstream_wait: Duration::ZERO,
             client_wait: Duration::ZERO,
@@ -112,12 +115,6 @@ impl Exchange {
             fault: None,
             alarm,
         }
-    }
-
-    /// The operation that the policy of this key noted.
-    pub fn noted_operation(&self, key: usize) -> Option<OperationAt> {
-        let noted = &self.notes.as_ref()?.operations;
-        noted.iter().find(|(known, _)| *known == key).map(|(_, at)| *at)
     }
 
     /// The notes, made on first use.

@@ -10,14 +10,16 @@ mod identity;
 mod notes;
 mod outside;
 mod revoked;
+mod slot;
 mod step;
 mod template;
 
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
-pub use notes::{Conditions, Interception, Notes, OperationAt, Speech, UNKNOWN_OPERATION, Way};
+pub use notes::{Conditions, Notes, Speech, UNKNOWN_OPERATION, Way};
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
+pub use slot::{Filled, Slot, Slots};
 pub use step::{
     Decision, Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step,
 };

@@ -1,21 +1,17 @@
-//! What one policy leaves for another, or its request step for its response step. Named fields, no map.
+//! What policies leave for one another and for the pipeline. Named fields, no map; what is one policy's alone is in its
+//! [`Slot`](crate::Slot).
 
-use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use message::Headers;
 use telemetry::SoapFault;
-
-/// The indices of an operation's path and method in an API document.
-pub type OperationAt = (usize, usize);
 
 /// Where policies send a request: the diversion, and the path and query.
 pub type Way = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Notes {
     /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream: a policy's word, or
     /// that of the route's split.
@@ -26,18 +22,8 @@ pub struct Notes {
     pub target: Option<Box<[u8]>>,
     /// That was said of this one request by a service, so that the next like it may go to another.
     pub rewritten: bool,
-    /// What the response side of an interceptor needs of the request.
-    pub interception: Option<Box<Interception>>,
-    /// Which operation of an API document the request is: whose document, and the indices of its path and method.
-    pub operations: Vec<(usize, OperationAt)>,
-    /// The `Origin` of a request that the route's CORS policy let pass.
-    pub origin: Option<Box<[u8]>>,
-    /// The request's `Accept-Encoding`, for whoever compresses the reply.
-    pub accept_encoding: Option<Box<[u8]>>,
     /// The request is a HEAD: its reply has no body, whatever its head says.
     pub asked_head: bool,
-    /// What a cache's request step leaves for its response step.
-    pub cached: Option<Box<dyn Any>>,
     /// The conditions of the client, where a cache asks about its own reply instead.
     pub conditions: Option<Box<Conditions>>,
     /// How the client speaks, on routes with policies over XML messages.
@@ -50,8 +36,6 @@ pub struct Notes {
     pub operation: Option<u32>,
     /// The code of the fault that the upstream answered with, which is known once its reply has passed.
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
-    /// What must live until the exchange has ended: places in a concurrency limit.
-    pub held: Vec<Box<dyn Any>>,
 }
 
 /// What is called is none of the operations of the route's description.
@@ -62,18 +46,6 @@ pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 pub struct Conditions {
     pub way: Way,
     pub lines: Headers,
-}
-
-/// A request as an interceptor saw it, for the call that comes with the reply.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Interception {
-    pub request_headers: Vec<(Box<str>, Box<str>)>,
-    pub request_trailers: Vec<(Box<str>, Box<str>)>,
-    pub request_body: Option<Bytes>,
-    /// `invocationContext` as it was sent.
-    pub invocation: Box<str>,
-    /// `interceptorContext` as the request call returned it: names and texts.
-    pub context: Vec<(Box<str>, Box<str>)>,
 }
 
 /// How the client of a route with policies over XML messages speaks, and so how it is answered.
@@ -110,16 +82,5 @@ impl Speech {
         } else {
             Speech::Soap11
         }
-    }
-}
-
-impl std::fmt::Debug for Notes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Notes")
-            .field("divert", &self.divert)
-            .field("target", &self.target)
-            .field("interception", &self.interception)
-            .field("held", &self.held.len())
-            .finish_non_exhaustive()
     }
 }

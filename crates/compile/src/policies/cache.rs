@@ -1,8 +1,9 @@
 //! `cache`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use config::{At, Cache, CacheCookies, Decode as _, Report, Route};
+use config::{At, Cache, CacheCookies, Decode as _, Policy, Report, Route};
 use policies::cache::{self, Settings, Store};
 
 use crate::listeners::{bytes, count};
@@ -19,6 +20,7 @@ pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
+    let mut above = place.of.policies.iter().take(place.at);
     let settings = Settings {
         entry_bytes_max,
         // What says nothing of itself is not for all where the upstream may have been told who asks.
@@ -26,12 +28,15 @@ pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report
         ttl_statuses: ttl_statuses(keys, report),
         ignores_cookies: keys.cookies == CacheCookies::Ignore,
         stale_if_error: keys.stale_if_error,
-        wait: keys.wait,
+        wait: match above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
+            true => Duration::ZERO,
+            false => keys.wait,
+        },
         unseen,
         // Only policies above this one have sent a request elsewhere when it comes here.
         diversions: place.diversions.as_slice().into(),
     };
-    cache::policy(settings, store)
+    cache::policy(settings, store, place.slots)
 }
 
 fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {

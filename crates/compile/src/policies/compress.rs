@@ -3,6 +3,8 @@
 use config::{Compress, Encoding, Report, Spanned};
 use policies::compress::{self, MediaType, Settings};
 
+use crate::policy::Place;
+
 /// What is text in any way. Pictures, sound and archives are compressed already.
 const TYPES: &[&str] = &[
     "text/*",
@@ -18,7 +20,11 @@ const TYPES: &[&str] = &[
     "application/x-ndjson",
 ];
 
-pub(crate) fn build(keys: &Compress, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Compress,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     if keys.encodings.value.is_empty() && keys.encodings.intact {
         let help = "write some of `zstd`, `br` and `gzip`, or remove the policy";
         report.error(keys.encodings.at, "nothing to compress with", help);
@@ -27,11 +33,12 @@ pub(crate) fn build(keys: &Compress, report: &mut Report) -> plan::Policy {
         [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
         written => written.iter().filter_map(|text| written_type(text, report)).collect(),
     };
-    compress::policy(Settings {
+    let settings = Settings {
         encodings: keys.encodings.value.iter().map(encoding).collect(),
         types,
         bytes_min: keys.bytes_min.0,
-    })
+    };
+    compress::policy(settings, place.slots)
 }
 
 fn encoding(encoding: &Encoding) -> compress::Encoding {

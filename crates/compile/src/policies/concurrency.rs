@@ -15,5 +15,5 @@ pub(crate) fn build(
     let places = place.making.kept_or(&key, || std::sync::Arc::new(Places::default()));
     let settings =
         Settings { requests: keys.requests.get(), by: by(&keys.by, report), wait: keys.wait };
-    concurrency::policy(settings, places)
+    concurrency::policy(settings, places, place.slots)
 }

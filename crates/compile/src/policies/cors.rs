@@ -9,7 +9,7 @@ use crate::policy::Place;
 /// What a browser sends in ordinary life.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-pub(crate) fn build(keys: &Cors, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(keys: &Cors, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
     let methods: Vec<String> =
         keys.methods.0.iter().filter_map(|method| names::method(method, report)).collect();
     let names = |list: &[Spanned<String>], report: &mut Report| -> Vec<String> {
@@ -31,7 +31,7 @@ pub(crate) fn build(keys: &Cors, place: &Place<'_, '_>, report: &mut Report) -> 
         0 => METHODS.iter().copied().chain(["OPTIONS"]).collect(),
         _ => own.filter(|method| *method != "OPTIONS").chain(["OPTIONS"]).collect(),
     };
-    cors::policy(Settings {
+    let settings = Settings {
         origins: origins(keys, report),
         methods: methods_text(&methods),
         headers,
@@ -40,7 +40,8 @@ pub(crate) fn build(keys: &Cors, place: &Place<'_, '_>, report: &mut Report) -> 
         max_age: Some(keys.max_age.as_secs()).filter(|seconds| *seconds > 0),
         allow: allow.join(", "),
         options_pass,
-    })
+    };
+    cors::policy(settings, place.slots)
 }
 
 fn methods_text(methods: &[String]) -> String {

@@ -36,7 +36,7 @@ pub(crate) fn build(
         false => Vec::new(),
     };
     let api = api(keys, place);
-    interceptor::policy(Settings { request, response, api, endpoints })
+    interceptor::policy(Settings { request, response, api, endpoints }, place.slots)
 }
 
 /// The upstreams that interceptors of any route run at, or may send requests to.

@@ -35,8 +35,7 @@ pub(crate) fn build(
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let settings = settings(keys, place, report);
-    checks::policy(settings.unwrap_or_else(|| Settings {
+    let settings = settings(keys, place, report).unwrap_or_else(|| Settings {
         base_path: String::new(),
         paths: Vec::new(),
         request: false,
@@ -44,7 +43,8 @@ pub(crate) fn build(
         refuses: false,
         verbose: false,
         body_bytes_max: 0,
-    }))
+    });
+    checks::policy(settings, place.slots)
 }
 
 fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Settings> {

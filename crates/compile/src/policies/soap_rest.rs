@@ -66,7 +66,7 @@ pub(crate) fn build(
     let statuses = statuses.map(|(name, status)| {
         (name.value.as_str().into(), u16::try_from(status.value.get()).unwrap_or(500))
     });
-    Some(rest::policy(Settings {
+    let settings = Settings {
         api,
         prefix: prefix.into(),
         places,
@@ -77,7 +77,8 @@ pub(crate) fn build(
             statuses: statuses.collect(),
         },
         codings: soap::codings(at, keys.body_bytes_max, place),
-    }))
+    };
+    Some(rest::policy(settings, place.slots))
 }
 
 /// The tables, taken over from the plan before if it was made of the same.

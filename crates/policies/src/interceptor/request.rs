@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, Interception, OnCall, OnHead, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, OnCall, OnHead, OnWhole, Onward, Slot};
 
 use super::answer::{self, Answer, invalid};
 use super::tell::{self, Told};
-use super::{Service, Settings, apply, call};
+use super::{Interception, Service, Settings, apply, call};
 use crate::rebased;
 
 const PATH: &[u8] = b"/api/v1/handle-request";
@@ -21,6 +21,7 @@ const TOLD_BYTES: usize = 256;
 pub(super) struct Interceptor {
     settings: Arc<Settings>,
     call: RequestHead,
+    slot: Slot<Interception>,
 }
 
 impl OnHead<RequestHead> for Interceptor {
@@ -64,8 +65,8 @@ impl OnWhole<RequestHead> for Interceptor {
 }
 
 impl Interceptor {
-    pub(super) fn new(settings: Arc<Settings>) -> Interceptor {
-        Interceptor { settings, call: call::head(PATH) }
+    pub(super) fn new(settings: Arc<Settings>, slot: Slot<Interception>) -> Interceptor {
+        Interceptor { settings, call: call::head(PATH), slot }
     }
 
     /// Keeps what the call that comes with the reply will tell.
@@ -89,7 +90,7 @@ impl Interceptor {
             invocation: invocation.into(),
             context: Vec::new(),
         };
-        ex.notes().interception = Some(Box::new(interception));
+        self.slot.put(ex, interception);
     }
 
     async fn intercept(
@@ -165,7 +166,7 @@ impl Interceptor {
         } else if !answer.trailers.is_empty() {
             unheld_trailers(ex);
         }
-        if let Some(noted) = ex.notes.as_mut().and_then(|notes| notes.interception.as_mut()) {
+        if let Some(noted) = self.slot.get_mut(ex) {
             noted.context = answer.context;
         }
         Ok(Onward::Next)

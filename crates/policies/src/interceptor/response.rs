@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use message::{Gathered, ReplyHead, RequestHead};
-use policy::{Decision, Exchange, Flow, OnCall, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, OnCall, OnWhole, Onward, Slot};
 
 use super::answer::{self, Answer};
 use super::tell::{self, Told};
-use super::{Service, Settings, apply, call};
+use super::{Interception, Service, Settings, apply, call};
 
 const PATH: &[u8] = b"/api/v1/handle-response";
 
@@ -19,6 +19,7 @@ const TOLD_BYTES: usize = 256;
 pub(super) struct Interceptor {
     settings: Arc<Settings>,
     call: RequestHead,
+    slot: Slot<Interception>,
 }
 
 impl OnCall<ReplyHead> for Interceptor {
@@ -43,8 +44,8 @@ impl OnWhole<ReplyHead> for Interceptor {
 }
 
 impl Interceptor {
-    pub(super) fn new(settings: Arc<Settings>) -> Interceptor {
-        Interceptor { settings, call: call::head(PATH) }
+    pub(super) fn new(settings: Arc<Settings>, slot: Slot<Interception>) -> Interceptor {
+        Interceptor { settings, call: call::head(PATH), slot }
     }
 
     async fn intercept(
@@ -58,7 +59,7 @@ impl Interceptor {
         if head.status == 101 {
             return Ok(Onward::Next);
         }
-        let told = told(service, ex, head, body.as_deref());
+        let told = told(service, self.slot.get(ex), head, body.as_deref());
         let answered = call::call(service, ex, &self.call, told).await?;
         if let Some(answer) = answered {
             obey(service, answer::read(&answer, service.body_bytes_max)?, ex, head, body)?;
@@ -67,9 +68,13 @@ impl Interceptor {
     }
 }
 
-fn told(service: &Service, ex: &Exchange, head: &ReplyHead, body: Option<&Gathered>) -> Vec<u8> {
+fn told(
+    service: &Service,
+    noted: Option<&Interception>,
+    head: &ReplyHead,
+    body: Option<&Gathered>,
+) -> Vec<u8> {
     let includes = service.includes;
-    let noted = ex.notes.as_ref().and_then(|notes| notes.interception.as_ref());
     let size = body.map_or(0, |body| tell::encoded_len(body.bytes.len()));
     let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
     told.raw("responseCode", &head.status.to_string());

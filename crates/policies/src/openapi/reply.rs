@@ -35,7 +35,7 @@ impl OnWhole<ReplyHead> for Checks {
 impl Checks {
     /// The operation that the request's side noted.
     fn operation(&self, ex: &Exchange) -> Option<&Operation> {
-        self.0.operation(ex.noted_operation(self.0.key())?)
+        self.0.operation(*self.0.slot.get(ex)?)
     }
 
     fn check(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, OnHead, OnWhole, Onward, OperationAt};
+use policy::{Decision, Exchange, Flow, OnHead, OnWhole, Onward, Slot};
 
 use super::body::{self, Checked};
 use super::model::{Operation, PathItem};
@@ -18,7 +18,12 @@ pub(super) struct Checks {
     paths: Paths,
     /// For each path what `Allow` says.
     allowed: Vec<String>,
+    /// Which operation a request is, for its reply.
+    pub(super) slot: Slot<OperationAt>,
 }
+
+/// The indices of an operation's path and method.
+pub(super) type OperationAt = (usize, usize);
 
 /// The request step.
 pub(super) struct Step(pub(super) Arc<Checks>);
@@ -54,9 +59,9 @@ impl OnWhole<RequestHead> for Step {
 }
 
 impl Checks {
-    pub(super) fn new(settings: Settings) -> Checks {
+    pub(super) fn new(settings: Settings, slot: Slot<OperationAt>) -> Checks {
         let allowed = settings.paths.iter().map(allow).collect();
-        Checks { paths: Paths::new(&settings.paths), allowed, settings }
+        Checks { paths: Paths::new(&settings.paths), allowed, slot, settings }
     }
 
     fn check(&self, ex: &mut Exchange, head: &mut RequestHead, body: Option<&Bytes>) -> Flow {
@@ -79,18 +84,11 @@ impl Checks {
             }
         };
         if self.settings.response {
-            let notes = ex.notes();
-            notes.operations.push((self.key(), at));
-            notes.asked_head = head.method() == b"HEAD";
+            self.slot.put(ex, at);
             // A compressed reply could not be read.
             head.headers.remove("accept-encoding");
         }
         Ok(Onward::Next)
-    }
-
-    /// Tells this policy's note from another's.
-    pub(super) fn key(&self) -> usize {
-        std::ptr::from_ref(self).addr()
     }
 
     pub(super) fn operation(&self, at: OperationAt) -> Option<&Operation> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Gathered, ReplyHead};
-use policy::{Decision, Exchange, OnWhole, Onward};
+use policy::{Decision, Exchange, OnWhole, Onward, Slot};
 use serde_json::{Map, Value as Json, json};
 use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
@@ -18,11 +18,14 @@ use crate::soap::has_no_body;
 const GROWTH_MAX: usize = 8;
 
 /// The response step.
-pub(super) struct Translate(pub(super) Arc<Settings>);
+pub(super) struct Translate {
+    pub(super) settings: Arc<Settings>,
+    pub(super) called: Slot<usize>,
+}
 
 impl OnWhole<ReplyHead> for Translate {
     fn bytes_max(&self) -> usize {
-        self.0.codings.bytes_max
+        self.settings.codings.bytes_max
     }
 
     fn on_whole<'a>(
@@ -43,14 +46,15 @@ impl Translate {
         head: &mut ReplyHead,
         body: &mut Gathered,
     ) -> Result<(), Fault> {
-        let noted = ex.noted_operation(self.0.key());
-        let operations = self.0.api.operations();
-        let Some(operation) = noted.and_then(|(at, _)| operations.get(at)) else { return Ok(()) };
+        let operations = self.settings.api.operations();
+        let Some(operation) = self.called.get(ex).and_then(|at| operations.get(*at)) else {
+            return Ok(());
+        };
         // What the gateway says of its own accord is a problem already, unless a policy below speaks SOAP.
         if ex.fault.is_some() && !is_xml(head) || has_no_body(ex, head, body) {
             return Ok(());
         }
-        let codings = self.0.codings;
+        let codings = self.settings.codings;
         codings.take_off(ex, head, body).map_err(|refused| match refused {
             Refused::Fault(fault) => fault,
             Refused::Failed(failed) => Fault::new(Kind::ReplyInvalid, failed.text),
@@ -63,7 +67,7 @@ impl Translate {
         rewritten(&mut head.headers);
         let bytes_max = codings.bytes_max.saturating_mul(GROWTH_MAX);
         let status = head.status;
-        match self.0.api.reply(operation, message, bytes_max) {
+        match self.settings.api.reply(operation, message, bytes_max) {
             Ok(Said::Value(json)) => {
                 body.bytes = json.into_bytes().into();
                 label(head, b"application/json");
@@ -81,7 +85,7 @@ impl Translate {
                     .soap_fault
                     .get_or_insert_default()
                     .set(Some(SoapFault::of_code(&fault.code)));
-                head.status = self.0.faults.status(&fault, status);
+                head.status = self.settings.faults.status(&fault, status);
                 let problem = problem(ex, head.status, &fault);
                 body.bytes = problem.into_bytes().into();
                 label(head, b"application/problem+json");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Headers, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, OnWhole, Onward, Speech};
+use policy::{Decision, Exchange, Flow, OnWhole, Onward, Slot, Speech};
 use wsdl::typed::{Refused, Soap};
 
 use super::{Place, Settings};
@@ -14,11 +14,14 @@ use crate::soap::coding::rewritten;
 const GROWTH_MAX: usize = 8;
 
 /// The request step.
-pub(super) struct Translate(pub(super) Arc<Settings>);
+pub(super) struct Translate {
+    pub(super) settings: Arc<Settings>,
+    pub(super) called: Slot<usize>,
+}
 
 impl OnWhole<RequestHead> for Translate {
     fn bytes_max(&self) -> usize {
-        self.0.codings.bytes_max
+        self.settings.codings.bytes_max
     }
 
     fn on_whole<'a>(
@@ -33,7 +36,7 @@ impl OnWhole<RequestHead> for Translate {
 
 impl Translate {
     fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
-        let settings = &*self.0;
+        let settings = &*self.settings;
         ex.notes().speech = Some(Speech::Json);
         let rest = head.path().strip_prefix(settings.prefix.as_bytes());
         let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or_default();
@@ -61,18 +64,17 @@ impl Translate {
             *head = as_post(head);
         }
         label(&mut head.headers, settings.api.version(), &place.action);
-        let key = self.0.key();
+        self.called.put(ex, place.operation);
         let notes = ex.notes();
         notes.translated = true;
         notes.target = Some(settings.target.clone());
-        notes.operations.push((key, (place.operation, 0)));
         notes.operation = Some(place.counted);
         Ok(Onward::Next)
     }
 
     /// The operation at a path.
     fn place(&self, path: &[u8], method: &[u8]) -> Result<&Place, Fault> {
-        let places = &self.0.places;
+        let places = &self.settings.places;
         let from = places.partition_point(|place| place.path.as_bytes() < path);
         let at_path = || {
             let rest = places.get(from..).unwrap_or_default().iter();
