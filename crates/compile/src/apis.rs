@@ -8,7 +8,7 @@ use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstr
 use import::{Documents, Made, MadeRoute, Model, Options};
 use serde_json::{Map, Value as Json};
 
-use crate::facts;
+use crate::kinds::{self, Access, Diverts};
 
 /// What became of a configuration's APIs.
 pub(crate) struct Expanded<'c> {
@@ -143,24 +143,18 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     policy
 }
 
-/// May send one request elsewhere than another for the same.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others send nothing elsewhere")]
+/// May send one request elsewhere than another for the same, whatever its body says.
 fn chooses_upstream(policy: &Policy) -> bool {
-    match policy {
-        Policy::KeyType(keys) => keys.sandbox.is_some(),
-        Policy::Interceptor(keys) => keys.request.is_some(),
-        _ => false,
-    }
+    matches!(kinds::facts(policy, &[]).diverts, Diverts::ByCaller | Diverts::ByService)
 }
 
 /// Policies that `x-wso2-disable-security` turns off: where nobody is asked who it is, a rule about it cannot hold.
 fn asks_who(policy: &Policy) -> bool {
-    let is_rule =
-        || matches!(policy, Policy::Authorize(keys) if facts::asks_identity(&keys.rule.value));
-    wants_credentials(policy) || is_rule()
+    let row = kinds::facts(policy, &[]);
+    row.access == Access::Identifies || row.access == Access::Guards && row.asks_identity
 }
 
 /// Policies that find out who asks, so that the document's own need not.
 fn wants_credentials(policy: &Policy) -> bool {
-    facts::IDENTIFY.contains(&policy.name())
+    kinds::facts(policy, &[]).access == Access::Identifies
 }

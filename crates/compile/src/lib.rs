@@ -14,6 +14,7 @@ mod explain;
 mod facts;
 mod files;
 mod issuers;
+mod kinds;
 mod listeners;
 mod making;
 mod names;

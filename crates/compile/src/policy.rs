@@ -1,12 +1,10 @@
 //! `policies` to policies: one arm for each kind.
 
-use config::{Config, HeadersEdit, Report, Spanned};
+use config::{Config, Report, Spanned};
 use plan::{Slots, UNKNOWN_OPERATION};
-use policies::headers::{self, Edits};
 
 use crate::making::Making;
 use crate::policies as made;
-use crate::{names, templates};
 
 /// Where a policy stands.
 pub(crate) struct Place<'a, 'p> {
@@ -54,16 +52,7 @@ pub(crate) fn build(
     report: &mut Report,
 ) -> plan::Policy {
     match &policy.value {
-        config::Policy::Headers(keys) => {
-            let parameters = templates::parameters(&place.of.matches.value);
-            let request = edits(&keys.request, &parameters, report);
-            refuse_host(&keys.request, report);
-            let response = edits(&keys.response, &parameters, report);
-            let HeadersEdit { set, add, .. } = &keys.response;
-            let values = set.iter().chain(add.iter()).map(|(_, value)| value);
-            templates::refuse_head(values, &parameters, report);
-            headers::policy(request, response)
-        }
+        config::Policy::Headers(keys) => made::headers::build(keys, place, report),
         config::Policy::ApiKey(keys) => whole(made::api_key::build(keys, policy.at, report)),
         config::Policy::Authorize(keys) => whole(made::authorize::build(keys, report)),
         config::Policy::BackendJwt(keys) => whole(made::jwt::backend(keys, place, report)),
@@ -88,40 +77,15 @@ pub(crate) fn build(
         // Sets were put in their places before; one that could not be was complained about.
         config::Policy::NamedSet(_) => whole(None),
         config::Policy::OpenApi(keys) => made::openapi::build(keys, place, report),
-        config::Policy::Soap(keys) => made::soap::build(keys, policy.at, place, report),
-        config::Policy::SoapRest(keys) => {
-            whole(made::soap_rest::build(keys, policy.at, place, report))
-        }
+        config::Policy::Soap(keys) => made::soap::build(keys, place, report),
+        config::Policy::SoapRest(keys) => whole(made::soap_rest::build(keys, place, report)),
         config::Policy::Transform(keys) => made::transform::build(keys, place, report),
         config::Policy::XpathRoute(keys) => made::xpath_route::build(keys, place, report),
-        config::Policy::Xslt(keys) => made::xslt::build(keys, policy.at, place, report),
+        config::Policy::Xslt(keys) => made::xslt::build(keys, place, report),
     }
 }
 
 /// A policy that could not be built was complained about, and nothing is served in its place.
 fn whole(policy: Option<plan::Policy>) -> plan::Policy {
     policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
-}
-
-fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edits {
-    let rename = names::renames(&keys.rename, report, names::changeable_header);
-    let remove = keys.remove.iter();
-    let remove = remove.filter_map(|name| names::changeable_header(&name.value, name.at, report));
-    Edits {
-        rename,
-        remove: remove.collect(),
-        set: templates::lines(&keys.set, parameters, report),
-        add: templates::lines(&keys.add, parameters, report),
-    }
-}
-
-/// A request has exactly one Host; what it says is the route's business.
-fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
-    let named = keys.set.iter().chain(keys.add.iter()).chain(keys.rename.iter());
-    let renamed = keys.rename.iter().map(|(_, new)| new);
-    let written = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
-    for name in written.filter(|name| name.value.eq_ignore_ascii_case("host")) {
-        let help = "write the route's `host` key: `host: target`, or a name";
-        report.error(name.at, "the Host is not changed by a policy", help);
-    }
 }

@@ -13,9 +13,10 @@ use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::{HostSent, Upstream};
 use plan::{
     Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, Mirror, PathSent, PathWant,
-    Policy, Share, Slots, Split, Table, Want,
+    Policy, Preflights, Share, Slots, Split, Table, Want,
 };
 
+use crate::kinds::{self, Access, Facts};
 use crate::listeners::bytes;
 use crate::making::Making;
 use crate::policy::{self, Place};
@@ -31,6 +32,7 @@ pub(crate) struct Draft<'c> {
     /// Whether another route with an equal match is worth a complaint.
     intact: bool,
     policies: Vec<Policy>,
+    preflights: Preflights,
     /// Names of other upstreams its policies may send an exchange to.
     diversions: Vec<String>,
     operations: Vec<String>,
@@ -127,6 +129,7 @@ fn route(
     Some(Arc::new(plan::Route {
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),
+        preflights: draft.preflights,
         destination,
         diversions: draft
             .diversions
@@ -159,6 +162,7 @@ fn stand_in() -> Arc<plan::Route> {
     Arc::new(plan::Route {
         name: String::new(),
         policies: Box::default(),
+        preflights: Preflights::default(),
         destination: Destination::Respond(reply),
         diversions: Box::default(),
         errors: Errors::Problem,
@@ -254,6 +258,7 @@ fn draft<'c>(
         matchers,
         intact: matches.intact,
         policies,
+        preflights: preflights(&route.value),
         diversions,
         operations,
         errors: errors(&route.value),
@@ -273,16 +278,20 @@ fn split_names(route: &Route) -> Vec<String> {
     }
 }
 
+/// Which of its policies answer preflights.
+fn preflights(route: &Route) -> Preflights {
+    let rows = kinds::of(route);
+    let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;
+    Preflights {
+        answered: rows.iter().any(answers),
+        topmost: rows.iter().take_while(|row| answers(row)).count(),
+    }
+}
+
 /// The query parameters in which its policies look for credentials.
 fn secrets(route: &Route) -> Box<[String]> {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all others look into no query")]
-    let named = |policy: &config::Policy| match policy {
-        config::Policy::Jwt(keys) => keys.query.iter().cloned().collect(),
-        config::Policy::ApiKey(keys) => keys.query.0.clone(),
-        _ => Vec::new(),
-    };
-    let names = route.policies.iter().flat_map(|policy| named(&policy.value));
-    names.map(|name| name.value).collect()
+    let rows = kinds::of(route);
+    rows.iter().flat_map(|row| &row.secrets).map(|name| (*name).to_owned()).collect()
 }
 
 fn errors(route: &Route) -> Errors {

@@ -43,6 +43,12 @@ pub(crate) fn asks_identity(text: &str, parameters: &[String]) -> bool {
     Template::parse(text, &parameters).is_ok_and(|read| read.wants_identity())
 }
 
+/// Whether a text may be another one for each client, on a route with these parameters.
+pub(crate) fn tells_who_asks(text: &str, parameters: &[String]) -> bool {
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    Template::parse(text, &parameters).is_ok_and(|read| read.tells_who_asks())
+}
+
 /// Names and values of headers that the operator may change.
 pub(crate) fn lines(
     map: &Map<Spanned<String>>,

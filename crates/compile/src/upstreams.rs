@@ -13,6 +13,7 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, Settings, TargetSettings, Upstream};
 use tls::{Client, ClientSpec};
 
+use crate::kinds::{self, Named};
 use crate::listeners::{bytes, count};
 use crate::{files, paths};
 
@@ -22,9 +23,13 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let mirrors = config.routes.iter().filter_map(|(_, route)| route.value.mirror.as_ref());
     let mirrors = mirrors.map(|mirror| mirror.value.upstream.value.as_str());
     let used = routes.flat_map(|upstream| upstream.value.names()).chain(mirrors);
-    let used = used.chain(crate::policies::xpath_route::named(config));
-    let used = used.chain(crate::policies::key_type::named(config));
-    let used: HashSet<&str> = used.chain(crate::policies::interceptor::named(config)).collect();
+    let mut used: HashSet<&str> = used.collect();
+    for row in config.routes.iter().flat_map(|(_, route)| kinds::of(&route.value)) {
+        match row.upstreams {
+            Named::These(names) => used.extend(names),
+            Named::Any => used.extend(config.upstreams.names()),
+        }
+    }
     // What of a route could not be read may name any of them.
     let whole = config.routes.names().count() == config.routes.len()
         && config.routes.iter().all(|(_, route)| route.intact);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
-use plan::{CORS, Route};
+use plan::Route;
 use policy::{Decision, Exchange, Flow, Frames, Onward, Step};
 
 use crate::{gather, limited, problem};
@@ -21,11 +21,10 @@ pub(crate) enum Descent {
     },
 }
 
-/// Walks a request down the list. Its body's bound is looked at below the `cors` on top, so that a page can read the 413.
+/// Walks a request down the list. Its body's bound is looked at below those that answer preflights.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
-    let bounded_at = route.policies.iter().take_while(|policy| policy.name == CORS).count();
     for depth in 0..=route.policies.len() {
-        if depth == bounded_at
+        if depth == route.preflights.topmost
             && let Err(fault) = limited::limit(route, request)
         {
             return Descent::Turned { depth, reply: problem::reply(ex, route.errors, fault) };

@@ -25,8 +25,8 @@ pub use outlet::Outlet;
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use route::{
-    CORS, Destination, Errors, Filled, FixedReply, Forward, Mirror, Operation, PathSent, Piece,
-    Route, Share, Split,
+    Destination, Errors, Filled, FixedReply, Forward, Mirror, Operation, PathSent, Piece,
+    Preflights, Route, Share, Split,
 };
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 
@@ -39,8 +39,8 @@ pub mod upstreams {
 }
 
 pub use policy::{
-    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, Slots, TOKEN_ID_BYTES_MAX,
-    Template, UNKNOWN_OPERATION,
+    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, Slots,
+    TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
 };
 pub use telemetry;
 use telemetry::CertificateExpiry;

@@ -13,6 +13,7 @@ use upstream::{HostSent, Upstream};
 pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
+    pub preflights: Preflights,
     pub destination: Destination,
     /// Upstreams that a policy or the route's split may send an exchange to, by index.
     pub diversions: Box<[Arc<Upstream>]>,
@@ -33,8 +34,14 @@ pub struct Operation {
     pub metrics: Arc<OperationMetrics>,
 }
 
-/// The name of the policy that answers preflights.
-pub const CORS: &str = "cors";
+/// Which of a route's policies answer a browser's question whether it may send a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Preflights {
+    /// One of them does.
+    pub answered: bool,
+    /// How many of the topmost do. A body's bound is looked at below these, so that a page can read the 413.
+    pub topmost: usize,
+}
 
 /// The form of error replies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -168,11 +175,6 @@ impl Split {
 }
 
 impl Route {
-    /// A browser's question whether it may send a request is answered here.
-    pub fn answers_preflights(&self) -> bool {
-        self.policies.iter().any(|policy| policy.name == CORS)
-    }
-
     /// The operation of that index, which may be [`policy::UNKNOWN_OPERATION`].
     pub fn operation(&self, index: u32) -> Option<&Operation> {
         let known = usize::try_from(index).ok().and_then(|index| self.operations.get(index));

@@ -174,7 +174,7 @@ impl Table {
             return found;
         }
         let answering = self.find_for(asked, listener, head, path);
-        answering.filter(|found| found.route.answers_preflights()).or(found)
+        answering.filter(|found| found.route.preflights.answered).or(found)
     }
 
     /// What `Allow` says to an `OPTIONS` that no route takes, where others take other methods (RFC 9110, 9.3.7).

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use ::policies::interceptor::{self, Api, Includes, Service, Settings};
-use config::{
-    At, Config, Include, Interception, Interceptor, Policy, Report, Route, Spanned, UpstreamTls,
-};
+use config::{At, Include, Interception, Interceptor, Report, Route, Spanned, UpstreamTls};
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
+use crate::kinds::Named;
 use crate::listeners::bytes;
 use crate::policy::Place;
 use crate::upstreams;
@@ -39,23 +38,16 @@ pub(crate) fn build(
     interceptor::policy(Settings { request, response, api, endpoints }, place.slots)
 }
 
-/// The upstreams that interceptors of any route run at, or may send requests to.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others ask nobody")]
-pub(crate) fn named(config: &Config) -> impl Iterator<Item = &str> {
-    let policies = config.routes.iter().flat_map(|(_, route)| &route.value.policies);
-    let interceptors = policies.filter_map(|policy| match &policy.value {
-        Policy::Interceptor(keys) => Some(keys),
-        _ => None,
-    });
-    interceptors.flat_map(|keys| {
-        let sides = [&keys.request, &keys.response].into_iter().flatten();
-        let services = sides.filter_map(|side| side.value.upstream.as_ref());
-        let endpoints = keys.endpoints.iter().map(|(_, endpoint)| endpoint.upstream.value.as_str());
-        // Without `endpoints` an answer may name any.
-        let any = keys.request.is_some() && keys.endpoints.is_empty();
-        let all = any.then(|| config.upstreams.names()).into_iter().flatten();
-        services.map(|name| name.value.as_str()).chain(endpoints).chain(all)
-    })
+/// The upstreams that it runs at, or may send requests to.
+pub(crate) fn named(keys: &Interceptor) -> Named<'_> {
+    // Without `endpoints` an answer may name any.
+    if keys.request.is_some() && keys.endpoints.is_empty() {
+        return Named::Any;
+    }
+    let sides = [&keys.request, &keys.response].into_iter().flatten();
+    let services = sides.filter_map(|side| side.value.upstream.as_ref());
+    let endpoints = keys.endpoints.iter().map(|(_, endpoint)| endpoint.upstream.value.as_str());
+    Named::These(services.map(|name| name.value.as_str()).chain(endpoints).collect())
 }
 
 /// What only a reply has cannot be told of a request.

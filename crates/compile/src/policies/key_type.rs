@@ -1,7 +1,7 @@
 //! `key_type`.
 
 use ::policies::key_type::{self, Sandbox};
-use config::{Config, KeyType, Policy, Report};
+use config::{KeyType, Report};
 
 use crate::policy::Place;
 use crate::{names, paths};
@@ -24,14 +24,4 @@ pub(crate) fn build(
         Some(Sandbox { diversion: place.diversion(&name.value), path })
     });
     key_type::policy(keys.claim.clone(), keys.production, sandbox)
-}
-
-/// The sandboxes of all routes.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others send nothing elsewhere")]
-pub(crate) fn named(config: &Config) -> impl Iterator<Item = &str> {
-    let policies = config.routes.iter().flat_map(|(_, route)| &route.value.policies);
-    policies.filter_map(|policy| match &policy.value {
-        Policy::KeyType(keys) => keys.sandbox.as_ref().map(|name| name.value.as_str()),
-        _ => None,
-    })
 }

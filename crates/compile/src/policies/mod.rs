@@ -7,6 +7,7 @@ pub(crate) mod cache;
 pub(crate) mod compress;
 pub(crate) mod concurrency;
 pub(crate) mod cors;
+pub(crate) mod headers;
 pub(crate) mod interceptor;
 pub(crate) mod ip_filter;
 pub(crate) mod jwt;

@@ -14,10 +14,11 @@ use ::policies::soap::{
     Strictness, Version,
 };
 use config::{
-    ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Policy, Report, Route,
+    ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Report, Route,
     SoapAction, SoapVersion, Spanned, UpstreamErrors,
 };
 
+use crate::kinds;
 use crate::listeners::bytes;
 use crate::policies::supply;
 use crate::policy::Place;
@@ -26,24 +27,28 @@ use load::{Following, Wrong};
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
-    let about_xml = |policy: &Spanned<Policy>| {
-        matches!(policy.value, Policy::Soap(_) | Policy::Xslt(_) | Policy::XpathRoute(_))
-    };
-    match route.policies.iter().any(about_xml) {
+    match kinds::of(route).iter().any(|row| row.xml.is_some()) {
         true => plan::Errors::Soap { verbose: tells(route) },
         false => plan::Errors::Problem,
     }
 }
 
 /// Whether some policy over XML tells the client what is wrong.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about XML")]
 pub(crate) fn tells(route: &Route) -> bool {
-    route.policies.iter().any(|policy| match &policy.value {
-        Policy::Soap(keys) => keys.verbose,
-        Policy::Xslt(keys) => keys.verbose,
-        Policy::XpathRoute(keys) => keys.verbose,
-        _ => false,
-    })
+    kinds::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
+}
+
+/// It finds out which operation a request calls.
+pub(crate) fn tells_operations(keys: &config::Soap) -> bool {
+    // Which there are is not known before it was fetched.
+    let read = keys.schema.as_ref().is_some_and(|at| matches!(at.value, DefinitionAt::File(_)));
+    read && keys.validate.value.contains(&MessageSide::Request)
+}
+
+/// It looks into replies.
+pub(crate) fn reads_replies(keys: &config::Soap) -> bool {
+    keys.validate.value.contains(&MessageSide::Response)
+        || keys.upstream_errors == UpstreamErrors::Fault
 }
 
 /// Whether definitions that do not compile are answered with faults.
@@ -55,33 +60,21 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &Place<'_, '_>
     }
 }
 
-/// How a policy at this place treats content codings of replies.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others read no reply as XML")]
-pub(super) fn codings(at: At, bytes_max: config::Size, place: &Place<'_, '_>) -> Codings {
-    let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
-    let looks_too = |policy: &Spanned<Policy>| match &policy.value {
-        Policy::Soap(keys) => {
-            keys.validate.value.contains(&MessageSide::Response)
-                || keys.upstream_errors == UpstreamErrors::Fault
-        }
-        Policy::Xslt(keys) => keys.side.value == MessageSide::Response,
-        _ => false,
-    };
+/// How this policy of the route treats content codings of replies.
+pub(super) fn codings(bytes_max: config::Size, place: &Place<'_, '_>) -> Codings {
+    let rows = kinds::of(place.of);
+    let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
     Codings {
         gzip_only: place.of.errors == config::Errors::Kong,
-        topmost: !above.any(looks_too),
+        topmost: !above.any(|xml| xml.reads_replies),
         bytes_max: bytes(bytes_max),
     }
 }
 
 /// Whether a policy above makes faults of replies other than 200, which are its alone then.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others make no faults of replies")]
-pub(super) fn errors_pass(at: At, place: &Place<'_, '_>) -> bool {
-    let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
-    above.any(|policy| match &policy.value {
-        Policy::Soap(keys) => keys.upstream_errors == UpstreamErrors::Fault,
-        _ => false,
-    })
+pub(super) fn errors_pass(place: &Place<'_, '_>) -> bool {
+    let rows = kinds::of(place.of);
+    rows.iter().take(place.at).any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
 /// Whether what comes back up is the route's own reply with 200: nobody's message, which is neither held to a schema nor
@@ -93,7 +86,6 @@ pub(super) fn is_mock(place: &Place<'_, '_>) -> bool {
 /// Builds the policy; what is wrong with a definition is complained about with its file, line and column.
 pub(crate) fn build(
     keys: &config::Soap,
-    at: At,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
@@ -133,8 +125,8 @@ pub(crate) fn build(
         response: has(MessageSide::Response) && !is_mock(place),
         verbose: keys.verbose,
         upstream_errors_fault: keys.upstream_errors == UpstreamErrors::Fault && !is_mock(place),
-        errors_pass: errors_pass(at, place),
-        codings: codings(at, keys.body_bytes_max, place),
+        errors_pass: errors_pass(place),
+        codings: codings(keys.body_bytes_max, place),
     };
     if !settings.request && keys.action.value.check != ActionCheck::Off {
         let what = "`action` is looked at where requests are validated";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::policies::soap_rest::{self as rest, Faults, Settings};
 use bytes::Bytes;
-use config::{At, FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
+use config::{FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
 use wsdl::typed::{self, Api, Document, Operation, Soap, Wanted};
 
 use super::soap;
@@ -17,7 +17,6 @@ type Made = Result<Arc<Api>, Vec<String>>;
 /// Builds the policy; what is wrong is complained about, and nothing is served in its place.
 pub(crate) fn build(
     keys: &SoapRest,
-    at: At,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> Option<plan::Policy> {
@@ -76,7 +75,7 @@ pub(crate) fn build(
             by_code: keys.fault_status == FaultStatus::ByCode,
             statuses: statuses.collect(),
         },
-        codings: soap::codings(at, keys.body_bytes_max, place),
+        codings: soap::codings(keys.body_bytes_max, place),
     };
     Some(rest::policy(settings, place.slots))
 }

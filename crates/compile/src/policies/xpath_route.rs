@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::policies::soap::{SOAP_11, SOAP_12};
 use ::policies::xpath_route::{self as routing, Case, Settings};
-use config::{Config, Policy, Report, Spanned, UpstreamTls, WebUrl, XpathCase};
+use config::{Report, Spanned, UpstreamTls, WebUrl, XpathCase};
 use plan::upstreams::Timeouts;
 use xpath::{Expr, Plain};
 
@@ -57,18 +57,13 @@ pub(crate) fn build(
     })
 }
 
-/// The upstreams that cases of any route may mean.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others send nothing elsewhere")]
-pub(crate) fn named(config: &Config) -> impl Iterator<Item = &str> {
-    let policies = config.routes.iter().flat_map(|(_, route)| &route.value.policies);
-    let cases = policies.flat_map(|policy| match &policy.value {
-        Policy::XpathRoute(keys) => keys.cases.value.as_slice(),
-        _ => &[],
-    });
-    cases.filter_map(|case| {
+/// The upstreams that its cases may mean.
+pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
+    let named = keys.cases.value.iter().filter_map(|case| {
         let host = case.value.url.as_ref().map(|url| url.value.target.host.as_str());
         case.value.upstream.as_ref().map(|name| name.value.as_str()).or(host)
-    })
+    });
+    named.collect()
 }
 
 /// Where a case goes: the index among the route's diversions, and the path where it has its own.

@@ -10,12 +10,13 @@ use ::policies::soap::Failed;
 use ::policies::supply::{self as supplies, Fetched, Wanted};
 use ::policies::xslt::{self as transforms, On, Settings, Sheet, Sheets};
 use ::saxon::Engine;
-use config::{At, Map, MessageSide, Policy, Report, Spanned, XsltEngine, XsltOutput};
+use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
 use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
 use super::soap;
 use super::soap::load::{self, Documents, Following, Found, XSLT};
 use super::supply::{self, Supplied};
+use crate::kinds::{self, Facts};
 use crate::policy::Place;
 
 /// The newest version that our own engine runs; 1.1 is 1.0 with what was dropped again.
@@ -24,7 +25,6 @@ const NATIVE_VERSION_MAX: f64 = 1.1;
 /// Builds the policy; what is wrong with the stylesheet is complained about with its file, line and column.
 pub(crate) fn build(
     keys: &config::Xslt,
-    at: At,
     place: &mut Place<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
@@ -43,10 +43,10 @@ pub(crate) fn build(
         parameters: parameters.collect(),
         style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
-        before: is_before(keys.side.value, at, place),
+        before: is_before(keys.side.value, place),
         verbose: keys.verbose,
-        errors_pass: soap::errors_pass(at, place),
-        codings: soap::codings(at, keys.body_bytes_max, place),
+        errors_pass: soap::errors_pass(place),
+        codings: soap::codings(keys.body_bytes_max, place),
         timeout: place.config.saxon.timeout.0,
         known: transforms::Known::default(),
     };
@@ -66,13 +66,12 @@ fn style(keys: &config::Xslt, place: &Place<'_, '_>) -> Style {
 }
 
 /// Whether the validation of this side comes after: below on requests, above on replies.
-fn is_before(on: MessageSide, at: At, place: &Place<'_, '_>) -> bool {
-    let validates = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Soap(keys) if keys.validate.value.contains(&on));
-    let mut above = place.of.policies.iter().take_while(|policy| policy.at != at);
-    let mut below = place.of.policies.iter().skip_while(|policy| policy.at != at);
+fn is_before(on: MessageSide, place: &Place<'_, '_>) -> bool {
+    let rows = kinds::of(place.of);
+    let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
     match on {
-        MessageSide::Request => below.any(validates),
-        MessageSide::Response => above.any(validates),
+        MessageSide::Request => rows.iter().skip(place.at).any(validates),
+        MessageSide::Response => rows.iter().take(place.at).any(validates),
     }
 }
 

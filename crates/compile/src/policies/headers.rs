@@ -1,0 +1,79 @@
+//! `headers`.
+
+use ::policies::headers::{self, Edits};
+use config::{Headers, HeadersEdit, Map, Report, Spanned};
+
+use crate::policy::Place;
+use crate::{names, templates};
+
+pub(crate) fn build(keys: &Headers, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+    let parameters = templates::parameters(&place.of.matches.value);
+    let request = edits(&keys.request, &parameters, report);
+    refuse_host(&keys.request, report);
+    let response = edits(&keys.response, &parameters, report);
+    let HeadersEdit { set, add, .. } = &keys.response;
+    let values = set.iter().chain(add.iter()).map(|(_, value)| value);
+    templates::refuse_head(values, &parameters, report);
+    headers::policy(request, response)
+}
+
+/// It writes into requests who was found to ask.
+pub(crate) fn asks_identity(
+    HeadersEdit { set, add, .. }: &HeadersEdit,
+    parameters: &[String],
+) -> bool {
+    let mut written = set.iter().chain(add.iter());
+    written.any(|(_, text)| templates::asks_identity(&text.value, parameters))
+}
+
+/// It tells the upstream who was found to ask, or writes into replies for whom they are.
+pub(crate) fn replies_differ(
+    Headers { request, response }: &Headers,
+    parameters: &[String],
+) -> bool {
+    let mut written = response.set.iter().chain(response.add.iter());
+    asks_identity(request, parameters)
+        || written.any(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+}
+
+/// The lines it writes for each client.
+pub(crate) fn telling<'k>(
+    HeadersEdit { set, add, .. }: &'k HeadersEdit,
+    parameters: &[String],
+) -> Vec<&'k str> {
+    let telling = |map: &'k Map<Spanned<String>>| {
+        map.iter()
+            .filter(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+            .map(|(name, _)| name.value.as_str())
+    };
+    telling(set).chain(telling(add)).collect()
+}
+
+/// The lines it takes out or gives another name.
+pub(crate) fn removed(HeadersEdit { remove, rename, .. }: &HeadersEdit) -> Vec<&str> {
+    let renamed = rename.iter().flat_map(|(old, new)| [&*old.value, &*new.value]);
+    remove.iter().map(|name| &*name.value).chain(renamed).collect()
+}
+
+fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edits {
+    let rename = names::renames(&keys.rename, report, names::changeable_header);
+    let remove = keys.remove.iter();
+    let remove = remove.filter_map(|name| names::changeable_header(&name.value, name.at, report));
+    Edits {
+        rename,
+        remove: remove.collect(),
+        set: templates::lines(&keys.set, parameters, report),
+        add: templates::lines(&keys.add, parameters, report),
+    }
+}
+
+/// A request has exactly one Host; what it says is the route's business.
+fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
+    let named = keys.set.iter().chain(keys.add.iter()).chain(keys.rename.iter());
+    let renamed = keys.rename.iter().map(|(_, new)| new);
+    let written = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
+    for name in written.filter(|name| name.value.eq_ignore_ascii_case("host")) {
+        let help = "write the route's `host` key: `host: target`, or a name";
+        report.error(name.at, "the Host is not changed by a policy", help);
+    }
+}
