@@ -56,6 +56,7 @@ mod paths;
 mod program;
 mod proxied;
 mod rate_limit;
+mod redirect;
 mod refusals;
 mod regex_routes;
 mod reload;

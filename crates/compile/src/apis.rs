@@ -8,7 +8,7 @@ use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstr
 use import::{Documents, Made, MadeRoute, Model, Options};
 use serde_json::{Map, Value as Json};
 
-use crate::kinds::{self, Access, Diverts};
+use crate::policies::{self, Access, Diverts};
 
 /// What became of a configuration's APIs.
 pub(crate) struct Expanded<'c> {
@@ -145,16 +145,16 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
 
 /// May send one request elsewhere than another for the same, whatever its body says.
 fn chooses_upstream(policy: &Policy) -> bool {
-    matches!(kinds::facts(policy, &[]).diverts, Diverts::ByCaller | Diverts::ByService)
+    matches!(policies::facts(policy, &[]).diverts, Diverts::ByCaller | Diverts::ByService)
 }
 
 /// Policies that `x-wso2-disable-security` turns off: where nobody is asked who it is, a rule about it cannot hold.
 fn asks_who(policy: &Policy) -> bool {
-    let row = kinds::facts(policy, &[]);
+    let row = policies::facts(policy, &[]);
     row.access == Access::Identifies || row.access == Access::Guards && row.asks_identity
 }
 
 /// Policies that find out who asks, so that the document's own need not.
 fn wants_credentials(policy: &Policy) -> bool {
-    kinds::facts(policy, &[]).access == Access::Identifies
+    policies::facts(policy, &[]).access == Access::Identifies
 }

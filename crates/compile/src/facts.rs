@@ -2,7 +2,7 @@
 
 use config::{At, Cache, Policy, Report, Route, Spanned};
 
-use crate::kinds::{self, Access, Counts, Diverts, Facts};
+use crate::policies::{self, Access, Counts, Diverts, Facts};
 use crate::{templates, told};
 
 /// Names of the policies that find out who asks.
@@ -10,7 +10,7 @@ const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls";
 
 /// Looks at the order of a route's policies. On one that is `open` by intent, nobody is meant to be found out.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
-    let rows = kinds::of(route);
+    let rows = policies::of(route);
     let rows: Vec<Row<'_>> = route.policies.iter().zip(&rows).collect();
     for (at, (policy, row)) in rows.iter().enumerate() {
         let (above, below) = rows.split_at(at);

@@ -14,7 +14,6 @@ mod explain;
 mod facts;
 mod files;
 mod issuers;
-mod kinds;
 mod listeners;
 mod making;
 mod names;

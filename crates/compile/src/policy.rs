@@ -1,10 +1,9 @@
-//! `policies` to policies: one arm for each kind.
+//! Where a policy stands, for those that build it.
 
-use config::{Config, Report, Spanned};
+use config::Config;
 use plan::{Slots, UNKNOWN_OPERATION};
 
 use crate::making::Making;
-use crate::policies as made;
 
 /// Where a policy stands.
 pub(crate) struct Place<'a, 'p> {
@@ -43,49 +42,4 @@ impl Place<'_, '_> {
             self.diversions.len() - 1
         })
     }
-}
-
-/// Builds one policy. What is wrong with it is in the report, and the plan is not built then.
-pub(crate) fn build(
-    policy: &Spanned<config::Policy>,
-    place: &mut Place<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    match &policy.value {
-        config::Policy::Headers(keys) => made::headers::build(keys, place, report),
-        config::Policy::ApiKey(keys) => whole(made::api_key::build(keys, policy.at, report)),
-        config::Policy::Authorize(keys) => whole(made::authorize::build(keys, report)),
-        config::Policy::BackendJwt(keys) => whole(made::jwt::backend(keys, place, report)),
-        config::Policy::Basic(keys) => made::basic::build(keys, report),
-        config::Policy::Jwks(keys) => made::jwt::jwks(keys, place),
-        config::Policy::Jwt(keys) => made::jwt::build(keys, place, report),
-        config::Policy::KeyType(keys) => made::key_type::build(keys, place, report),
-        config::Policy::MutualTls(keys) => made::mutual_tls::build(keys, policy.at, place, report),
-        config::Policy::RateLimit(keys) => {
-            made::rate_limit::build(keys, policy.at, policy.intact, place, report)
-        }
-        config::Policy::Concurrency(keys) => made::concurrency::build(keys, place, report),
-        config::Policy::Cors(keys) => made::cors::build(keys, place, report),
-        config::Policy::Cache(keys) => made::cache::build(keys, place, report),
-        config::Policy::Compress(keys) => made::compress::build(keys, place, report),
-        config::Policy::IpRules(keys) => {
-            made::ip_filter::build(keys, policy.at, policy.intact, report)
-        }
-        config::Policy::Interceptor(keys) => {
-            made::interceptor::build(keys, policy.at, policy.intact, place, report)
-        }
-        // Sets were put in their places before; one that could not be was complained about.
-        config::Policy::NamedSet(_) => whole(None),
-        config::Policy::OpenApi(keys) => made::openapi::build(keys, place, report),
-        config::Policy::Soap(keys) => made::soap::build(keys, place, report),
-        config::Policy::SoapRest(keys) => whole(made::soap_rest::build(keys, place, report)),
-        config::Policy::Transform(keys) => made::transform::build(keys, place, report),
-        config::Policy::XpathRoute(keys) => made::xpath_route::build(keys, place, report),
-        config::Policy::Xslt(keys) => made::xslt::build(keys, place, report),
-    }
-}
-
-/// A policy that could not be built was complained about, and nothing is served in its place.
-fn whole(policy: Option<plan::Policy>) -> plan::Policy {
-    policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
 }

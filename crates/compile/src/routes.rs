@@ -16,11 +16,11 @@ use plan::{
     Policy, Preflights, Share, Slots, Split, Table, Want,
 };
 
-use crate::kinds::{self, Access, Facts};
 use crate::listeners::bytes;
 use crate::making::Making;
-use crate::policy::{self, Place};
-use crate::{facts, names, paths, policies, templates};
+use crate::policies::{self, Access, Facts};
+use crate::policy::Place;
+use crate::{facts, names, paths, templates};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -157,13 +157,11 @@ fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]
 
 /// A route for building a table that nobody will search.
 fn stand_in() -> Arc<plan::Route> {
-    let reply =
-        FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None };
     Arc::new(plan::Route {
         name: String::new(),
         policies: Box::default(),
         preflights: Preflights::default(),
-        destination: Destination::Respond(reply),
+        destination: Destination::Respond(nothing()),
         diversions: Box::default(),
         errors: Errors::Problem,
         secrets: Box::default(),
@@ -171,6 +169,11 @@ fn stand_in() -> Arc<plan::Route> {
         metrics: Telemetry::new(1).route(""),
         operations: Box::default(),
     })
+}
+
+/// A reply that nobody is given.
+fn nothing() -> FixedReply {
+    FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None }
 }
 
 /// Two drafts, by index, that match the same requests.
@@ -249,7 +252,7 @@ fn draft<'c>(
     };
     let build = |(at, item)| {
         place.at = at;
-        policy::build(item, &mut place, report)
+        policies::build(item, &mut place, report)
     };
     let policies = policies.iter().enumerate().map(build).collect();
     Draft {
@@ -280,7 +283,7 @@ fn split_names(route: &Route) -> Vec<String> {
 
 /// Which of its policies answer preflights.
 fn preflights(route: &Route) -> Preflights {
-    let rows = kinds::of(route);
+    let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;
     Preflights {
         answered: rows.iter().any(answers),
@@ -290,7 +293,7 @@ fn preflights(route: &Route) -> Preflights {
 
 /// The query parameters in which its policies look for credentials.
 fn secrets(route: &Route) -> Box<[String]> {
-    let rows = kinds::of(route);
+    let rows = policies::of(route);
     rows.iter().flat_map(|row| &row.secrets).map(|name| (*name).to_owned()).collect()
 }
 
@@ -383,6 +386,10 @@ fn end<'c>(
             let what = format!("the route `{}` ends in both `upstream` and `respond`", name.value);
             report.error(at, what, "keep one of the two");
             None
+        }
+        (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
+            // Nobody comes to it.
+            Some(End::Respond(nothing()))
         }
         (None, None) => {
             // An unreadable destination was complained about already.

@@ -1,9 +1,9 @@
 //! What the policies of a route tell the upstream of each client: lines whose value a cache above them cannot know.
 
+use ::policies::cache::Unseen;
 use config::{Policy, Route};
-use policies::cache::Unseen;
 
-use crate::kinds::{self, Written};
+use crate::policies::{self, Written};
 
 /// Lines that the gateway itself writes for each client. Scheme and host, which it writes too, are part of a cache's key.
 const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
@@ -11,7 +11,7 @@ const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
 /// Lines of which the cache at this place among the route's policies does not know what the upstream sees. What is the same for all
 /// clients is none of them.
 pub(crate) fn unseen(route: &Route, at: usize) -> Unseen {
-    let rows = kinds::of(route);
+    let rows = policies::of(route);
     let mut names = OWN.to_vec();
     names.extend(rows.iter().flat_map(|row| &row.removes));
     for row in rows.iter().skip(at) {
@@ -25,7 +25,7 @@ pub(crate) fn unseen(route: &Route, at: usize) -> Unseen {
 
 /// The first policy below this place that tells the upstream who asks, or may.
 pub(crate) fn teller(route: &Route, at: usize) -> Option<&Policy> {
-    let rows = kinds::of(route);
+    let rows = policies::of(route);
     let mut below = route.policies.iter().zip(&rows).skip(at);
     let found = below.find(|(_, row)| match &row.writes {
         Written::These(names) => !names.is_empty(),

@@ -13,8 +13,8 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, Settings, TargetSettings, Upstream};
 use tls::{Client, ClientSpec};
 
-use crate::kinds::{self, Named};
 use crate::listeners::{bytes, count};
+use crate::policies::{self, Named};
 use crate::{files, paths};
 
 /// Settings of every upstream, as far as they are sound.
@@ -24,7 +24,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let mirrors = mirrors.map(|mirror| mirror.value.upstream.value.as_str());
     let used = routes.flat_map(|upstream| upstream.value.names()).chain(mirrors);
     let mut used: HashSet<&str> = used.collect();
-    for row in config.routes.iter().flat_map(|(_, route)| kinds::of(&route.value)) {
+    for row in config.routes.iter().flat_map(|(_, route)| policies::of(&route.value)) {
         match row.upstreams {
             Named::These(names) => used.extend(names),
             Named::Any => used.extend(config.upstreams.names()),

@@ -44,15 +44,7 @@ pub use document::{decode, document};
 pub use excerpt::is_secret;
 pub use load::{Loaded, is_configuration, load, parse, read_again};
 pub use node::Node;
-pub use policies::{
-    ActionCheck, ApiKey, Authorize, BackendJwt, BadDefinitions, Basic, Cache, CacheCookies,
-    ClaimWanted, Compress, Concurrency, Cors, DefinitionFetch, EmptyAction, Encoding, Endpoint,
-    Envelope, FaultStatus, Headers, HeadersEdit, Include, Interception, Interceptor, InvokedApi,
-    IpRules, JsonEdit, Jwks, Jwt, KeyType, LimitBy, LimitWindow, MessageSide, MutualTls, NamedSet,
-    OpenApi, Policy, QueryEdit, RateLimit, RequestEdit, Requests, ResponseEdit, RestMethod,
-    RestOperation, Scopes, ServiceUrl, Soap, SoapAction, SoapRest, SoapVersion, Subscription,
-    Transform, UpstreamErrors, XpathCase, XpathRoute, Xslt, XsltEngine, XsltOutput,
-};
+pub use policies::*;
 pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};

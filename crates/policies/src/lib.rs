@@ -26,6 +26,7 @@ pub mod openapi;
 mod query;
 pub mod rate_limit;
 mod rebased;
+pub mod redirect;
 pub mod soap;
 pub mod soap_rest;
 pub mod supply;

@@ -7,8 +7,8 @@ use config::{At, Include, Interception, Interceptor, Report, Route, Spanned, Ups
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
-use crate::kinds::Named;
 use crate::listeners::bytes;
+use crate::policies::Named;
 use crate::policy::Place;
 use crate::upstreams;
 

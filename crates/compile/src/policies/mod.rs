@@ -1,4 +1,8 @@
-//! Keys of policies to policies, a file for each kind that takes more than a few lines.
+//! Keys of policies to policies, a file for each kind; and what each kind does that others have to know: one table, with a whole row
+//! for each kind.
+//!
+//! Nothing else here looks at which policy it has before it: orders that make no sense, what a cache cannot know, the form of
+//! faults and the upstreams that are used are all worked out of these rows.
 
 pub(crate) mod api_key;
 pub(crate) mod authorize;
@@ -15,9 +19,576 @@ pub(crate) mod key_type;
 pub(crate) mod mutual_tls;
 pub(crate) mod openapi;
 pub(crate) mod rate_limit;
+pub(crate) mod redirect;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
 pub(crate) mod supply;
 pub(crate) mod transform;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;
+
+use ::policies::expression::Expression;
+use config::{LimitBy, MessageSide, Policy, Report, Route, Spanned, UpstreamErrors};
+
+use crate::policy::Place;
+use crate::templates;
+
+/// A row of the table: what one policy does, by its keys.
+pub(crate) struct Facts<'p> {
+    /// Whom it lets pass.
+    pub(crate) access: Access,
+    /// It answers every request, so that the route needs no destination.
+    pub(crate) answers: bool,
+    /// It needs to know who asks.
+    pub(crate) asks_identity: bool,
+    pub(crate) counts: Counts,
+    /// It finds out which operation a request calls.
+    pub(crate) tells_operations: bool,
+    /// It tells the upstream who was found to ask, or writes into replies for whom they are.
+    pub(crate) replies_differ: bool,
+    /// Header lines of requests that it writes for each client.
+    pub(crate) writes: Written<'p>,
+    /// Header lines that it takes out of requests or gives another name: credentials, and what the operator says.
+    pub(crate) removes: Vec<&'p str>,
+    /// Query parameters in which it looks for credentials.
+    pub(crate) secrets: Vec<&'p str>,
+    /// The upstreams it may send something to.
+    pub(crate) upstreams: Named<'p>,
+    /// Whether it may send one request elsewhere than another for the same.
+    pub(crate) diverts: Diverts,
+    /// What it does with XML, if that is what it is about.
+    pub(crate) xml: Option<Xml<'p>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It lets everybody pass.
+    Open,
+    /// It finds out who asks, and turns away who shows no good credential.
+    Identifies,
+    /// It turns requests away by who asks or for what.
+    Guards,
+    /// It turns addresses away, which no page has to be able to read.
+    FiltersAddresses,
+    /// It answers browsers that ask whether they may ask.
+    AnswersPreflights,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    Nothing,
+    Requests,
+    /// Requests of each operation, which somebody above has to find out.
+    Operations,
+}
+
+pub(crate) enum Written<'p> {
+    These(Vec<&'p str>),
+    /// Whatever a service says.
+    Any,
+}
+
+pub(crate) enum Named<'p> {
+    These(Vec<&'p str>),
+    /// A service may name any.
+    Any,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Diverts {
+    Never,
+    /// By who asks.
+    ByCaller,
+    /// By what a service says.
+    ByService,
+    /// By what stands in the body.
+    ByMessage,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Xml<'p> {
+    /// It tells the client what is wrong.
+    pub(crate) verbose: bool,
+    /// The sides it holds to a schema.
+    pub(crate) validates: &'p [MessageSide],
+    /// It looks into replies.
+    pub(crate) reads_replies: bool,
+    /// It makes faults of replies other than 200.
+    pub(crate) makes_faults: bool,
+}
+
+/// Builds one policy. What is wrong with it is in the report, and the plan is not built then.
+pub(crate) fn build(
+    policy: &Spanned<Policy>,
+    place: &mut Place<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
+    match &policy.value {
+        Policy::Headers(keys) => headers::build(keys, place, report),
+        Policy::ApiKey(keys) => whole(api_key::build(keys, policy.at, report)),
+        Policy::Authorize(keys) => whole(authorize::build(keys, report)),
+        Policy::BackendJwt(keys) => whole(jwt::backend(keys, place, report)),
+        Policy::Basic(keys) => basic::build(keys, report),
+        Policy::Jwks(keys) => jwt::jwks(keys, place),
+        Policy::Jwt(keys) => jwt::build(keys, place, report),
+        Policy::KeyType(keys) => key_type::build(keys, place, report),
+        Policy::MutualTls(keys) => mutual_tls::build(keys, policy.at, place, report),
+        Policy::RateLimit(keys) => rate_limit::build(keys, policy.at, policy.intact, place, report),
+        Policy::Concurrency(keys) => concurrency::build(keys, place, report),
+        Policy::Cors(keys) => cors::build(keys, place, report),
+        Policy::Cache(keys) => cache::build(keys, place, report),
+        Policy::Compress(keys) => compress::build(keys, place, report),
+        Policy::IpRules(keys) => ip_filter::build(keys, policy.at, policy.intact, report),
+        Policy::Interceptor(keys) => {
+            interceptor::build(keys, policy.at, policy.intact, place, report)
+        }
+        // Sets were put in their places before; one that could not be was complained about.
+        Policy::NamedSet(_) => whole(None),
+        Policy::OpenApi(keys) => openapi::build(keys, place, report),
+        Policy::Redirect(keys) => whole(redirect::build(keys, place, report)),
+        Policy::Soap(keys) => soap::build(keys, place, report),
+        Policy::SoapRest(keys) => whole(soap_rest::build(keys, place, report)),
+        Policy::Transform(keys) => transform::build(keys, place, report),
+        Policy::XpathRoute(keys) => xpath_route::build(keys, place, report),
+        Policy::Xslt(keys) => xslt::build(keys, place, report),
+    }
+}
+
+/// A policy that could not be built was complained about, and nothing is served in its place.
+fn whole(policy: Option<plan::Policy>) -> plan::Policy {
+    policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
+}
+
+/// The table. A kind's row is whole, so that whoever adds a kind or a column decides about each.
+pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> {
+    match policy {
+        Policy::ApiKey(keys) => api_key_row(keys),
+        Policy::Authorize(keys) => authorize_row(keys),
+        Policy::BackendJwt(keys) => backend_jwt_row(keys),
+        Policy::Basic(keys) => basic_row(keys),
+        Policy::Cache(_)
+        | Policy::Compress(_)
+        | Policy::Jwks(_)
+        | Policy::NamedSet(_)
+        | Policy::OpenApi(_) => nothing(),
+        Policy::Concurrency(keys) => concurrency_row(keys),
+        Policy::Cors(_) => cors_row(),
+        Policy::Headers(keys) => headers_row(keys, parameters),
+        Policy::Interceptor(keys) => interceptor_row(keys),
+        Policy::IpRules(_) => ip_filter_row(),
+        Policy::Jwt(keys) => jwt_row(keys),
+        Policy::KeyType(keys) => key_type_row(keys),
+        Policy::MutualTls(keys) => mutual_tls_row(keys),
+        Policy::RateLimit(keys) => rate_limit_row(keys),
+        Policy::Redirect(keys) => redirect_row(keys, parameters),
+        Policy::Soap(keys) => soap_row(keys),
+        Policy::SoapRest(_) => soap_rest_row(),
+        Policy::Transform(keys) => transform_row(keys, parameters),
+        Policy::XpathRoute(keys) => xpath_route_row(keys),
+        Policy::Xslt(keys) => xslt_row(keys),
+    }
+}
+
+/// The rows of a route's policies, in their order.
+pub(crate) fn of<'r>(route: &'r Route) -> Vec<Facts<'r>> {
+    let parameters = templates::parameters(&route.matches.value);
+    route.policies.iter().map(|policy| facts(&policy.value, &parameters)).collect()
+}
+
+fn api_key_row(keys: &config::ApiKey) -> Facts<'_> {
+    Facts {
+        access: Access::Identifies,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: match keys.forward {
+            true => Vec::new(),
+            false => texts(&keys.header.0),
+        },
+        secrets: texts(&keys.query.0),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn authorize_row(keys: &config::Authorize) -> Facts<'_> {
+    Facts {
+        access: Access::Guards,
+        answers: false,
+        asks_identity: asks_identity(&keys.rule.value),
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn backend_jwt_row(keys: &config::BackendJwt) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: true,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: true,
+        writes: Written::These(vec![&keys.header.value]),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn basic_row(keys: &config::Basic) -> Facts<'_> {
+    Facts {
+        access: Access::Identifies,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: match keys.forward {
+            true => Vec::new(),
+            false => vec!["authorization"],
+        },
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn nothing<'p>() -> Facts<'p> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn concurrency_row(keys: &config::Concurrency) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: counts_identity(&keys.by.value),
+        counts: counts(Some(&keys.by.value)),
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn cors_row<'p>() -> Facts<'p> {
+    Facts {
+        access: Access::AnswersPreflights,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn headers_row<'p>(keys: &'p config::Headers, parameters: &[String]) -> Facts<'p> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: headers::asks_identity(&keys.request, parameters),
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: headers::replies_differ(keys, parameters),
+        writes: Written::These(headers::telling(&keys.request, parameters)),
+        removes: headers::removed(&keys.request),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn interceptor_row(keys: &config::Interceptor) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: match keys.request {
+            Some(_) => Written::Any,
+            None => Written::These(Vec::new()),
+        },
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: interceptor::named(keys),
+        diverts: match keys.request {
+            Some(_) => Diverts::ByService,
+            None => Diverts::Never,
+        },
+        xml: None,
+    }
+}
+
+fn ip_filter_row<'p>() -> Facts<'p> {
+    Facts {
+        access: Access::FiltersAddresses,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn jwt_row(keys: &config::Jwt) -> Facts<'_> {
+    Facts {
+        access: Access::Identifies,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: !keys.claims_to_headers.is_empty(),
+        writes: Written::These(keys.claims_to_headers.names().collect()),
+        removes: match keys.forward {
+            true => Vec::new(),
+            false => vec![&keys.header.value],
+        },
+        secrets: texts(&keys.query),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn key_type_row(keys: &config::KeyType) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: true,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(texts(&keys.sandbox)),
+        diverts: match keys.sandbox {
+            Some(_) => Diverts::ByCaller,
+            None => Diverts::Never,
+        },
+        xml: None,
+    }
+}
+
+fn mutual_tls_row(keys: &config::MutualTls) -> Facts<'_> {
+    Facts {
+        access: Access::Identifies,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: texts(&keys.header),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn rate_limit_row(keys: &config::RateLimit) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+        counts: counts(keys.by.as_ref().map(|by| &by.value)),
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn redirect_row<'p>(keys: &'p config::Redirect, parameters: &[String]) -> Facts<'p> {
+    Facts {
+        access: Access::Open,
+        answers: true,
+        asks_identity: templates::asks_identity(&keys.to.value, parameters),
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: templates::tells_who_asks(&keys.to.value, parameters),
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn soap_row(keys: &config::Soap) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: soap::tells_operations(keys),
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: Some(Xml {
+            verbose: keys.verbose,
+            validates: &keys.validate.value,
+            reads_replies: soap::reads_replies(keys),
+            makes_faults: keys.upstream_errors == UpstreamErrors::Fault,
+        }),
+    }
+}
+
+fn soap_rest_row<'p>() -> Facts<'p> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: true,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn transform_row<'p>(keys: &'p config::Transform, parameters: &[String]) -> Facts<'p> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: transform::texts(keys)
+            .any(|text| templates::asks_identity(text, parameters)),
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: transform::texts(keys)
+            .any(|text| templates::tells_who_asks(text, parameters)),
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn xpath_route_row(keys: &config::XpathRoute) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(xpath_route::named(keys)),
+        diverts: Diverts::ByMessage,
+        xml: Some(Xml {
+            verbose: keys.verbose,
+            validates: &[],
+            reads_replies: false,
+            makes_faults: false,
+        }),
+    }
+}
+
+fn xslt_row(keys: &config::Xslt) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: Counts::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: Some(Xml {
+            verbose: keys.verbose,
+            validates: &[],
+            reads_replies: keys.side.value == MessageSide::Response,
+            makes_faults: false,
+        }),
+    }
+}
+
+fn texts<'p>(written: impl IntoIterator<Item = &'p Spanned<String>>) -> Vec<&'p str> {
+    written.into_iter().map(|text| text.value.as_str()).collect()
+}
+
+fn counts(by: Option<&LimitBy>) -> Counts {
+    match by {
+        Some(LimitBy::Operation) => Counts::Operations,
+        Some(_) | None => Counts::Requests,
+    }
+}
+
+fn counts_identity(by: &LimitBy) -> bool {
+    match by {
+        LimitBy::Subject => true,
+        LimitBy::Expression(text) => asks_identity(text),
+        LimitBy::Client | LimitBy::Header(_) | LimitBy::Route | LimitBy::Operation => false,
+    }
+}
+
+fn asks_identity(expression: &str) -> bool {
+    Expression::compile(expression).is_ok_and(|expression| expression.wants_identity())
+}

@@ -18,8 +18,8 @@ use config::{
     SoapAction, SoapVersion, Spanned, UpstreamErrors,
 };
 
-use crate::kinds;
 use crate::listeners::bytes;
+use crate::policies;
 use crate::policies::supply;
 use crate::policy::Place;
 use documents::Documents;
@@ -27,7 +27,7 @@ use load::{Following, Wrong};
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
-    match kinds::of(route).iter().any(|row| row.xml.is_some()) {
+    match policies::of(route).iter().any(|row| row.xml.is_some()) {
         true => plan::Errors::Soap { verbose: tells(route) },
         false => plan::Errors::Problem,
     }
@@ -35,7 +35,7 @@ pub(crate) fn faults(route: &Route) -> plan::Errors {
 
 /// Whether some policy over XML tells the client what is wrong.
 pub(crate) fn tells(route: &Route) -> bool {
-    kinds::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
+    policies::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
 }
 
 /// It finds out which operation a request calls.
@@ -62,7 +62,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &Place<'_, '_>
 
 /// How this policy of the route treats content codings of replies.
 pub(super) fn codings(bytes_max: config::Size, place: &Place<'_, '_>) -> Codings {
-    let rows = kinds::of(place.of);
+    let rows = policies::of(place.of);
     let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
     Codings {
         gzip_only: place.of.errors == config::Errors::Kong,
@@ -73,7 +73,7 @@ pub(super) fn codings(bytes_max: config::Size, place: &Place<'_, '_>) -> Codings
 
 /// Whether a policy above makes faults of replies other than 200, which are its alone then.
 pub(super) fn errors_pass(place: &Place<'_, '_>) -> bool {
-    let rows = kinds::of(place.of);
+    let rows = policies::of(place.of);
     rows.iter().take(place.at).any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 

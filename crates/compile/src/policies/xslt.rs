@@ -16,7 +16,7 @@ use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 use super::soap;
 use super::soap::load::{self, Documents, Following, Found, XSLT};
 use super::supply::{self, Supplied};
-use crate::kinds::{self, Facts};
+use crate::policies::{self, Facts};
 use crate::policy::Place;
 
 /// The newest version that our own engine runs; 1.1 is 1.0 with what was dropped again.
@@ -67,7 +67,7 @@ fn style(keys: &config::Xslt, place: &Place<'_, '_>) -> Style {
 
 /// Whether the validation of this side comes after: below on requests, above on replies.
 fn is_before(on: MessageSide, place: &Place<'_, '_>) -> bool {
-    let rows = kinds::of(place.of);
+    let rows = policies::of(place.of);
     let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
     match on {
         MessageSide::Request => rows.iter().skip(place.at).any(validates),

@@ -16,6 +16,7 @@ mod mutual_tls;
 mod named_set;
 mod openapi;
 mod rate_limit;
+mod redirect;
 mod soap;
 mod soap_rest;
 mod transform;
@@ -40,6 +41,7 @@ pub use mutual_tls::MutualTls;
 pub use named_set::NamedSet;
 pub use openapi::OpenApi;
 pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
+pub use redirect::Redirect;
 pub use soap::{
     ActionCheck, BadDefinitions, DefinitionFetch, EmptyAction, Envelope, MessageSide, Soap,
     SoapAction, SoapVersion, UpstreamErrors,
@@ -116,6 +118,8 @@ policies! {
     Headers = "headers",
     /// Changes queries and JSON on the way in and out.
     Transform = "transform",
+    /// Answers with where to go instead.
+    Redirect = "redirect",
     /// Allows so many requests in so long.
     RateLimit = "rate_limit",
     /// Lets so many exchanges be under way at once.

@@ -1,0 +1,54 @@
+//! `redirect`.
+
+use ::policies::redirect::{self, Settings};
+use config::{Redirect, Report};
+
+use crate::policy::Place;
+use crate::{names, templates};
+
+/// As the standard has them (RFC 9110, 15.4); the others are no redirects of this kind.
+const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
+
+pub(crate) fn build(
+    keys: &Redirect,
+    place: &Place<'_, '_>,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    let Redirect { status, to, keep_path, keep_query } = keys;
+    let known = u16::try_from(status.value.get()).ok().filter(|known| STATUSES.contains(known));
+    if known.is_none() {
+        let what = format!("{} is no status of a redirect", status.value.get());
+        report.error(status.at, what, "write 301, 302, 303, 307 or 308");
+    }
+    let host = ["https://", "http://"].into_iter().find_map(|scheme| to.value.strip_prefix(scheme));
+    let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let is_path = to.value.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
+    let misfit = match host {
+        None if !is_path => Some("is neither a URL nor a path"),
+        Some("") => Some("has no host"),
+        Some(host) if host.replace("{host}", "").contains(['{', '\\', '@']) => {
+            Some("would let the client choose the host")
+        }
+        Some(_) | None if *keep_path && to.value.contains(['?', '#']) => {
+            Some("goes on behind its path, so `keep_path` has no place")
+        }
+        Some(_) | None if *keep_query && to.value.contains('#') => {
+            Some("has a fragment, so `keep_query` has no place")
+        }
+        Some(_) | None => None,
+    };
+    if let Some(misfit) = misfit {
+        let what = format!("`{}` {misfit}", to.value.escape_debug());
+        report.error(to.at, what, "write `https://www.example.com/new`, or a path such as `/new`");
+    }
+    names::header_value(to, report)?;
+    let parameters = templates::parameters(&place.of.matches.value);
+    let to = templates::read(to, &parameters, report)?;
+    Some(redirect::policy(Settings {
+        status: known?,
+        to,
+        same_host: is_path,
+        keep_path: *keep_path,
+        keep_query: *keep_query,
+    }))
+}

@@ -1,0 +1,84 @@
+//! `redirect`: answers with where to go instead.
+//!
+//! Owns the line `Location`. A client may choose a path there, never another host: what stands before the path is the operator's, and
+//! a path on the same host begins with one slash.
+
+use fault::{Fault, Kind};
+use message::{Body, Reply, RequestHead};
+use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
+
+/// What the operator said.
+#[derive(Debug)]
+pub struct Settings {
+    pub status: u16,
+    /// Whoever compiles it sees to it that no placeholder reaches into scheme and host, but for the request's own host.
+    pub to: Template,
+    /// It is a path on the same host.
+    pub same_host: bool,
+    pub keep_path: bool,
+    pub keep_query: bool,
+}
+
+/// The policy.
+pub fn policy(settings: Settings) -> Policy {
+    Policy { name: "redirect", request: Some(Step::Head(Box::new(settings))), response: None }
+}
+
+impl OnHead<RequestHead> for Settings {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let mut reply = Reply::new(self.status, Body::Empty);
+        reply.head.headers.add("Location", &self.location(ex, head)).map_err(|_| {
+            Fault::new(Kind::ProcessingFailed, "redirect: no line can be made of the location")
+        })?;
+        Ok(Onward::Turn(reply))
+    }
+}
+
+impl Settings {
+    fn location(&self, ex: &Exchange, head: &RequestHead) -> Vec<u8> {
+        let mut to = self.to.fill(ex, Some(head), Escape::Plain);
+        if self.keep_path {
+            let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
+            let path = sent.unwrap_or(head.path());
+            if to.ends_with(b"/") && path.starts_with(b"/") {
+                to.pop();
+            }
+            to.extend_from_slice(path);
+        }
+        if let Some(query) = head.query().filter(|_| self.keep_query) {
+            to.push(if to.contains(&b'?') { b'&' } else { b'?' });
+            to.extend_from_slice(query);
+        }
+        let to = encoded(&to);
+        if !self.same_host {
+            return to;
+        }
+        // Two slashes would begin with a host.
+        let slashes = to.iter().take_while(|byte| **byte == b'/').count();
+        [b"/", to.get(slashes..).unwrap_or_default()].concat()
+    }
+}
+
+/// What may not stand in a URI is written by its code (RFC 3986, 2): `\` too, which browsers take for `/`, and line ends.
+fn encoded(uri: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
+    let mut encoded = Vec::with_capacity(uri.len());
+    for byte in uri {
+        match byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
+            true => encoded.push(*byte),
+            false => encoded.extend([b'%', digit(byte >> 4), digit(byte & 15)]),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_not_stand_in_a_uri_is_encoded() {
+        assert_eq!(encoded(b"/\\evil.test/\r\n a?b=%20#c"), b"/%5Cevil.test/%0D%0A%20a?b=%20#c");
+    }
+}
