@@ -1,6 +1,10 @@
-//! SipHash-1-3 with a 128-bit key (Aumasson and Bernstein, 2012): what clients send becomes a number that they cannot aim.
+//! SipHash-1-3 with a 128-bit key: what clients send becomes a number that they cannot aim.
 //!
 //! The standard library has it without a way to give it a key, and nodes that count together need the same key.
+
+use std::hash::Hasher as _;
+
+use siphasher::sip::SipHasher13;
 
 /// The secret half of a hash.
 #[derive(Debug, Clone, Copy)]
@@ -23,64 +27,22 @@ impl Key {
     }
 
     pub(crate) fn start(self) -> Hash {
-        Hash {
-            v: [
-                self.0 ^ 0x736f_6d65_7073_6575,
-                self.1 ^ 0x646f_7261_6e64_6f6d,
-                self.0 ^ 0x6c79_6765_6e65_7261,
-                self.1 ^ 0x7465_6462_7974_6573,
-            ],
-            length: 0,
-        }
+        Hash(SipHasher13::new_with_keys(self.0, self.1))
     }
 }
 
 /// A hash that takes its input in pieces. Each piece is closed by its length, so that `ab` `c` and `a` `bc` differ.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hash {
-    v: [u64; 4],
-    length: u64,
-}
+pub(crate) struct Hash(SipHasher13);
 
 impl Hash {
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.word(u64::from_le_bytes(*word)));
-        let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        self.word(last | length << 56);
-        self.length = self.length.wrapping_add(length);
+        self.0.write(bytes);
+        self.0.write(&bytes.len().to_le_bytes());
     }
 
-    pub(crate) fn finish(mut self) -> u64 {
-        self.word(self.length << 56);
-        let [a, b, c, d] = self.v;
-        self.v = [a, b, c ^ 0xff, d];
-        (0..3).for_each(|_| self.round());
-        self.v.iter().fold(0, |all, v| all ^ v)
-    }
-
-    fn word(&mut self, word: u64) {
-        let [a, b, c, d] = self.v;
-        self.v = [a, b, c, d ^ word];
-        self.round();
-        let [a, b, c, d] = self.v;
-        self.v = [a ^ word, b, c, d];
-    }
-
-    fn round(&mut self) {
-        let [mut a, mut b, mut c, mut d] = self.v;
-        a = a.wrapping_add(b);
-        b = b.rotate_left(13) ^ a;
-        a = a.rotate_left(32);
-        c = c.wrapping_add(d);
-        d = d.rotate_left(16) ^ c;
-        a = a.wrapping_add(d);
-        d = d.rotate_left(21) ^ a;
-        c = c.wrapping_add(b);
-        b = b.rotate_left(17) ^ c;
-        c = c.rotate_left(32);
-        self.v = [a, b, c, d];
+    pub(crate) fn finish(self) -> u64 {
+        self.0.finish()
     }
 }
 
