@@ -127,6 +127,37 @@ fn the_invocation_context_says_who_asks_for_what() {
 }
 
 #[test]
+fn what_was_said_of_a_replaced_body_is_dropped() {
+    const LINES: &str =
+        "Content-Digest: x\r\nRepr-Digest: x\r\nDigest: x\r\nContent-MD5: x\r\nX-A: 1\r\n";
+    let names = ["content-digest", "repr-digest", "digest", "content-md5", "etag", "accept-ranges"];
+    for (body, kept) in [(true, false), (false, true)] {
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\n{LINES}ETag: \"a\"\r\nAccept-Ranges: bytes\r\nContent-Length: 2\r\n\r\nok"
+        ));
+        let answer = match body {
+            true => json!({ "body": encoded("new"), "headersToAdd": { "X-B": "2" } }),
+            false => json!({ "headersToAdd": { "X-B": "2" } }),
+        };
+        let service = saying(&answer);
+        assert_eq!(
+            post(&on_request(&origin, &service, "request_body"), LINES, "old").status(),
+            200
+        );
+        let seen = origin.requests().remove(0);
+        assert_eq!((seen.get("x-a"), seen.get("x-b")), (Some("1"), Some("2")));
+        let reply = post(&on_response(&origin, &service, "response_body"), "", "old");
+        assert_eq!((reply.get("x-a"), reply.get("x-b")), (Some("1"), Some("2")));
+        for name in names {
+            assert_eq!(reply.get(name).is_some(), kept, "{name} {answer}");
+        }
+        for name in &names[..4] {
+            assert_eq!(seen.get(name).is_some(), kept, "{name} {answer}");
+        }
+    }
+}
+
+#[test]
 fn lines_are_removed_then_replaced_then_added() {
     let origin = Origin::saying("ok");
     let service = saying(&json!({

@@ -12,6 +12,7 @@ use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Slot, Slo
 
 pub use coder::Encoding;
 
+use crate::body_lines;
 use coder::Coder;
 
 /// What the operator said.
@@ -80,7 +81,7 @@ impl OnFrames<ReplyHead> for Compress {
         }
         let Some(encoding) = self.chosen.take(ex) else { return Ok(None) };
         if is_held {
-            weaken(&mut head.headers);
+            body_lines::weaken(&mut head.headers);
             return Ok(None);
         }
         if announced(&head.headers).is_some_and(|bytes| bytes < self.settings.bytes_min.max(1)) {
@@ -153,27 +154,7 @@ fn announced(headers: &Headers) -> Option<u64> {
 
 /// The compressed reply is another representation: what was said of the bytes is not true of it.
 fn mark(encoding: Encoding, headers: &mut Headers) {
-    const OF_THE_BYTES: [&str; 7] = [
-        "content-encoding",
-        "content-length",
-        "content-md5",
-        "content-digest",
-        "repr-digest",
-        "digest",
-        "accept-ranges",
-    ];
-    headers.retain(|name, _| {
-        !OF_THE_BYTES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-    });
+    ["content-encoding", "content-length"].iter().for_each(|name| headers.remove(name));
     headers.add_known("Content-Encoding", encoding.name().as_bytes());
-    weaken(headers);
-}
-
-/// The bytes are not the upstream's, so that its tag is no strong one of them.
-fn weaken(headers: &mut Headers) {
-    let strong = headers.get("etag").filter(|tag| !tag.starts_with(b"W/"));
-    if let Some(tag) = strong.map(|tag| [b"W/", tag].concat()) {
-        headers.remove("etag");
-        headers.add_known("ETag", &tag);
-    }
+    body_lines::recoded(headers);
 }

@@ -5,6 +5,7 @@
 pub mod api_key;
 pub mod authorize;
 pub mod basic;
+mod body_lines;
 pub mod cache;
 mod charset;
 pub mod compress;

@@ -16,6 +16,7 @@ use policy::{Decision, Escape, Exchange, Flow, OnHead, OnWhole, Onward, Policy, 
 pub use json::{JsonEdits, Overlap, Pointer};
 pub use query::QueryEdits;
 
+use crate::body_lines;
 use json::Refused;
 
 /// What to do. Sides without edits have no step.
@@ -106,7 +107,7 @@ impl OnWhole<RequestHead> for Asked {
         let flow = match edited(&self.json, &body.bytes, &values) {
             Ok(Some(bytes)) => {
                 body.bytes = bytes;
-                forget_digests(&mut head.headers);
+                body_lines::edited(&mut head.headers);
                 Ok(Onward::Next)
             }
             Ok(None) => Ok(Onward::Next),
@@ -150,11 +151,7 @@ impl OnWhole<ReplyHead> for Replied {
             Ok(None) if !asked_head => Ok(Onward::Next),
             Ok(bytes) => {
                 body.bytes = bytes.unwrap_or_default();
-                forget_digests(&mut head.headers);
-                head.headers.remove("accept-ranges");
-                if head.headers.get("etag").is_some_and(|tag| !tag.starts_with(b"W/")) {
-                    head.headers.remove("etag");
-                }
+                body_lines::edited(&mut head.headers);
                 Ok(Onward::Next)
             }
             Err(refused) => Err(Fault::new(Kind::ReplyInvalid, format!("transform: {refused}"))),
@@ -204,11 +201,4 @@ fn is_json(headers: &Headers) -> bool {
 fn is_coded(headers: &Headers) -> bool {
     let mut codings = headers.get_all("content-encoding");
     codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
-}
-
-/// What was said of the bytes is not true of others.
-fn forget_digests(headers: &mut Headers) {
-    for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
-        headers.remove(name);
-    }
 }

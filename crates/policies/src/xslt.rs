@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use xml::Shelf;
 use xslt::{Parameter, Style, Stylesheet};
 
+use crate::body_lines;
 use crate::charset;
 use crate::soap::{self, Codings, Failed};
 use crate::supply::Supply;
@@ -161,7 +162,7 @@ impl Settings {
 /// The result takes the message's place.
 fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) -> Result<(), Fault> {
     body.bytes = made.bytes;
-    soap::coding::rewritten(headers);
+    body_lines::replaced(headers);
     label::label(headers, &body.bytes, made.charset)
 }
 
@@ -208,7 +209,7 @@ impl Settings {
         if soap::has_no_body(ex, head, body) {
             // It tells of a body that would have been transformed.
             if ex.notes().asked_head || head.status == 304 {
-                soap::coding::rewritten(&mut head.headers);
+                body_lines::replaced(&mut head.headers);
             }
             return Ok(false);
         }

@@ -10,7 +10,7 @@ use policy::{Decision, Exchange, Flow, OnCall, OnHead, OnWhole, Onward, Slot};
 use super::answer::{self, Answer, invalid};
 use super::tell::{self, Told};
 use super::{Interception, Service, Settings, apply, call};
-use crate::rebased;
+use crate::{body_lines, rebased};
 
 const PATH: &[u8] = b"/api/v1/handle-request";
 
@@ -157,6 +157,9 @@ impl Interceptor {
             return Ok(Onward::Next);
         }
         self.redirect(&answer, ex, head)?;
+        if answer.body.is_some() {
+            body_lines::replaced(&mut head.headers);
+        }
         apply::to_headers(&answer.headers, &mut head.headers)?;
         if let Some(body) = body {
             apply::to_trailers(&answer.trailers, &mut body.trailers)?;

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use message::{Gathered, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, Flow, OnCall, OnWhole, Onward, Slot};
 
+use crate::body_lines;
+
 use super::answer::{self, Answer};
 use super::tell::{self, Told};
 use super::{Interception, Service, Settings, apply, call};
@@ -125,6 +127,9 @@ fn obey(
             "an interceptor changed the reply's body without `response_body` among its `includes`; its answer is ignored"
         );
         return Ok(());
+    }
+    if answer.body.is_some() {
+        body_lines::replaced(&mut head.headers);
     }
     apply::to_headers(&answer.headers, &mut head.headers)?;
     head.status = answer.status.unwrap_or(head.status);

@@ -21,13 +21,6 @@ const BROTLI: (u32, u32) = (4, 18);
 /// What the encoder collects before it encodes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// What is said of the bytes of a message, which are others once it was transformed.
-pub(crate) fn rewritten(headers: &mut Headers) {
-    const OF_THE_BYTES: [&str; 6] =
-        ["etag", "content-md5", "content-digest", "repr-digest", "digest", "accept-ranges"];
-    OF_THE_BYTES.iter().for_each(|name| headers.remove(name));
-}
-
 /// The codings of a body in the order they were put on, of all lines; nothing where there are none.
 pub(crate) fn named(headers: &Headers) -> Option<String> {
     let mut names: Option<String> = None;

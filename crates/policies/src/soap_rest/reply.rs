@@ -10,8 +10,9 @@ use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
 
 use super::{Faults, Settings};
+use crate::body_lines;
 use crate::charset;
-use crate::soap::coding::{Refused, rewritten};
+use crate::soap::coding::Refused;
 use crate::soap::has_no_body;
 
 /// The JSON may be so many times as long as the largest body: escapes and keys are longer than what they stand for.
@@ -64,7 +65,7 @@ impl Translate {
         }
         let settled = charset::settled(&head.headers, &body.bytes);
         let message = settled.as_deref().unwrap_or(&body.bytes);
-        rewritten(&mut head.headers);
+        body_lines::replaced(&mut head.headers);
         let bytes_max = codings.bytes_max.saturating_mul(GROWTH_MAX);
         let status = head.status;
         match self.settings.api.reply(operation, message, bytes_max) {

@@ -8,7 +8,7 @@ use policy::{Decision, Exchange, Flow, OnWhole, Onward, Slot, Speech};
 use wsdl::typed::{Refused, Soap};
 
 use super::{Place, Settings};
-use crate::soap::coding::rewritten;
+use crate::body_lines;
 
 /// The envelope may be so many times as long as the largest body: tags repeat what JSON says once.
 const GROWTH_MAX: usize = 8;
@@ -59,7 +59,7 @@ impl Translate {
             .request(operation, &body.bytes, bytes_max)
             .map_err(|why| refused(&why, &body.bytes))?;
         body.bytes = envelope.into_bytes().into();
-        rewritten(&mut head.headers);
+        body_lines::replaced(&mut head.headers);
         if head.method() != b"POST" {
             *head = as_post(head);
         }

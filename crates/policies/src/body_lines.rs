@@ -1,0 +1,73 @@
+//! Header lines that speak of a body's bytes, and are not true of others.
+
+use message::Headers;
+
+/// Digests (RFC 9530, RFC 3230, RFC 1864), and the offer of parts.
+const OF_BYTES: [&str; 5] =
+    ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges"];
+
+/// Another document took the body's place: no tag of the old one tells versions of the new one apart.
+pub(crate) fn replaced(headers: &mut Headers) {
+    forget_digests(headers);
+    headers.remove("etag");
+}
+
+/// Parts of the document were changed: a strong tag goes, a weak one speaks of no bytes.
+pub(crate) fn edited(headers: &mut Headers) {
+    forget_digests(headers);
+    if has_strong_tag(headers) {
+        headers.remove("etag");
+    }
+}
+
+/// The same content in another coding.
+pub(crate) fn recoded(headers: &mut Headers) {
+    forget_digests(headers);
+    weaken(headers);
+}
+
+/// A strong entity tag becomes a weak one: the bytes are not the upstream's.
+pub(crate) fn weaken(headers: &mut Headers) {
+    let strong = headers.get("etag").filter(|_| has_strong_tag(headers));
+    if let Some(tag) = strong.map(|tag| [b"W/", tag].concat()) {
+        headers.remove("etag");
+        headers.add_known("ETag", &tag);
+    }
+}
+
+fn forget_digests(headers: &mut Headers) {
+    OF_BYTES.iter().for_each(|name| headers.remove(name));
+}
+
+fn has_strong_tag(headers: &Headers) -> bool {
+    headers.get("etag").is_some_and(|tag| !tag.starts_with(b"W/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_the_bytes_goes_and_the_rest_stays() {
+        type Change = fn(&mut Headers);
+        const STRONG: &[u8] = b"\"a\"";
+        const WEAK: &[u8] = b"W/\"a\"";
+        for (change, of_strong, of_weak) in [
+            (replaced as Change, None, None),
+            (edited, None, Some(WEAK)),
+            (recoded, Some(WEAK), Some(WEAK)),
+        ] {
+            for (tag, expected) in [(STRONG, of_strong), (WEAK, of_weak)] {
+                let mut headers = Headers::new();
+                for name in OF_BYTES.into_iter().chain(["x-a"]) {
+                    headers.add(&name.to_ascii_uppercase(), b"a").unwrap();
+                }
+                headers.add("ETag", tag).unwrap();
+                change(&mut headers);
+                assert_eq!(headers.get("etag"), expected);
+                let left: Vec<&[u8]> = headers.iter().map(|(name, _)| name).collect();
+                assert!(left.contains(&&b"X-A"[..]) && left.len() <= 2, "{left:?}");
+            }
+        }
+    }
+}
