@@ -832,6 +832,7 @@ fn a_cache_above_what_makes_replies_differ_is_a_complaint() {
         (ttl, "interceptor: { response: { url: \"http://127.0.0.1:1\" } }", "", 0, None),
         (cache, "jwt: { issuers: [a], claims_to_headers: { x-user: sub } }", "", 1, Some(ABOVE)),
         (cache, "backend_jwt: { keys: [own.pem] }", "", 1, Some(ABOVE)),
+        (cache, "cache: { ttl: 1s }", "", 1, Some("stands above another `cache`")),
         (ttl, "compress: {}", "body: \"{client}\"", 1, Some("what `respond` says to one client")),
         (ttl, "compress: {}", "body: \"{path} {id}\"", 0, None),
     ] {

@@ -82,6 +82,12 @@ fn check_cache(
             format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
         report.warn(place, what, format!("move it below `{skipped}`"));
     }
+    let is_cache = |policy: &Spanned<Policy>| matches!(policy.value, Policy::Cache(_));
+    if route.policies.iter().skip(at + 1).any(is_cache) {
+        let what =
+            "`cache` stands above another `cache`, which is never asked about what this one keeps";
+        report.error(place, what, "keep one of the two");
+    }
     if find(&|row| row.diverts == Diverts::ByCaller).is_some() {
         let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
         report.error(place, what, "move it below `key_type`");
