@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod beginning;
+mod blocks;
 mod chars;
 mod decode;
 mod dtd;
@@ -30,6 +31,7 @@ mod tag;
 mod text;
 mod tree;
 
+pub use blocks::block;
 pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};
 pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};

@@ -12,27 +12,12 @@ const SIZE_MAX: usize = 1 << 20;
 /// Groups and classes inside each other.
 const NEST_MAX: u32 = 100;
 
+/// A class without members: the blocks of surrogates.
+const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
+
 const SPACE: &str = r" \t\n\r";
 const NAME_START: &str = r":A-Z_a-z\xC0-\xD6\xD8-\xF6\xF8-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}\x{200C}-\x{200D}\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}";
 const NAME_MORE: &str = r"\-.0-9\xB7\x{300}-\x{36F}\x{203F}-\x{2040}";
-
-/// The blocks that patterns of services name; others are refused by name.
-const BLOCKS: &[(&str, &str)] = &[
-    ("BasicLatin", r"\x{0}-\x{7F}"),
-    ("Latin-1Supplement", r"\x{80}-\x{FF}"),
-    ("LatinExtended-A", r"\x{100}-\x{17F}"),
-    ("LatinExtended-B", r"\x{180}-\x{24F}"),
-    ("Greek", r"\x{370}-\x{3FF}"),
-    ("GreekandCoptic", r"\x{370}-\x{3FF}"),
-    ("Cyrillic", r"\x{400}-\x{4FF}"),
-    ("Hebrew", r"\x{590}-\x{5FF}"),
-    ("Arabic", r"\x{600}-\x{6FF}"),
-    ("Thai", r"\x{E00}-\x{E7F}"),
-    ("Hiragana", r"\x{3040}-\x{309F}"),
-    ("Katakana", r"\x{30A0}-\x{30FF}"),
-    ("CJKUnifiedIdeographs", r"\x{4E00}-\x{9FFF}"),
-    ("HangulSyllables", r"\x{AC00}-\x{D7A3}"),
-];
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
@@ -317,17 +302,21 @@ impl Rewriter<'_> {
             self.out.push('}');
             return Ok(());
         };
-        match BLOCKS.iter().find(|(known, _)| *known == block) {
-            Some((_, range)) => {
-                let negation = match sign {
-                    'P' => "^",
-                    _ => "",
-                };
-                self.set(negation, range, in_class);
-                Ok(())
-            }
-            None => Err(ErrorKind::Regex(format!("the block `{block}` is not known here").into())),
+        let Some(ranges) = xml::block(block) else {
+            let why = format!("the block `{block}` is not known here");
+            return Err(ErrorKind::Regex(why.into()));
+        };
+        let negation = match sign {
+            'P' => "^",
+            _ => "",
+        };
+        let members = |(first, last)| format!("\\x{{{first:X}}}-\\x{{{last:X}}}");
+        let members: String = ranges.map(members).collect();
+        match members.is_empty() {
+            true => self.set(negation, NOTHING, in_class),
+            false => self.set(negation, &members, in_class),
         }
+        Ok(())
     }
 }
 

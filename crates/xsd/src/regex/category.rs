@@ -1,8 +1,7 @@
 //! The sets behind the escapes `\p{..}`, `\d`, `\w`, `\s`, `\i` and `\c`.
 //!
-//! Owns the tables: `categories.txt` (the general categories of Unicode 14, assigned by the Unicode Character Database) and
-//! `blocks.txt` (the blocks of XSD 1.0, with names that later versions of Unicode gave them). They are read once, when the
-//! first expression asks for one.
+//! Owns the table `categories.txt` (the general categories of Unicode 14, assigned by the Unicode Character Database), which
+//! is read once, when the first expression asks for one. Blocks are those of `xml`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -14,7 +13,7 @@ type Sets = HashMap<&'static str, CharSet>;
 /// The set of `\p{name}`: a category (`Lu`), a group of categories (`L`) or a block (`IsBasicLatin`).
 pub(crate) fn property(name: &str) -> Option<CharSet> {
     if let Some(block) = name.strip_prefix("Is") {
-        return blocks().get(block).cloned();
+        return xml::block(block).map(|ranges| CharSet::from_ranges(ranges.collect()));
     }
     categories().get(name).cloned()
 }
@@ -69,11 +68,6 @@ fn categories() -> &'static Sets {
         }
         sets
     })
-}
-
-fn blocks() -> &'static Sets {
-    static SETS: OnceLock<Sets> = OnceLock::new();
-    SETS.get_or_init(|| read(include_str!("blocks.txt")))
 }
 
 /// Reads lines of a name and its ranges in hexadecimal.

@@ -1,0 +1,34 @@
+//! The blocks of characters that regular expressions of XML Schema and XPath name by `\p{Is..}`.
+//!
+//! Owns the one table of them: those of XSD 1.0, with names that later versions of Unicode gave them.
+
+/// The ranges of a block, without surrogates, which are no characters. None where there is no block of that name.
+pub fn block(name: &str) -> Option<impl Iterator<Item = (u32, u32)>> {
+    let mut lines = include_str!("blocks.txt").lines().map(|line| line.split(' '));
+    let mut line = lines.find(|line| line.clone().next() == Some(name))?;
+    line.next();
+    let code = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    Some(line.filter_map(move |range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some((code(first)?, code(last)?))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block;
+
+    #[test]
+    fn each_line_is_a_block_of_characters() {
+        for line in include_str!("blocks.txt").lines() {
+            let name = line.split(' ').next().unwrap();
+            let ranges: Vec<(u32, u32)> = block(name).unwrap().collect();
+            assert_eq!(ranges.len(), line.split(' ').count() - 1, "{line}");
+            for (first, last) in ranges {
+                let is_range = char::from_u32(first).zip(char::from_u32(last)).is_some();
+                assert!(is_range && first <= last, "{line}");
+            }
+        }
+        assert!(block("Nowhere").is_none());
+    }
+}
