@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use xml::{Document, Error, Form, Here, Options, Parser, QName, Sink, Start};
+use xml::{Document, Error, Form, Here, Options, Parser, Precedents, QName, Recall, Sink, Start};
 
 fn main() {
     divan::main();
@@ -74,6 +74,78 @@ impl Sink for Look {
         self.seen += name.local.len();
         Ok(())
     }
+}
+
+/// The least that a sink can be asked to remember, so that what is measured is the memory and not the sink.
+impl Recall for Look {
+    type Memory = usize;
+    type Whole = usize;
+    type Gap = ();
+
+    fn remember(&self) -> Option<usize> {
+        Some(self.seen)
+    }
+
+    fn resume(&mut self, memory: &usize) {
+        self.seen = *memory;
+    }
+
+    fn gap(&self, _: &str) -> Option<()> {
+        Some(())
+    }
+
+    fn whole(&mut self) -> Option<usize> {
+        Some(self.seen)
+    }
+
+    fn fill<'t, T>(&mut self, whole: &usize, texts: T) -> bool
+    where
+        T: Iterator<Item = (&'t (), &'t str)> + Clone,
+    {
+        self.seen = whole + texts.map(|(_, text)| text.len()).sum::<usize>();
+        true
+    }
+}
+
+/// As many small messages, each with other values; `changing` puts other markup into each as well.
+fn messages(changing: bool) -> Vec<String> {
+    (100..999)
+        .map(|n| {
+            let values = SOAP.replace(">17<", &format!(">{n}<"));
+            match changing {
+                true => {
+                    values.replace("soap:", &format!("s{n}:")).replace(":soap=", &format!(":s{n}="))
+                }
+                false => values,
+            }
+        })
+        .collect()
+}
+
+/// Small messages, one after the other, read plainly.
+#[divan::bench(args = [false, true])]
+fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
+    let messages = messages(changing);
+    let mut turn = messages.iter().cycle();
+    let mut parser = Parser::new(Options::default());
+    bencher.bench_local(|| {
+        let mut look = Look::default();
+        let message = turn.next().map(String::as_bytes).unwrap_or_default();
+        parser.parse(black_box(message), &mut look).map(|()| look.seen)
+    });
+}
+
+/// The same with what is known of those before.
+#[divan::bench(args = [false, true])]
+fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
+    let messages = messages(changing);
+    let mut turn = messages.iter().cycle();
+    let (mut precedents, options) = (Precedents::default(), Options::default());
+    bencher.bench_local(|| {
+        let mut look = Look::default();
+        let message = turn.next().map(String::as_bytes).unwrap_or_default();
+        precedents.parse(black_box(message), &options, &mut look).map(|()| look.seen)
+    });
 }
 
 #[divan::bench(args = NAMES)]
