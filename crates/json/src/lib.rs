@@ -2,12 +2,14 @@
 //!
 //! Owns the grammar of RFC 8259 to the letter and the bounds of a text. It makes no tree: a value is its place in the text
 //! and how many values are in it, so that members can be taken in whatever order a schema wants. What comes in is text,
-//! what goes out are its [`Entry`]s; it knows no schema, compares no names and reads no number.
+//! what goes out are its [`Entry`]s; of writing it has strings alone. It knows no schema, compares no names and reads no number.
 #![forbid(unsafe_code)]
 
 mod reader;
+mod writer;
 
 pub use reader::is_plain;
+pub use writer::{push_escaped, push_string};
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -55,21 +55,20 @@ fn problem(ex: &Exchange, fault: &Fault) -> String {
         kind.label()
     );
     if let Some(detail) = &fault.detail {
-        text.push_str(r#","detail":""#);
-        escape(detail, &mut text);
-        text.push('"');
+        text.push_str(r#","detail":"#);
+        json::push_string(&mut text, detail);
     }
     let errors = fault.more.as_ref().map(|more| &more.errors[..]).unwrap_or_default();
     for (index, error) in errors.iter().enumerate() {
-        text.push_str(if index == 0 { r#","errors":[""# } else { r#"",""# });
-        escape(error, &mut text);
+        text.push_str(if index == 0 { r#","errors":["# } else { "," });
+        json::push_string(&mut text, error);
     }
     if !errors.is_empty() {
-        text.push_str("\"]");
+        text.push(']');
     }
-    text.push_str(r#","request_id":""#);
-    escape(ex.id.as_str(), &mut text);
-    text.push_str("\"}\n");
+    text.push_str(r#","request_id":"#);
+    json::push_string(&mut text, ex.id.as_str());
+    text.push_str("}\n");
     text
 }
 
@@ -81,18 +80,6 @@ fn told_by(kind: Kind) -> Option<(&'static str, &'static [u8])> {
         (Kind::UpgradeRequired, "Sec-WebSocket-Version", b"13"),
     ];
     lines.into_iter().find(|line| line.0 == kind).map(|(_, name, value)| (name, value))
-}
-
-/// Escapes text for a JSON string (RFC 8259, 7).
-fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -111,7 +98,7 @@ mod tests {
         let text = std::str::from_utf8(bytes).unwrap();
         assert_eq!(reply.head.status, 502);
         assert!(!text.contains("10.0.0.1"), "{text}");
-        assert!(text.contains(r#""detail":"a \"b\"\u000a""#), "{text}");
+        assert!(text.contains(r#""detail":"a \"b\"\n""#), "{text}");
         assert_eq!(ex.fault.unwrap().kind, Kind::ConnectFailure);
     }
 }

@@ -8,7 +8,7 @@ use message::RequestHead;
 use plan::Errors;
 use policy::{Exchange, Speech};
 
-use super::escape;
+use json::push_escaped;
 
 /// Notes how the client speaks, on routes whose faults depend on it.
 pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
@@ -182,11 +182,11 @@ fn envelope_12(said: &Said) -> String {
 /// The JSON body: `message`, and the rest where the client may read it.
 fn object(said: &Said, verbose: bool) -> String {
     let mut text = "{\n    \"message\": \"".to_owned();
-    escape(&said.reason, &mut text);
+    push_escaped(&mut text, &said.reason);
     text.push('"');
     if verbose {
         text.push_str(",\n    \"message_verbose\": \"");
-        escape(&said.message, &mut text);
+        push_escaped(&mut text, &said.message);
         text.push('"');
         if let Some(status) = said.backend {
             text.push_str(&format!(",\n    \"backend_http_code\": {status}"));

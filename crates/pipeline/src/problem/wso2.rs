@@ -5,7 +5,7 @@
 
 use fault::{Fault, Kind};
 
-use super::escape;
+use json::push_escaped;
 
 /// Status and body of the reply.
 pub(super) fn reply(fault: &Fault) -> (u16, String) {
@@ -52,7 +52,7 @@ fn members(members: [(&str, &str); 3]) -> String {
         text.push_str(if text.is_empty() { "{\"" } else { "\",\"" });
         text.push_str(name);
         text.push_str("\":\"");
-        escape(value, &mut text);
+        push_escaped(&mut text, value);
     }
     text.push_str("\"}");
     text

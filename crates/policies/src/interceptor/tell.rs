@@ -191,18 +191,13 @@ fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     match json::is_plain(bytes) {
         true => out.extend_from_slice(bytes),
-        false => String::from_utf8_lossy(bytes).chars().for_each(|c| escaped(c, out)),
+        false => {
+            let mut text = String::with_capacity(bytes.len() * 2);
+            json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
+            out.extend_from_slice(text.as_bytes());
+        }
     }
     out.push(b'"');
-}
-
-fn escaped(c: char, out: &mut Vec<u8>) {
-    match c {
-        '"' => out.extend_from_slice(b"\\\""),
-        '\\' => out.extend_from_slice(b"\\\\"),
-        c if c < ' ' => out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes()),
-        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use xml::QName;
 
-use super::model::Soap;
 use super::read::Fault;
-use super::scalar::push_string;
+use super::model::Soap;
+use json::push_string;
 
 /// A fault on its way.
 pub(super) struct Faulting {

@@ -9,7 +9,7 @@ use xsd::datatype::Steps;
 use super::fault::Faulting;
 use super::fragment::Fragment;
 use super::model::{Api, Element, Message, Root, Soap, XSI};
-use super::scalar::push_string;
+use json::push_string;
 
 mod frames;
 mod texts;

@@ -8,7 +8,9 @@ use std::cell::Cell;
 
 use super::fragment;
 use super::model::{Api, Children, Content, Element, MemberOf, Message, Order, Slot, Type};
-use super::scalar::{push_string, quoted_key};
+use json::push_string;
+
+use super::scalar::quoted_key;
 
 /// Elements inside one another; a type that cannot end within them has no sample.
 const DEPTH_MAX: usize = 24;

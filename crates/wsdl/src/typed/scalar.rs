@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use json::push_string;
+
 use super::model::{Scalar, ScalarKind};
 
 /// A number with an exponent is written out to so many digits; more mean nobody's amount.
@@ -15,34 +17,6 @@ pub(super) fn quoted_key(key: &str) -> String {
     push_string(&mut text, key);
     text.push(':');
     text
-}
-
-/// Appends a string of JSON.
-pub(super) fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(text.get(from..at).unwrap_or_default());
-        from = at + 1;
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            other => {
-                out.push_str("\\u00");
-                for digit in [other >> 4, other & 15] {
-                    out.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-                }
-            }
-        }
-    }
-    out.push_str(text.get(from..).unwrap_or_default());
-    out.push('"');
 }
 
 /// Appends a text of character data or of an attribute in double quotes. False: a character cannot be in XML.

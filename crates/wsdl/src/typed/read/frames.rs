@@ -6,7 +6,9 @@ use super::{Done, Fragment, Reader, XSI, misfit};
 use crate::typed::model::{
     Children, Content, Element, Leaf, MemberOf, Scalar, ScalarKind, Slot, Type,
 };
-use crate::typed::scalar::{push_string, quoted_key};
+use json::push_string;
+
+use crate::typed::scalar::quoted_key;
 
 /// Prefixes and what they mean.
 type Prefixes = Box<[(Box<str>, Box<str>)]>;

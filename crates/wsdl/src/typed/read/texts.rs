@@ -4,7 +4,9 @@ use xsd::datatype::{Names, Steps};
 
 use super::{Done, Reader, misfit};
 use crate::typed::model::{Scalar, ScalarKind};
-use crate::typed::scalar::{push_number, push_string};
+use json::push_string;
+
+use crate::typed::scalar::push_number;
 
 /// What a prefix means.
 pub(in crate::typed) type Resolve<'r> = dyn Fn(&str) -> Option<&'r str> + 'r;
