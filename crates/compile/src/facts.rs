@@ -82,8 +82,8 @@ fn check_cache(
             format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
         report.warn(place, what, format!("move it below `{skipped}`"));
     }
-    let is_cache = |policy: &Spanned<Policy>| matches!(policy.value, Policy::Cache(_));
-    if route.policies.iter().skip(at + 1).any(is_cache) {
+    let is_cache = |(policy, _): &Row<'_>| matches!(policy.value, Policy::Cache(_));
+    if below.iter().skip(1).any(is_cache) {
         let what =
             "`cache` stands above another `cache`, which is never asked about what this one keeps";
         report.error(place, what, "keep one of the two");

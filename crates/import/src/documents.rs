@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
+use kit::percent;
 use serde_json::Value as Json;
 
 use crate::{swagger, upgrade};
@@ -242,16 +243,7 @@ fn escaped(text: &str, also: &[u8]) -> String {
 }
 
 fn unescaped(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('%') {
-        out.extend_from_slice(before.as_bytes());
-        let escape = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(escape.unwrap_or(b'%'));
-        rest = if escape.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    out.extend_from_slice(rest.as_bytes());
-    String::from_utf8_lossy(&out).into_owned()
+    String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
 }
 
 impl Documents {

@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod clock;
 pub mod dial;
 pub mod pack;
+pub mod percent;
 pub mod scratch;
 pub mod task;
 pub mod wire;

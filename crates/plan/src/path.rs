@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use kit::percent;
+
 use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 
 /// A path as it is matched.
@@ -127,7 +129,7 @@ fn with_slashes(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
     while let Some((first, tail)) = rest.split_first() {
-        let (byte, after) = match (first, escaped_byte(tail)) {
+        let (byte, after) = match (first, percent::byte(tail)) {
             (b'%', Some((b'/' | b'\\', after))) => (b'/', after),
             (b'\\', _) => (b'/', tail),
             _ => (*first, tail),
@@ -218,7 +220,7 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
-        match (first, escaped_byte(tail)) {
+        match (first, percent::byte(tail)) {
             (b'%', Some((byte, after))) => {
                 match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
                     true => out.push(byte),
@@ -235,13 +237,6 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The byte that two hex digits name, and what follows them.
-pub(crate) fn escaped_byte(digits: &[u8]) -> Option<(u8, &[u8])> {
-    let ([high, low], rest) = digits.split_first_chunk::<2>()?;
-    let value = char::from(*high).to_digit(16)? * 16 + char::from(*low).to_digit(16)?;
-    Some((u8::try_from(value).ok()?, rest))
-}
-
 /// The segments of a path: what stands between its slashes. `/a/` has two, `a` and an empty one; `*` has none.
 pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|b| *b == b'/'))
@@ -252,26 +247,8 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
     query.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
         let (name, value) = pair.split_at(equals);
-        (decoded(name), decoded(value.get(1..).unwrap_or_default()))
+        (percent::decoded(name, true), percent::decoded(value.get(1..).unwrap_or_default(), true))
     })
-}
-
-fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.iter().any(|b| matches!(b, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, tail)) = rest.split_first() {
-        let (byte, after) = match (first, escaped_byte(tail)) {
-            (b'%', Some(read)) => read,
-            (b'+', _) => (b' ', tail),
-            _ => (*first, tail),
-        };
-        out.push(byte);
-        rest = after;
-    }
-    Cow::Owned(out)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use kit::percent;
 use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
@@ -64,7 +65,7 @@ impl Keys {
         let in_query = self.queries.iter().flat_map(|name| query::values(query_text, name));
         let in_query = in_query
             .filter_map(|range| query_text.get(range))
-            .map(|key| query::decoded(key, false));
+            .map(|key| percent::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
         match found.any(|other| Some(&other) != key.as_ref()) {

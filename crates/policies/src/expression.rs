@@ -185,7 +185,7 @@ fn query(query: &[u8]) -> Value {
 }
 
 fn decoded(text: &[u8]) -> String {
-    String::from_utf8_lossy(&crate::query::decoded(text, true)).into_owned()
+    String::from_utf8_lossy(&kit::percent::decoded(text, true)).into_owned()
 }
 
 fn string(text: &str) -> Value {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::{Fault, Kind};
+use kit::percent;
 use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
@@ -146,24 +147,12 @@ fn der(value: &[u8]) -> Option<Vec<u8>> {
     if value.len() > CERTIFICATE_BYTES_MAX {
         return None;
     }
-    let text = percent_decoded(std::str::from_utf8(value).ok()?)?;
-    let text = text.trim().trim_matches(':').trim_matches('"');
+    let value = percent::decoded(value, false);
+    let text = std::str::from_utf8(&value).ok()?.trim().trim_matches(':').trim_matches('"');
     let inner = text.strip_prefix("-----BEGIN CERTIFICATE-----");
     let inner = inner.map_or(text, |rest| rest.split("-----END").next().unwrap_or_default());
     let base64: String = inner.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut pieces = text.split('%');
-    let mut out = pieces.next()?.to_owned();
-    for piece in pieces {
-        let (hex, rest) = piece.split_at_checked(2)?;
-        let byte = unhex(hex)?;
-        out.push(char::from(*byte.first().filter(|byte| byte.is_ascii())?));
-        out.push_str(rest);
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Parameters of a query, found and cut by name, everything else left byte for byte.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use kit::percent;
 use message::RequestHead;
 
 /// Where the values of a parameter are, in order, as they came.
@@ -22,32 +22,7 @@ pub(crate) fn values<'q>(
 /// Whether this pair has that name, which may be written with escapes: whoever reads the query takes them back.
 fn is_named(pair: &[u8], name: &str) -> bool {
     let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-    *decoded(written, true) == *name.as_bytes()
-}
-
-/// A text without its percent escapes; what is none stays. `+` is a blank in forms and in queries that are read as such, and
-/// itself in paths, and in keys and tokens that a client sends as they are.
-pub(crate) fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
-    let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
-    if text.iter().all(plain) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        let escape = after.split_first_chunk().filter(|_| *first == b'%');
-        let read = escape
-            .and_then(|([high, low], after)| Some((digit(*high)? << 4 | digit(*low)?, after)));
-        let itself = if plus_is_blank && *first == b'+' { b' ' } else { *first };
-        let (byte, after) = read.unwrap_or((itself, after));
-        out.push(byte);
-        rest = after;
-    }
-    Cow::Owned(out)
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    *percent::decoded(written, true) == *name.as_bytes()
 }
 
 /// Cuts a parameter out of the target, each time it occurs.
@@ -84,21 +59,6 @@ mod tests {
             let values: Vec<&str> =
                 values(query.as_bytes(), "t").map(|range| query.get(range).unwrap()).collect();
             assert_eq!(values, found, "{query}");
-        }
-    }
-
-    #[test]
-    fn escapes_are_decoded_and_nothing_else() {
-        for (value, plain) in [
-            ("ab%2B%2fc%3D%3d", "ab+/c=="),
-            ("ab+/c==", "ab+/c=="),
-            ("%", "%"),
-            ("%4", "%4"),
-            ("%4x%+1%41", "%4x%+1A"),
-            ("%25%34%31", "%41"),
-            ("", ""),
-        ] {
-            assert_eq!(*decoded(value.as_bytes(), false), *plain.as_bytes(), "{value}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use kit::percent;
 use message::RequestHead;
 
 use super::Settings;
@@ -69,7 +70,7 @@ impl Place {
         };
         match self {
             Place::Header(range) => Cow::Borrowed(at(head.headers.get(&settings.header), range)),
-            Place::Query(range) => query::decoded(at(head.query(), range), false),
+            Place::Query(range) => percent::decoded(at(head.query(), range), false),
         }
     }
 

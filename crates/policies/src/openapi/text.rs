@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kit::percent;
 use serde_json::Value as Json;
 
 use super::model::Types;
-use crate::query;
 
 /// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character.
 pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
-    match query::decoded(bytes, plus_is_blank) {
+    match percent::decoded(bytes, plus_is_blank) {
         Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
         Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
     }

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
+use kit::percent::decoded;
 use message::RequestHead;
 use policy::{Escape, Exchange, Template};
-
-use crate::query::decoded;
 
 /// What to do to the query, in this order. Names and values are what they mean, without escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
