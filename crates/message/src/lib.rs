@@ -9,11 +9,13 @@
 mod body;
 mod head;
 mod headers;
+mod media_type;
 mod outgoing;
 
 pub use body::{Body, Fill, Gathered, Source, Trailers};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{Decided, Headers, InvalidLine, with_lines};
+pub use media_type::{is_json, media_type};
 pub use outgoing::{Broken, Outgoing, Outlet};
 
 use kit::Wire;

@@ -128,8 +128,7 @@ impl Settings {
     }
 
     fn is_wanted(&self, content_type: &[u8]) -> bool {
-        let end = content_type.iter().position(|b| *b == b';').unwrap_or(content_type.len());
-        let kind = content_type.get(..end).unwrap_or_default().trim_ascii().to_ascii_lowercase();
+        let kind = message::media_type(content_type).to_ascii_lowercase();
         !kind.is_empty()
             && self.types.iter().any(|wanted| match wanted {
                 MediaType::Exact(name) => name.as_bytes() == kind,

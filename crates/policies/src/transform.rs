@@ -189,12 +189,8 @@ fn filled<'e>(
 /// Said by one line or another: who reads the body may read either.
 fn is_json(headers: &Headers) -> bool {
     headers.get_all("content-type").any(|value| {
-        let kind = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-        let front = kind.len().saturating_sub(b"+json".len());
-        let suffix = kind.get(front..).unwrap_or_default();
-        suffix.eq_ignore_ascii_case(b"+json")
-            || kind.eq_ignore_ascii_case(b"application/json")
-            || kind.eq_ignore_ascii_case(b"text/json")
+        let kind = message::media_type(value);
+        message::is_json(kind) || kind.eq_ignore_ascii_case(b"text/json")
     })
 }
 

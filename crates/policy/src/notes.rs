@@ -71,8 +71,7 @@ impl Notes {
 impl Speech {
     /// By a request's `Content-Type`; what is missing or unknown is SOAP 1.1.
     pub fn of(content_type: Option<&[u8]>) -> Speech {
-        let value = content_type.unwrap_or_default();
-        let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let media = message::media_type(content_type.unwrap_or_default());
         if media.eq_ignore_ascii_case(b"application/soap+xml") {
             Speech::Soap12
         } else if media.eq_ignore_ascii_case(b"application/json")

@@ -94,7 +94,7 @@ fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, St
 /// In lower case, without its parameters.
 fn media_type(headers: &Headers) -> Cow<'_, str> {
     let value = headers.get("content-type").unwrap_or_default();
-    let value = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    let value = message::media_type(value);
     match std::str::from_utf8(value) {
         Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
         _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
@@ -102,5 +102,5 @@ fn media_type(headers: &Headers) -> Cow<'_, str> {
 }
 
 fn is_json(media_type: &str) -> bool {
-    media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
+    message::is_json(media_type.as_bytes()) || media_type == "text/json"
 }

@@ -29,8 +29,7 @@ pub(super) fn content_type(
         )));
     }
     for content_type in headers.get_all("content-type") {
-        let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-        let media = media.trim_ascii();
+        let media = message::media_type(content_type);
         let is_11 = media.eq_ignore_ascii_case(b"text/xml");
         let is_12 = media.eq_ignore_ascii_case(b"application/soap+xml");
         match version {

@@ -123,9 +123,7 @@ fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
         return Err(unsupported("the body is encoded"));
     }
     let Some(value) = headers.get("content-type") else { return Ok(()) };
-    let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let suffix = media.len().checked_sub(5).and_then(|at| media.get(at..)).unwrap_or_default();
-    match media.eq_ignore_ascii_case(b"application/json") || suffix.eq_ignore_ascii_case(b"+json") {
+    match message::is_json(message::media_type(value)) {
         true => Ok(()),
         false => Err(unsupported("the content type is not JSON")),
     }

@@ -46,7 +46,7 @@ fn recoded(written: &[u8], name: &str) -> Option<String> {
     {
         return None;
     }
-    let media = written.split(|byte| *byte == b';').next()?.trim_ascii();
+    let media = message::media_type(written);
     let is_charset = |parameter: &&[u8]| charset::value_of(parameter, "charset").is_some();
     let told = charset::charset(written)?;
     if told.eq_ignore_ascii_case(name.as_bytes()) {
