@@ -24,19 +24,12 @@ use policy::{
 
 use crate::charset;
 
-pub use action::{
-    Actions, Asked, BINDING_11, BINDING_12, Expected, IN_OPT_OUT, IN_OUT, Strictness,
-};
+pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
 pub use definitions::{Api, Compiled, Definitions, Failed};
 pub use schemas::{Schemas, Tried};
-
-/// The namespace of SOAP 1.1 envelopes.
-pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
-
-/// The namespace of SOAP 1.2 envelopes.
-pub const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
+pub use wsdl::Soap as Version;
 
 /// The schema of SOAP 1.1 envelopes that is built in.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
@@ -54,31 +47,6 @@ pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
 
 /// What is said where there is no schema at all.
 pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
-
-/// A version of SOAP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    V11,
-    V12,
-}
-
-impl Version {
-    /// Its place among the envelopes.
-    pub fn index(self) -> usize {
-        match self {
-            Version::V11 => 0,
-            Version::V12 => 1,
-        }
-    }
-
-    /// As people write it.
-    pub fn text(self) -> &'static str {
-        match self {
-            Version::V11 => "1.1",
-            Version::V12 => "1.2",
-        }
-    }
-}
 
 /// How the policy behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

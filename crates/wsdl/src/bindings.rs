@@ -8,10 +8,9 @@ use crate::model::{
     Binding, BindingOperation, Body, Content, Fault, Header, Interface, Message, Name, Operation,
     Payload, Protocol, Style, Use,
 };
+use crate::soap::{BINDING_11, BINDING_12};
 use crate::v11::words;
 
-const SOAP11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
-const SOAP12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 const MIME: &str = "http://schemas.xmlsoap.org/wsdl/mime/";
 
@@ -36,12 +35,12 @@ pub(crate) fn binding(
     let interface = interface(at, interfaces, report);
     // Some tools write extensions of their own beside the one that counts.
     let extensions = || at.children().filter(|e| e.local() == "binding" && e.namespace() != WSDL11);
-    let known = |e: &Element<'_>| matches!(e.namespace(), SOAP11 | SOAP12 | HTTP);
+    let known = |e: &Element<'_>| matches!(e.namespace(), BINDING_11 | BINDING_12 | HTTP);
     let extension = extensions().find(known).or_else(|| extensions().next());
     let namespace = extension.map(Element::namespace).unwrap_or_default();
     let protocol = match namespace {
-        SOAP11 => Protocol::Soap11,
-        SOAP12 => Protocol::Soap12,
+        BINDING_11 => Protocol::Soap11,
+        BINDING_12 => Protocol::Soap12,
         HTTP => Protocol::Http(extension.and_then(|e| e.attribute("verb")).map(Box::from)),
         other => Protocol::Other(other.into()),
     };

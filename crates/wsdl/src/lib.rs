@@ -13,6 +13,7 @@ mod encoding;
 mod model;
 mod outline;
 mod read;
+mod soap;
 pub mod typed;
 mod v11;
 mod v20;
@@ -23,6 +24,7 @@ pub use model::{
 };
 pub use outline::{Made, Outline, is_needed, outline};
 pub use read::{Limits, read};
+pub use soap::{BINDING_11, BINDING_12, SOAP_11, SOAP_12, Soap};
 pub use xsd::Complaint;
 
 /// The namespace of WSDL 1.1 documents.

@@ -26,11 +26,12 @@ use std::sync::LazyLock;
 
 pub use bind::{Wanted, api, services};
 pub use misfit::Misfit;
-pub use model::{Api, Operation, Soap};
+pub use model::{Api, Operation};
 pub use openapi::Document;
 pub use proof::{Proof, prove};
 pub use read::{Fault, Said, Unread};
 
+use crate::Soap;
 use ::json::{Entry, Kind};
 use misfit::Done;
 use model::Message;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ::policies::soap_rest::{self as rest, Faults, Settings};
 use bytes::Bytes;
 use config::{FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
-use wsdl::typed::{self, Api, Document, Operation, Soap, Wanted};
+use wsdl::Soap;
+use wsdl::typed::{self, Api, Document, Operation, Wanted};
 
 use super::soap;
 use crate::paths;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ::policies::soap::{SOAP_11, SOAP_12};
 use ::policies::xpath_route::{self as routing, Case, Settings};
 use config::{Report, Spanned, UpstreamTls, WebUrl, XpathCase};
 use plan::upstreams::Timeouts;
+use wsdl::{SOAP_11, SOAP_12};
 use xpath::{Expr, Plain};
 
 use crate::listeners::bytes;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use message::Headers;
 use xml::{Here, QName, Sink, Start};
 
+use wsdl::{BINDING_11, BINDING_12};
+
 use super::Version;
 
 /// How the action of a request is looked at.
@@ -219,10 +221,6 @@ fn named(
         (Version::V12, None, parameter) => Ok(parameter),
     }
 }
-
-/// The namespaces of SOAP bindings in WSDL 1.1.
-pub const BINDING_11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
-pub const BINDING_12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
 
 const NO_WSDL: &str = "Unable to find the 'wsdl:definitions' for WSDL 1.1 or 'wsdl2:description' \
                        for WSDL 2.0 in the WSDL definition";

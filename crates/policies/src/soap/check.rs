@@ -13,7 +13,9 @@ use xsd::{Bounds, Root, Schema, Stop, Validator};
 
 use super::code::Code;
 use super::recall::{Gap, Memory, Whole};
-use super::{Compiled, Definitions, Failed, NO_SCHEMA, SOAP_11, SOAP_12, Version, words};
+use wsdl::{SOAP_11, SOAP_12};
+
+use super::{Compiled, Definitions, Failed, NO_SCHEMA, Version, words};
 use crate::supply::Supply;
 
 /// What a message is, as far as anybody asked.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Headers, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnWhole, Onward, Slot, Speech};
-use wsdl::typed::{Refused, Soap};
+use wsdl::Soap;
+use wsdl::typed::Refused;
 
 use super::{Place, Settings};
 use crate::body_lines;

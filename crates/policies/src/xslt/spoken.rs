@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use policy::{Exchange, Speech};
 
-use crate::soap::{SOAP_11, SOAP_12};
+use wsdl::{SOAP_11, SOAP_12};
 
 /// The root's start tag is among these, or not looked for.
 const LOOKED_BYTES_MAX: usize = 1 << 10;

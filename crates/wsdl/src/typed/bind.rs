@@ -6,9 +6,10 @@ use std::collections::HashSet;
 
 use super::build::Building;
 use super::model::{
-    Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot, Soap,
+    Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot,
 };
 use super::{scalar, tags};
+use crate::Soap;
 use crate::model::{
     Binding, BindingOperation, Body, Content as Bound, Description, Message as Carried, Payload,
     Port, Protocol, Service, Shape, Use,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use xml::QName;
 
 use super::read::Fault;
-use super::model::Soap;
+use crate::Soap;
 use json::push_string;
 
 /// A fault on its way.

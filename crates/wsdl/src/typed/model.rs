@@ -7,6 +7,8 @@ use std::sync::Arc;
 use xsd::Schema;
 use xsd::datatype::SimpleType;
 
+use crate::Soap;
+
 /// Operations of a description with everything that translates their messages.
 #[derive(Debug)]
 pub struct Api {
@@ -22,23 +24,6 @@ pub struct Api {
     pub(crate) address: Option<Box<str>>,
     pub(crate) version: Soap,
     pub(crate) title: Box<str>,
-}
-
-/// A version of SOAP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Soap {
-    V11,
-    V12,
-}
-
-impl Soap {
-    /// The namespace of its envelopes.
-    pub const fn namespace(self) -> &'static str {
-        match self {
-            Soap::V11 => "http://schemas.xmlsoap.org/soap/envelope/",
-            Soap::V12 => "http://www.w3.org/2003/05/soap-envelope",
-        }
-    }
 }
 
 /// One operation.

@@ -8,7 +8,8 @@ use xsd::datatype::Steps;
 
 use super::fault::Faulting;
 use super::fragment::Fragment;
-use super::model::{Api, Element, Message, Root, Soap, XSI};
+use super::model::{Api, Element, Message, Root, XSI};
+use crate::Soap;
 use json::push_string;
 
 mod frames;

@@ -1,6 +1,7 @@
 //! The actions that a description expects.
 
-use ::policies::soap::{Actions, BINDING_11, BINDING_12, Expected, IN_OPT_OUT, IN_OUT, Version};
+use ::policies::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
+use wsdl::{BINDING_11, BINDING_12};
 use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
 

@@ -1,0 +1,46 @@
+//! The versions of SOAP, and the namespaces that tell them apart.
+
+/// The namespace of SOAP 1.1 envelopes.
+pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+
+/// The namespace of SOAP 1.2 envelopes.
+pub const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+/// The namespace of WSDL 1.1's bindings to SOAP 1.1.
+pub const BINDING_11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
+
+/// The namespace of WSDL 1.1's bindings to SOAP 1.2.
+pub const BINDING_12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
+
+/// A version of SOAP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Soap {
+    V11,
+    V12,
+}
+
+impl Soap {
+    /// Its place among the versions.
+    pub fn index(self) -> usize {
+        match self {
+            Soap::V11 => 0,
+            Soap::V12 => 1,
+        }
+    }
+
+    /// As people write it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Soap::V11 => "1.1",
+            Soap::V12 => "1.2",
+        }
+    }
+
+    /// The namespace of its envelopes.
+    pub const fn namespace(self) -> &'static str {
+        match self {
+            Soap::V11 => SOAP_11,
+            Soap::V12 => SOAP_12,
+        }
+    }
+}
