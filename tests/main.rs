@@ -71,6 +71,7 @@ mod soap_clients;
 mod soap_rest;
 mod split;
 mod streaming;
+mod streams;
 mod telemetry;
 mod tokens;
 mod transform;

@@ -57,7 +57,7 @@ pub(crate) fn put(gateway: &Gateway, yaml: &str) -> Message {
 
 /// The same where it has to succeed.
 #[track_caller]
-fn put_ok(gateway: &Gateway, yaml: &str) -> Value {
+pub(crate) fn put_ok(gateway: &Gateway, yaml: &str) -> Value {
     let reply = put(gateway, yaml);
     assert_eq!(reply.status(), 200, "{reply:?}");
     serde_json::from_slice(&reply.body).unwrap()

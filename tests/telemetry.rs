@@ -153,6 +153,7 @@ fn the_metrics_are_openmetrics_text() {
         "tidegate_upstream_target_healthy",
         "tidegate_worker_requests",
         "tidegate_config_generation",
+        "tidegate_plans_alive",
         "tidegate_config_reloads",
         "tidegate_access_log_dropped",
         "process_resident_memory_bytes",

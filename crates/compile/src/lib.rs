@@ -95,6 +95,7 @@ pub fn compile(
         drain_delay: config.drain.delay,
         admin,
         access_log,
+        alive: telemetry.reload().plan_alive(),
     };
     Ok(Compiled { plan, warnings })
 }

@@ -282,6 +282,8 @@ impl H1 {
                 self.unless_broken(serving).await
             }
         };
+        // A reply that lasts needs its route, which the account has, and not the plan, nor what was asked.
+        drop((current, arrival));
         match served {
             Some(reply) => {
                 reply.body.behind_others().await;

@@ -41,7 +41,7 @@ pub(crate) struct Worker {
     current: RefCell<Rc<Current>>,
 }
 
-/// What a request takes when it arrives and keeps until it ends.
+/// What a request takes when it arrives. It keeps the plan until it is answered, and the books until its reply ends.
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
     pub(crate) books: Rc<Books>,

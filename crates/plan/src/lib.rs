@@ -2,7 +2,7 @@
 //!
 //! Owns what the hot path reads: listeners, upstreams, and the route table with its pure `find`. It holds no
 //! configuration text and does no I/O; a plan is made by `compile`, shared by all workers, and dropped when the last
-//! exchange that took a route from it ends.
+//! exchange that began with it is answered: a reply that lasts keeps its route alone.
 #![forbid(unsafe_code)]
 
 mod kept;
@@ -68,6 +68,8 @@ pub struct Plan {
     /// Where the admin API listens, where it does.
     pub admin: Option<std::net::SocketAddr>,
     pub access_log: Option<AccessLogSettings>,
+    /// Counts the plans that are in memory.
+    pub alive: telemetry::PlanAlive,
 }
 
 impl Plan {

@@ -30,7 +30,7 @@ pub use engine::{Ask, EngineReading};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
-pub use reload::{CertificateExpiry, ReloadMetrics};
+pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{Mirrored, Record, RouteMetrics};
 pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};

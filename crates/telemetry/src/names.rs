@@ -70,6 +70,7 @@ metrics! {
     EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
     ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
+    PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one that serves, and those whose requests are not answered yet.";
     ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
     CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds", "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";

@@ -12,6 +12,14 @@ pub struct ReloadMetrics {
     succeeded_unix_millis: Shared,
     hash: Mutex<Arc<str>>,
     certificates: Mutex<Arc<[CertificateExpiry]>>,
+    /// Shared with every plan that is in memory.
+    plans: Arc<()>,
+}
+
+/// Counts the plan that holds it as one that is in memory.
+#[derive(Debug)]
+pub struct PlanAlive {
+    _counted: Arc<()>,
 }
 
 /// When a certificate that the gateway shows to others expires.
@@ -30,6 +38,7 @@ pub(crate) struct Reloads {
     pub(crate) failed: u64,
     pub(crate) generation: u64,
     pub(crate) succeeded_unix_millis: u64,
+    pub(crate) plans: u64,
     pub(crate) hash: Arc<str>,
     pub(crate) certificates: Arc<[CertificateExpiry]>,
 }
@@ -49,6 +58,11 @@ impl ReloadMetrics {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates.into();
     }
 
+    /// For a plan to hold as long as it is in memory.
+    pub fn plan_alive(&self) -> PlanAlive {
+        PlanAlive { _counted: self.plans.clone() }
+    }
+
     /// A configuration was refused; the last good plan still serves.
     pub fn failed(&self) {
         self.failed.add(1);
@@ -60,6 +74,7 @@ impl ReloadMetrics {
             failed: self.failed.get(),
             generation: self.generation.get(),
             succeeded_unix_millis: self.succeeded_unix_millis.get(),
+            plans: u64::try_from(Arc::strong_count(&self.plans) - 1).unwrap_or_default(),
             hash: self.hash.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             certificates: self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }

@@ -296,6 +296,7 @@ impl Snapshot {
         family(encoder, Metric::ConfigInfo)?
             .encode_info(&[(Label::Hash.name(), &*reloads.hash)])?;
         family(encoder, Metric::ConfigGeneration)?.encode_gauge(&reloads.generation)?;
+        family(encoder, Metric::PlansAlive)?.encode_gauge(&reloads.plans)?;
         let seconds = reloads.succeeded_unix_millis as f64 / 1e3;
         family(encoder, Metric::ConfigReloaded)?.encode_gauge(&seconds)?;
         let mut results = family(encoder, Metric::ConfigReloads)?;

@@ -43,6 +43,8 @@ pub(super) async fn run(
             }
             Err(fault) => Some(pipeline::refuse(&mut account, fault)),
         };
+        // A reply that lasts needs its route, which the account has, and not the plan.
+        drop(current);
         if let Some(reply) = reply {
             replying.inspect(|replying| replying.set(true));
             reply::send(&stream, reply, &mut account, is_head, listener.timeout.body).await;
