@@ -1,8 +1,10 @@
-//! What lasts: streams and tunnels over reloads.
+//! What lasts: streams and tunnels over reloads and at the end of their listener.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Gate, Gateway, H2, Origin, Peer, Wire, full, until};
+use rustix::process::Signal;
+
+use crate::harness::{Gate, Gateway, H2, Origin, Peer, Wire, full, until, whole};
 use crate::reload::put_ok;
 use crate::telemetry::metric;
 
@@ -80,4 +82,61 @@ fn streams_keep_no_plan_alive() {
         assert!(events.is_silent_for(Duration::from_millis(1)));
         assert!(tunnel.is_silent_for(Duration::from_millis(1)));
     }
+}
+
+#[test]
+fn a_shutdown_ends_streams_between_two_events() {
+    let gate = Gate::default();
+    let origin = origin(&gate);
+    let gateway = Gateway::start(configuration(&origin, &["public"], "10m", ""));
+    let (mut between, mut within) = (gateway.wire(), gateway.wire());
+    stream(&mut between, "/sse", "data: 1\n\n");
+    stream(&mut within, "/half", "data: 1\n\ndata: ");
+    let h2 = H2::connect(gateway.address("public"));
+    let reply = event_stream(&h2);
+    gateway.signal(Signal::TERM);
+    gateway.wait_for_log("draining");
+    assert_eq!(between.read_to_end(), b"0\r\n\r\n");
+    let reply = h2.block_on(whole(reply)).expect("an end, and no reset");
+    assert_eq!(&reply.body[..], b"data: 1\n\n");
+    // One that is within an event goes on to its end, and no further.
+    gate.open();
+    assert_eq!(within.read_chunk().as_deref(), Some(&b"2\n\n"[..]));
+    assert_eq!(within.read_to_end(), b"0\r\n\r\n");
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    gateway.wait_for_log("every exchange has ended");
+}
+
+#[test]
+fn what_a_removed_listener_leaves_ends_within_the_drain() {
+    let gate = Gate::default();
+    let origin = origin(&gate);
+    let drain = Duration::from_millis(500);
+    let gateway = Gateway::start(configuration(&origin, &["public", "old"], "500ms", ""));
+    let connect = || Wire::connect(gateway.address("old"));
+    let (mut events, mut half, mut tunnel, mut slow) = (connect(), connect(), connect(), connect());
+    let mut stays = gateway.wire();
+    stream(&mut events, "/sse", "data: 1\n\n");
+    stream(&mut half, "/half", "data: 1\n\ndata: ");
+    stream(&mut stays, "/sse", "data: 1\n\n");
+    tunnel.send(UPGRADE);
+    assert_eq!(tunnel.read_head().status(), 101);
+    slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    let h2 = H2::connect(gateway.address("old"));
+    let request = hyper::Request::get("http://a.test/slow").body(full("")).unwrap();
+    let reply = h2.spawn(h2.sender.clone().send_request(request));
+    origin.wait_for_requests(6);
+
+    let start = Instant::now();
+    put_ok(&gateway, &configuration(&origin, &["public"], "500ms", ""));
+    assert_eq!(events.read_to_end(), b"0\r\n\r\n");
+    assert!(tunnel.is_closed());
+    assert!(start.elapsed() >= drain, "a tunnel may use the time there is");
+    // A stream that was cut does not look complete.
+    assert_eq!(half.read_to_end(), b"");
+    gate.open();
+    assert!(slow.is_closed());
+    h2.block_on(reply).unwrap().expect_err("the connection is cut");
+    assert!(stays.is_silent_for(Duration::from_millis(50)));
+    until("nothing is left at the origin but the one that stays", || origin.open() == 1);
 }

@@ -21,7 +21,7 @@ use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
 use crate::tunnel::{self, Silence};
-use crate::{goodbye, h2};
+use crate::{events, goodbye, h2};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -86,7 +86,12 @@ pub(crate) async fn serve(
     let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
     loop {
         let after = match h1.next().await {
-            Next::Request(arrival) => h1.exchange(arrival).await,
+            Next::Request(arrival) => {
+                // Boxed, so that a connection that waits for a request holds no room for one.
+                let exchange = Box::pin(h1.exchange(arrival));
+                let after = events::until_cut(&h1.connection.place, exchange).await;
+                after.unwrap_or(After::Cut)
+            }
             Next::Refused(fault) => Box::pin(h1.refuse(fault)).await,
             Next::Http2 => return h1.into_http2(),
             Next::Close => After::Close,
@@ -264,7 +269,7 @@ impl H1 {
     }
 
     /// One exchange, from its head to the end of its reply.
-    async fn exchange(&mut self, mut arrival: Arrival) -> After {
+    async fn exchange(&self, mut arrival: Arrival) -> After {
         let current = self.connection.worker.current();
         let mut account = self.account(current.books.clone());
         let request = &mut arrival.request;
@@ -285,7 +290,8 @@ impl H1 {
         // A reply that lasts needs its route, which the account has, and not the plan, nor what was asked.
         drop((current, arrival));
         match served {
-            Some(reply) => {
+            Some(mut reply) => {
+                events::end_between(&mut reply, &self.connection.place.door);
                 reply.body.behind_others().await;
                 self.answer(&mut account, asked, reply).await
             }
@@ -305,7 +311,7 @@ impl H1 {
         .await
     }
 
-    async fn refuse(&mut self, fault: Fault) -> After {
+    async fn refuse(&self, fault: Fault) -> After {
         let mut account = self.account(self.connection.worker.current().books.clone());
         let reply = pipeline::refuse(&mut account, fault);
         let asked = Asked { protocol: Protocol::Http11, head: false, keep_alive: false };
@@ -317,7 +323,7 @@ impl H1 {
         Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), books)
     }
 
-    async fn answer(&mut self, account: &mut Account, asked: Asked, mut reply: Reply) -> After {
+    async fn answer(&self, account: &mut Account, asked: Asked, mut reply: Reply) -> After {
         let tunnel = reply.tunnel.take();
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.

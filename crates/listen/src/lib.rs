@@ -9,6 +9,7 @@ mod client;
 mod clients;
 mod connections;
 mod date;
+mod events;
 mod gateway;
 mod goodbye;
 mod h1;

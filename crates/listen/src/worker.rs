@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -102,6 +102,14 @@ async fn sweep() {
     }
 }
 
+/// Ends what a listener that is gone has left, once its time is up.
+async fn cut_after(drain: Duration, door: Weak<Door>) {
+    tokio::time::sleep(drain).await;
+    if let Some(door) = door.upgrade() {
+        door.cut();
+    }
+}
+
 /// The doors of a worker.
 struct Doors {
     index: usize,
@@ -122,6 +130,7 @@ struct Open {
 impl Doors {
     /// Serves a plan. The sockets that it does not name are closed then, so that a plan after it may name them again.
     async fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
+        let drain = serving.plan.drain;
         let worker = self.publish(serving);
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
@@ -139,6 +148,7 @@ impl Doors {
         self.leaving.retain(|door| door.open_here() > 0);
         for Open { door, accepting } in before.into_values() {
             door.close();
+            kit::spawn(cut_after(drain, Rc::downgrade(&door)));
             self.leaving.push(door);
             if let Some(accepting) = accepting {
                 // One that panicked has said so already.

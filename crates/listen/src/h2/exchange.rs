@@ -15,6 +15,7 @@ use policy::Exchange;
 use super::stream::Stream;
 use super::{body, reply};
 use crate::accept::Connection;
+use crate::events;
 
 /// One exchange, from its head to the end of its reply.
 pub(super) async fn run(
@@ -45,7 +46,8 @@ pub(super) async fn run(
         };
         // A reply that lasts needs its route, which the account has, and not the plan.
         drop(current);
-        if let Some(reply) = reply {
+        if let Some(mut reply) = reply {
+            events::end_between(&mut reply, &connection.place.door);
             replying.inspect(|replying| replying.set(true));
             reply::send(&stream, reply, &mut account, is_head, listener.timeout.body).await;
         }

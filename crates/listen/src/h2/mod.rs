@@ -84,6 +84,8 @@ enum Ended {
     Wrong(http2::Error),
     /// It does not answer.
     Silent,
+    /// Its listener's time to end has run out.
+    Cut,
 }
 
 /// Serves a connection to its end. `early` is what was read of it already.
@@ -119,6 +121,9 @@ impl H2 {
                 Err(ended) => return Poll::Ready(ended),
             };
             if self.connection.place.is_closing(cx.waker()) {
+                if self.connection.place.door.is_cutting() {
+                    return Poll::Ready(Ended::Cut);
+                }
                 self.shared.session().leave();
             }
             let written = match self.poll_write(cx) {
@@ -319,11 +324,12 @@ impl H2 {
             Ended::Silent => {
                 tracing::debug!(listener = name, "HTTP/2 connection: the client does not answer");
             }
+            Ended::Cut => tracing::debug!(listener = name, "HTTP/2 connection: cut"),
         }
         match ended {
             Ended::Over => self.shared.session().refuse(),
             Ended::Wrong(error) => self.shared.session().fail(&error),
-            Ended::Gone(_) | Ended::Silent => return self.shared.session().abandon(),
+            Ended::Gone(_) | Ended::Silent | Ended::Cut => return self.shared.session().abandon(),
         }
         self.shared.session().abandon();
         let last = poll_fn(|cx| match self.poll_write(cx) {
