@@ -1,5 +1,6 @@
-//! What lasts: streams and tunnels over reloads and at the end of their listener.
+//! What lasts: streams and tunnels over reloads, at the end of their listener, and with peers that are gone.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -139,4 +140,36 @@ fn what_a_removed_listener_leaves_ends_within_the_drain() {
     h2.block_on(reply).unwrap().expect_err("the connection is cut");
     assert!(stays.is_silent_for(Duration::from_millis(50)));
     until("nothing is left at the origin but the one that stays", || origin.open() == 1);
+}
+
+/// What the system does for a connection that is silent: `02` is the probing of its peer, in so many hundredths of a second.
+#[cfg(target_os = "linux")]
+#[test]
+fn silent_peers_are_probed_on_both_sides() {
+    let origin = origin(&Gate::default());
+    let gateway = Gateway::start(configuration(&origin, &["public"], "1m", ""));
+    let mut wire = gateway.wire();
+    stream(&mut wire, "/sse", "data: 1\n\n");
+    let (ours, theirs) = (gateway.address("public").port(), origin.address().port());
+    for ends in [(Some(ours), None), (None, Some(theirs))] {
+        until("a minute at most is left before it is probed", || {
+            probed_in(ends).is_some_and(|left| left <= 6100)
+        });
+    }
+}
+
+/// The hundredths of a second until the first open connection with these ports, the own and the other's, is probed.
+#[cfg(target_os = "linux")]
+fn probed_in((own, other): (Option<u16>, Option<u16>)) -> Option<u64> {
+    const ESTABLISHED: &str = "01";
+    let port = |end: &str| u16::from_str_radix(end.rsplit(':').next()?, 16).ok();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_it = own.is_none_or(|own| port(fields[1]) == Some(own))
+            && other.is_none_or(|other| port(fields[2]) == Some(other));
+        let (timer, left) = fields[5].split_once(':')?;
+        let is_probing = is_it && fields[3] == ESTABLISHED && timer == "02";
+        is_probing.then(|| u64::from_str_radix(left, 16).ok())?
+    })
 }

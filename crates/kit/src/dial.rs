@@ -30,6 +30,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
+    crate::wire::keep_alive(&stream)?;
     Ok(stream)
 }
 

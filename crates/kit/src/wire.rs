@@ -4,7 +4,9 @@ use std::any::Any;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -12,6 +14,14 @@ use tokio::net::TcpStream;
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Any {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Any> Duplex for T {}
+
+/// A peer that says nothing for a minute is probed every 15 seconds, and is gone once four probes were not answered: a stream or tunnel
+/// to a machine that is off ends within two minutes, and the tables of firewalls on the way, which forget after five at the least,
+/// remember one that is silent.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(60))
+    .with_interval(Duration::from_secs(15))
+    .with_retries(4);
 
 /// See [`delivery`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +131,11 @@ impl Wire {
             }
         }
     }
+}
+
+/// Lets the system find out that a silent peer is gone. What a listening socket accepts inherits it.
+pub fn keep_alive<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
+    socket.into().set_tcp_keepalive(&KEEPALIVE)
 }
 
 /// How far what was written to a socket has come. Costs a system call; nothing where the system does not tell.

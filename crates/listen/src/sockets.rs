@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan::Listener;
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clients::Open;
 
@@ -44,9 +44,6 @@ pub(crate) struct Opened {
 /// Connections the kernel queues while a worker is busy. More than the usual 4,096 so that a burst of reconnecting
 /// clients is not refused; the kernel's own limit may be lower.
 const BACKLOG: i32 = 16_384;
-
-/// A silent peer is probed after this, so that tunnels and streams to dead machines end.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 
 impl Key {
     pub(crate) fn of(listener: &Listener) -> Key {
@@ -155,7 +152,7 @@ fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
         socket.set_only_v6(false)?;
     }
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+    kit::wire::keep_alive(&socket)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -66,8 +66,9 @@ impl Upstream {
             target.look_up().await.map_err(|e| failure(target, &e))?;
         }
         let socket = dial(target).await.map_err(|e| failure(target, &e))?;
-        // Small writes must not wait for acknowledgements; a socket that refuses the option still works.
+        // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
+        let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
             return Ok(Wire::Plain(socket));
         }
