@@ -35,24 +35,32 @@ const NAMES: [&[u8]; 29] = [
     b"cloudfront-viewer-address",
 ];
 
-/// A bit for each length that a name has: of the lines of an ordinary head only a few need a comparison.
-const LENGTHS: u32 = {
-    let (mut lengths, mut rest) = (0, NAMES.as_slice());
+/// A bit for each pair of a length and a first letter that a name has: of the lines of an ordinary head hardly one needs a
+/// comparison.
+const BEGINNINGS: [u32; LENGTH_MAX + 1] = {
+    let (mut letters, mut rest) = ([0; LENGTH_MAX + 1], NAMES.as_slice());
     while let [name, after @ ..] = rest {
-        lengths |= 1 << name.len();
+        letters[name.len()] |= letter(name[0]);
         rest = after;
     }
-    lengths
+    letters
 };
+const LENGTH_MAX: usize = 26;
+
+/// The bit of a letter, whatever its case.
+const fn letter(byte: u8) -> u32 {
+    1 << (byte & 0x1f)
+}
 
 /// Whether a line says something about the client or its request that only a trusted proxy may say: who asks, which host,
 /// scheme or path it asked for. All of `X-Forwarded-*` counts, and so do spellings with underscores.
 pub fn is_forwarding(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"x-forwarded-";
-    let is_length = u32::try_from(name.len())
-        .is_ok_and(|length| LENGTHS.checked_shr(length).is_some_and(|lengths| lengths & 1 == 1));
+    let Some(first) = name.first().map(|byte| letter(*byte)) else { return false };
+    let may_be = BEGINNINGS.get(name.len()).is_some_and(|letters| letters & first != 0);
     let is_named = || NAMES.iter().any(|known| known.len() == name.len() && is_alias(name, known));
-    is_length && is_named() || name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))
+    let is_family = || name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY));
+    may_be && is_named() || first == letter(b'x') && is_family()
 }
 
 #[cfg(test)]
