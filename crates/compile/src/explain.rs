@@ -15,11 +15,7 @@ use std::net::IpAddr;
 use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
 use plan::path::Refused;
-use plan::upstreams::{HostSent, Upstream};
-use plan::{
-    Destination, Forward, Found, Listener, Matcher, Mirror, PathSent, PathWant, Piece, Plan,
-    Policy, Refusal, Route, Want,
-};
+use plan::{Found, Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, Want};
 use policy::Scheme;
 
 use verdicts::{Asking, Way};
@@ -269,66 +265,7 @@ fn describe(matcher: &Matcher) -> String {
 }
 
 fn destination(route: &Route, matched: &PathWant) -> String {
-    match &route.destination {
-        Destination::Respond(reply) => {
-            format!("a fixed reply, status {}, {} bytes", reply.status, reply.body.len())
-        }
-        Destination::Upstream(forward) => {
-            let host = match &forward.host {
-                HostSent::AsItCame => "the client's Host".to_owned(),
-                HostSent::Target => "the target's Host".to_owned(),
-                HostSent::Named(name) => format!("Host {name}"),
-            };
-            let mut text =
-                format!("{}, {}, {host}", upstreams(route, forward), path(&forward.path, matched));
-            if let Some(mirror) = &forward.mirror {
-                text.push_str(&format!(
-                    ", {} of them copied to upstream `{}`",
-                    percent(mirror.share),
-                    mirror.upstream.settings().name
-                ));
-            }
-            text
-        }
-    }
-}
-
-fn percent(share: u32) -> String {
-    format!("{} %", f64::from(share) * 100.0 / f64::from(Mirror::WHOLE))
-}
-
-/// Where its requests go, and how many of them.
-fn upstreams(route: &Route, forward: &Forward) -> String {
-    let one = |upstream: &Upstream| {
-        let settings = upstream.settings();
-        let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
-        format!("upstream `{}` ({})", settings.name, targets.join(", "))
-    };
-    let Some(split) = &forward.split else { return one(&forward.upstream) };
-    let shares = split.shares().iter().filter_map(|share| {
-        let upstream = route.diversions.get(share.diversion)?;
-        Some(format!("{} of {} to {}", share.weight, split.total(), one(upstream)))
-    });
-    shares.collect::<Vec<_>>().join(", ")
-}
-
-fn path(sent: &PathSent, matched: &PathWant) -> String {
-    match sent {
-        PathSent::AsItCame => "the path as it came".to_owned(),
-        PathSent::Without(prefix) => {
-            format!("the path without {}", String::from_utf8_lossy(prefix))
-        }
-        PathSent::Made(pieces) => {
-            let piece = |piece: &Piece| match piece {
-                Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                Piece::Parameter(index) => {
-                    format!("{{{}}}", matched.parameters().nth(*index).unwrap_or_default())
-                }
-                Piece::Rest => "{**}".to_owned(),
-            };
-            format!("the path {}", pieces.iter().map(piece).collect::<String>())
-        }
-    }
+    route.explained(&matched.parameters().collect::<Vec<_>>())
 }
 
 fn steps(policy: &Policy) -> String {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod apis;
+mod destinations;
 mod explain;
 mod facts;
 mod files;

@@ -3,24 +3,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use config::{
-    At, Config, Map, Match, Report, Respond, Route, RouteHost, RouteMirror, RouteShare,
-    RouteUpstream, Size, Spanned, ValueMatch,
-};
-use message::Headers;
+use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
-use plan::upstreams::{HostSent, Upstream};
-use plan::{
-    Destination, Errors, Escape, Filled, FixedReply, Forward, Matcher, Mirror, PathSent, PathWant,
-    Policy, Preflights, Share, Slots, Split, Table, Want,
-};
+use plan::upstreams::Upstream;
+use plan::{Destination, Errors, Matcher, PathWant, Policy, Preflights, Slots, Table, Want};
 
-use crate::listeners::bytes;
+use crate::destinations::{End, Ends};
 use crate::making::Making;
 use crate::policies::{self, Access, Facts};
 use crate::policy::Place;
-use crate::{facts, names, paths, templates};
+use crate::{destinations, facts, names, paths};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -42,18 +34,6 @@ pub(crate) struct Draft<'c> {
     /// Nothing where that was complained about.
     end: Option<End<'c>>,
     body_bytes_max: Option<u64>,
-}
-
-/// A destination whose upstream is still a name.
-enum End<'c> {
-    Upstream {
-        name: &'c str,
-        split: Option<Split>,
-        mirror: Option<&'c RouteMirror>,
-        path: PathSent,
-        host: HostSent,
-    },
-    Respond(FixedReply),
 }
 
 /// Looks at every route by itself and then at all together.
@@ -109,33 +89,15 @@ fn route(
     upstreams: &HashMap<&str, &Arc<Upstream>>,
     telemetry: &Telemetry,
 ) -> Option<Arc<plan::Route>> {
-    let destination = match draft.end.take()? {
-        End::Respond(reply) => Destination::Respond(reply),
-        End::Upstream { name, split, mirror, path, host } => {
-            let upstream = Arc::clone(upstreams.get(name)?);
-            let mirror = match mirror {
-                Some(keys) => Some(Arc::new(Mirror {
-                    upstream: Arc::clone(upstreams.get(keys.upstream.value.as_str())?),
-                    share: keys.percent.of_million(),
-                    body_bytes_max: bytes(keys.body_bytes_max.value),
-                    host: host.clone(),
-                    metrics: telemetry.route(&draft.name.value),
-                })),
-                None => None,
-            };
-            Destination::Upstream(Forward { upstream, split, mirror, path, host })
-        }
-    };
+    let Ends { destination, split, diversions } =
+        draft.end.take()?.build(&draft.name.value, &draft.diversions, upstreams, telemetry)?;
     Some(Arc::new(plan::Route {
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),
         preflights: draft.preflights,
         destination,
-        diversions: draft
-            .diversions
-            .iter()
-            .filter_map(|name| upstreams.get(name.as_str()).map(|upstream| Arc::clone(upstream)))
-            .collect(),
+        diversions,
+        split,
         errors: draft.errors,
         secrets: std::mem::take(&mut draft.secrets),
         body_bytes_max: draft.body_bytes_max,
@@ -161,19 +123,15 @@ fn stand_in() -> Arc<plan::Route> {
         name: String::new(),
         policies: Box::default(),
         preflights: Preflights::default(),
-        destination: Destination::Respond(nothing()),
+        destination: Destination::answerer(destinations::nothing()),
         diversions: Box::default(),
+        split: None,
         errors: Errors::Problem,
         secrets: Box::default(),
         body_bytes_max: None,
         metrics: Telemetry::new(1).route(""),
         operations: Box::default(),
     })
-}
-
-/// A reply that nobody is given.
-fn nothing() -> FixedReply {
-    FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None }
 }
 
 /// Two drafts, by index, that match the same requests.
@@ -237,7 +195,7 @@ fn draft<'c>(
     // What is wrong beside the paths is said too.
     let matchers = matchers(&matches.value, &paths, config, report);
     // Those of a split come first, so that every policy knows of them.
-    let mut diversions = split_names(&route.value);
+    let mut diversions = destinations::split_names(&route.value);
     let mut operations = Vec::new();
     let mut slots = Slots::default();
     let mut place = Place {
@@ -266,18 +224,8 @@ fn draft<'c>(
         operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
-        end: end(name, route, &paths, upstreams, report),
+        end: destinations::end(name, route, &paths, upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
-    }
-}
-
-/// The upstreams among which a route's requests are split.
-fn split_names(route: &Route) -> Vec<String> {
-    match route.upstream.as_ref().map(|upstream| &upstream.value) {
-        Some(RouteUpstream::Split(shares)) => {
-            shares.iter().map(|(name, _)| name.value.clone()).collect()
-        }
-        Some(RouteUpstream::One(_)) | None => Vec::new(),
     }
 }
 
@@ -364,168 +312,4 @@ fn wants(
             Some((name_of(name, report)?, want))
         })
         .collect()
-}
-
-/// The one destination of a route.
-fn end<'c>(
-    name: &Spanned<String>,
-    route: &'c Spanned<Route>,
-    paths: &[PathWant],
-    upstreams: &BTreeSet<&str>,
-    report: &mut Report,
-) -> Option<End<'c>> {
-    // Both are looked at even where only one may stay.
-    let Route { upstream, respond, .. } = &route.value;
-    let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
-    let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
-    match (forward, reply) {
-        (Some(forward), None) => forward,
-        (None, Some(reply)) => reply.map(End::Respond),
-        (Some(_), Some(_)) => {
-            let at = respond.as_ref().map_or(name.at, |respond| respond.at);
-            let what = format!("the route `{}` ends in both `upstream` and `respond`", name.value);
-            report.error(at, what, "keep one of the two");
-            None
-        }
-        (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
-            // Nobody comes to it.
-            Some(End::Respond(nothing()))
-        }
-        (None, None) => {
-            // An unreadable destination was complained about already.
-            if route.intact {
-                let what = format!("the route `{}` has no destination", name.value);
-                let help = "add `upstream: NAME` or `respond: { status: 200, body: \"...\" }`";
-                report.error(name.at, what, help);
-            }
-            None
-        }
-    }
-}
-
-fn forward<'c>(
-    to: &'c Spanned<RouteUpstream>,
-    route: &'c Route,
-    paths: &[PathWant],
-    upstreams: &BTreeSet<&str>,
-    report: &mut Report,
-) -> Option<End<'c>> {
-    let split = match &to.value {
-        RouteUpstream::One(name) => {
-            known(name, to.at, upstreams, report);
-            None
-        }
-        RouteUpstream::Split(shares) => split(shares, to, upstreams, report),
-    };
-    // The same for all, since their parameters are.
-    let sent = paths.iter().map(|want| paths::sent(route, want, report));
-    let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
-    let host = match &route.host.value {
-        RouteHost::Preserve => HostSent::AsItCame,
-        RouteHost::Target => HostSent::Target,
-        RouteHost::Name(name) if names::is_authority(name) => HostSent::Named(name.as_str().into()),
-        RouteHost::Name(name) => {
-            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
-            report.error(
-                route.host.at,
-                what,
-                "write `preserve`, `target`, or a name such as `orders.internal`",
-            );
-            return None;
-        }
-    };
-    let mirror = route.mirror.as_ref().map(|mirror| &mirror.value);
-    if let Some(mirror) = mirror {
-        check_mirror(mirror, upstreams, report);
-    }
-    Some(End::Upstream { name: to.value.names().next()?, split, mirror, path: path?, host })
-}
-
-/// The largest body that is copied: as many copies as may be under way hold 4 GiB of these.
-const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
-
-fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
-    known(&mirror.upstream.value, mirror.upstream.at, upstreams, report);
-    let size = &mirror.body_bytes_max;
-    if size.value > MIRROR_BODY_BYTES_MAX {
-        let help = "write at most `16MiB`: a copy's body is held in memory";
-        report.error(size.at, "that is too large for the body of a copy", help);
-    }
-}
-
-/// Complains of a name that is no upstream's.
-fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
-    if !upstreams.contains(name) {
-        let meant = report.suggest(name, upstreams.iter().copied());
-        let help = "name one of the `upstreams`";
-        report.error(at, names::unknown("upstream", name, meant), help);
-    }
-}
-
-/// The shares of a split, whose diversions are the first ones of the route.
-fn split(
-    shares: &Map<RouteShare>,
-    to: &Spanned<RouteUpstream>,
-    upstreams: &BTreeSet<&str>,
-    report: &mut Report,
-) -> Option<Split> {
-    for (name, _) in shares.iter().filter(|(name, _)| name.intact) {
-        known(&name.value, name.at, upstreams, report);
-    }
-    let weights = shares.iter().map(|(_, weight)| weight.get());
-    let shares = weights.enumerate().map(|(diversion, weight)| Share { diversion, weight });
-    let split = Split::new(shares.collect());
-    if split.is_none() && to.intact {
-        let help = "write weights such as `{ a: 90, b: 10 }`, at least one of them over 0";
-        report.error(to.at, "no upstream gets a share of the requests", help);
-    }
-    split
-}
-
-fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Option<FixedReply> {
-    let without_effect = [
-        ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
-        ("rewrite", route.rewrite.as_ref().map(|key| key.at)),
-        ("mirror", route.mirror.as_ref().map(|key| key.at)),
-        ("host", Some(route.host.at).filter(|at| *at != At::NOWHERE)),
-    ];
-    for (key, at) in without_effect {
-        if let Some(at) = at {
-            let what = format!("`{key}` has no effect on a fixed reply");
-            report.warn(at, what, "remove it");
-        }
-    }
-    let Respond { status, body, headers } = &respond.value;
-    let status = u16::try_from(status.get()).unwrap_or(200);
-    if !body.value.is_empty() && matches!(status, 204 | 205 | 304) {
-        let what = format!("a reply with status {status} has no body");
-        report.error(respond.at, what, "remove `body`, or write another status");
-        return None;
-    }
-    let parameters = templates::parameters(&route.matches.value);
-    let mut filled = Filled::default();
-    let mut lines = Headers::new();
-    let mut escape = Escape::Plain;
-    for (name, value) in templates::lines(headers, &parameters, report) {
-        match value.constant() {
-            Some(value) => {
-                if name == "content-type" {
-                    escape = Escape::of(value);
-                }
-                // Names and values were found good.
-                lines.add(&name, value.as_bytes()).ok()?;
-            }
-            None => filled.lines.push((name, value)),
-        }
-    }
-    let body = templates::read(body, &parameters, report)?;
-    let fixed = match body.constant() {
-        Some(body) => Bytes::from(body.to_owned()),
-        None => {
-            filled.body = Some((body, escape));
-            Bytes::new()
-        }
-    };
-    let filled = (!filled.lines.is_empty() || filled.body.is_some()).then(|| Box::new(filled));
-    Some(FixedReply { status, headers: lines, body: fixed, filled })
 }

@@ -4,8 +4,9 @@ use super::*;
 use expect_test::expect;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::pin::pin;
 use std::sync::atomic::AtomicBool;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -59,9 +60,17 @@ impl Rig {
 
     fn body(plan: &Plan) -> String {
         let (_, route) = plan.table.routes().next().unwrap();
-        match &route.destination {
-            plan::Destination::Respond(reply) => String::from_utf8(reply.body.to_vec()).unwrap(),
-            plan::Destination::Upstream(_) => panic!("the route responds"),
+        let peer = "192.0.2.1:1".parse().unwrap();
+        let caller = policy::Caller::new(peer, peer, policy::Scheme::Http, 0);
+        let mut ex = policy::Exchange::new(caller.into(), Default::default());
+        let head = message::RequestHead::new(message::Protocol::Http11, b"GET", b"/");
+        let mut request = message::Request { head, body: message::Body::Empty };
+        let mut answer = pin!(route.destination.answer(&mut ex, &mut request));
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(message::Reply { body: message::Body::Whole(bytes), .. })) => {
+                String::from_utf8(bytes.to_vec()).unwrap()
+            }
+            Poll::Ready(_) | Poll::Pending => panic!("the route responds"),
         }
     }
 

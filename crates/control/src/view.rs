@@ -4,10 +4,10 @@
 use crate::Status;
 use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
-use plan::upstreams::{Balance, HashKey, HostSent, Settings, Upstream};
+use plan::upstreams::{Balance, HashKey, Settings, Upstream};
 use plan::{
-    AccessLogSettings, Destination, EmptySegments, EscapedSlash, Forward, Listener, Matcher,
-    Mirror, PathParameters, PathSent, Piece, Plan, Policy, Route, Want,
+    AccessLogSettings, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters, Plan,
+    Policy, Route, Want,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -146,7 +146,7 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
         },
         "body_bytes_max": route.body_bytes_max,
         "policies": route.policies.iter().map(policy).collect::<Vec<_>>(),
-        "destination": destination(route),
+        "destination": route.view(),
     })
 }
 
@@ -165,53 +165,6 @@ fn policy(policy: &Policy) -> Value {
         "request": policy.request.as_ref().map(|step| step.cost()),
         "response": policy.response.as_ref().map(|step| step.cost()),
     })
-}
-
-fn destination(route: &Route) -> Value {
-    match &route.destination {
-        Destination::Upstream(forward) => json!({
-            "upstream": upstream_of(route, forward),
-            "mirror": forward.mirror.as_ref().map(|mirror| json!({
-                "upstream": mirror.upstream.settings().name,
-                "percent": f64::from(mirror.share) * 100.0 / f64::from(Mirror::WHOLE),
-                "body_bytes_max": mirror.body_bytes_max,
-            })),
-            "path": path(&forward.path),
-            "host": match &forward.host {
-                HostSent::AsItCame => "preserve",
-                HostSent::Target => "target",
-                HostSent::Named(name) => name,
-            },
-        }),
-        Destination::Respond(reply) => json!({
-            "respond": { "status": reply.status, "body_bytes": reply.body.len() },
-        }),
-    }
-}
-
-/// Its name, or those of a split with their weights.
-fn upstream_of(route: &Route, forward: &Forward) -> Value {
-    let Some(split) = &forward.split else { return json!(forward.upstream.settings().name) };
-    let shares = split.shares().iter().filter_map(|share| {
-        let upstream = route.diversions.get(share.diversion)?;
-        Some((upstream.settings().name.clone(), json!(share.weight)))
-    });
-    Value::Object(shares.collect())
-}
-
-fn path(path: &PathSent) -> Value {
-    match path {
-        PathSent::AsItCame => json!("preserve"),
-        PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
-        PathSent::Made(pieces) => {
-            let piece = |piece: &Piece| match piece {
-                Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                Piece::Parameter(index) => format!("{{{index}}}"),
-                Piece::Rest => "{**}".to_owned(),
-            };
-            json!({ "rewrite": pieces.iter().map(piece).collect::<String>() })
-        }
-    }
 }
 
 fn upstream(upstream: &Upstream) -> Value {

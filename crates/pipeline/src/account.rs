@@ -151,8 +151,7 @@ impl Account {
     /// The name of the upstream that the exchange ends in.
     fn upstream(&self) -> Option<&str> {
         let divert = self.ex.notes.as_ref().and_then(|notes| notes.divert);
-        let upstream = self.route.as_ref()?.upstream(divert)?;
-        Some(&upstream.settings().name)
+        self.route.as_ref()?.destination(divert).upstream()
     }
 
     fn log(&self, duration: Duration) {

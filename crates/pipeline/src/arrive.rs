@@ -7,27 +7,19 @@ use std::net::{IpAddr, SocketAddr};
 
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
-use plan::path::{self, Refused, Resolved};
-use plan::{
-    EmptySegments, EscapedSlash, Listener, PathParameters, PathRules, PathSent, Piece, Plan,
-};
-use policy::{Exchange, Parameters, RequestId};
+use plan::path::{self, Refused, Resolved, shown};
+use plan::{Listener, Plan};
+use policy::{Exchange, RequestId};
 
 use crate::HeldRoute;
 
-/// A request whose route is known.
-pub(crate) struct Arrived {
-    pub(crate) route: HeldRoute,
-    /// Where in the matched path that begins which `**` stands for.
-    rest: usize,
-}
-
+/// Finds the route of a request and settles what the exchange says of who asks.
 pub(crate) fn arrive(
     plan: &Plan,
     listener: &Listener,
     ex: &mut Exchange,
     head: &mut RequestHead,
-) -> Result<Arrived, Fault> {
+) -> Result<HeldRoute, Fault> {
     if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::kept) {
         ex.id = id;
     }
@@ -45,7 +37,8 @@ pub(crate) fn arrive(
         ));
     }
     ex.parameters = found.parameters;
-    let arrived = Arrived { route: found.route.clone(), rest: found.rest };
+    ex.rest = found.rest;
+    let route = found.route.clone();
     if let Cow::Owned(matched) = path
         && matched != head.path()
     {
@@ -53,7 +46,7 @@ pub(crate) fn arrive(
         ex.notes().path_sent = (!moved).then(|| head.path().into());
         head.set_path(&matched);
     }
-    Ok(arrived)
+    Ok(route)
 }
 
 /// What a request is refused with that no route takes by its method, though some take others (RFC 9110, 15.5.6), and the route whose
@@ -122,77 +115,4 @@ fn refused(why: Refused, head: &RequestHead) -> Fault {
 fn no_route(head: &RequestHead) -> Fault {
     let (method, host, path) = (shown(head.method()), shown(head.host()), shown(head.path()));
     Fault::new(Kind::NoRoute, format!("{method} {path} on host {host}"))
-}
-
-/// Bytes of a peer, harmless in a log line and bounded.
-fn shown(bytes: &[u8]) -> String {
-    bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
-}
-
-impl Arrived {
-    /// Gives the request the path that the upstream is to see.
-    pub(crate) fn set_path(
-        &self,
-        path: &PathSent,
-        ex: &Exchange,
-        head: &mut RequestHead,
-    ) -> Result<(), Fault> {
-        let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
-        let made = match path {
-            PathSent::AsItCame => sent.map(<[u8]>::to_vec),
-            PathSent::Without(prefix) => {
-                let matched = head.path();
-                let left = sent.and_then(|sent| sent.strip_prefix(&**prefix));
-                let left = left.or_else(|| matched.strip_prefix(&**prefix));
-                Some(rooted(left.unwrap_or(sent.unwrap_or(matched))))
-            }
-            PathSent::Made(pieces) => {
-                let rest = head.path().get(self.rest..).unwrap_or_default();
-                let Some(made) = made(pieces, &ex.parameters, rest) else {
-                    let cause = "rewritten to a path with an escape of parts of two".to_owned();
-                    return Err(Fault::new(Kind::PathEscapes, cause));
-                };
-                let made = rooted(&made);
-                // Put together, parts of segments may be dots where none were.
-                match path::resolve(&made, AS_IT_IS) {
-                    Ok(resolved) if !resolved.moved => {}
-                    Ok(_) | Err(_) => {
-                        let cause = format!("rewritten to {}, which has dots", shown(&made));
-                        return Err(Fault::new(Kind::PathEscapes, cause));
-                    }
-                }
-                Some(made)
-            }
-        };
-        if let Some(made) = made {
-            head.set_path(&made);
-        }
-        Ok(())
-    }
-}
-
-/// What was let pass by the listener's rules passes again.
-const AS_IT_IS: PathRules = PathRules {
-    escaped_slash: EscapedSlash::Keep,
-    empty_segments: EmptySegments::Keep,
-    parameters: PathParameters::Keep,
-};
-
-/// None where a piece ends within an escape: what comes behind would make another one of it, which no rule has seen.
-fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
-    pieces.iter().try_fold(Vec::new(), |mut path, piece| {
-        path.extend_from_slice(match piece {
-            Piece::Text(text) => text,
-            Piece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
-            Piece::Rest => rest,
-        });
-        (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
-    })
-}
-
-fn rooted(path: &[u8]) -> Vec<u8> {
-    match path.first() {
-        Some(b'/') => path.to_vec(),
-        _ => [b"/", path].concat(),
-    }
 }

@@ -7,10 +7,9 @@
 
 mod account;
 mod arrive;
-mod forward;
 mod gather;
+mod hops;
 mod limited;
-mod mirror;
 mod problem;
 mod steps;
 
@@ -20,11 +19,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Body, Reply, Request, RequestHead};
-use plan::{Destination, Errors, FixedReply, Forward, Listener, Plan, Route};
-use policy::{Escape, Exchange};
+use message::{Body, Reply, Request};
+use plan::{Errors, Listener, Plan, Route};
+use policy::Exchange;
+use upstream::forward;
 
-use crate::arrive::Arrived;
 use crate::steps::{Descent, ascend, descend};
 
 /// Answers one request. The account then knows the route, and every fault that became the reply.
@@ -47,7 +46,7 @@ pub async fn serve(
             problem::reply(&mut account.ex, errors, fault)
         }
     };
-    forward::finish_reply(&account.ex, &mut reply);
+    hops::finish_reply(&account.ex, &mut reply);
     account.replied(&reply);
     reply
 }
@@ -55,7 +54,7 @@ pub async fn serve(
 /// Answers a request that never became one: its head is malformed, too large or late.
 pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     let mut reply = problem::reply(&mut account.ex, Errors::Problem, fault);
-    forward::finish_reply(&account.ex, &mut reply);
+    hops::finish_reply(&account.ex, &mut reply);
     account.replied(&reply);
     reply
 }
@@ -66,13 +65,13 @@ async fn answer(
     account: &mut Account,
     request: &mut Request,
 ) -> Reply {
-    let arrived = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
-        Ok(arrived) => arrived,
+    let held = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
+        Ok(route) => route,
         Err(fault) => return unrouted((plan, listener), account, request, fault),
     };
-    account.routed(&arrived.route);
-    let (route, ex) = (&*arrived.route, &mut account.ex);
-    if let Destination::Upstream(Forward { split: Some(split), .. }) = &route.destination {
+    account.routed(&held);
+    let (route, ex) = (&*held, &mut account.ex);
+    if let Some(split) = &route.split {
         // Before the policies: what they say of another way holds, and a cache keeps apart what comes by each.
         ex.notes().divert = split.at(fastrand::u32(..split.total()));
     }
@@ -85,7 +84,7 @@ async fn answer(
     }
     let (depth, mut reply) = match descend(route, ex, request).await {
         Descent::Through => {
-            (route.policies.len(), across((plan, listener), &arrived, ex, request).await)
+            (route.policies.len(), across((plan, listener), route, ex, request).await)
         }
         Descent::Turned { depth, reply } => (depth, reply),
     };
@@ -124,73 +123,23 @@ fn allowing(methods: &str) -> Reply {
 
 async fn across(
     (plan, listener): (&Plan, &Listener),
-    arrived: &Arrived,
+    route: &Route,
     ex: &mut Exchange,
     request: &mut Request,
 ) -> Reply {
-    match &arrived.route.destination {
-        Destination::Respond(fixed) => match fixed_reply(fixed, ex, &request.head) {
-            Ok(reply) => reply,
-            Err(fault) => problem::reply(ex, arrived.route.errors, fault),
-        },
-        Destination::Upstream(_) if forward::ends_here(&mut request.head) => {
-            let methods = arrive::options(plan, listener, &request.head);
-            allowing(methods.as_deref().unwrap_or("OPTIONS"))
-        }
-        Destination::Upstream(forward) => match send(forward, arrived, ex, request).await {
-            Ok(reply) => reply,
-            Err(fault) => problem::reply(ex, arrived.route.errors, fault),
-        },
+    let destination = route.destination(ex.notes.as_ref().and_then(|notes| notes.divert));
+    if destination.upstream().is_some() && hops::ends_here(&mut request.head) {
+        let methods = arrive::options(plan, listener, &request.head);
+        return allowing(methods.as_deref().unwrap_or("OPTIONS"));
     }
-}
-
-async fn send(
-    forward: &Forward,
-    arrived: &Arrived,
-    ex: &mut Exchange,
-    request: &mut Request,
-) -> Result<Reply, Fault> {
-    forward::conditions(ex, &mut request.head);
-    // A request that was written for the last time has no lines left to be looked at.
-    let protocol = forward::request(ex, &mut request.head)?;
-    if !arrived.route.policies.is_empty() {
+    hops::conditions(ex, &mut request.head);
+    if !route.policies.is_empty() {
         request.body.guard_trailers(&request.head.headers);
     }
-    let (diverted, target) =
-        ex.notes.as_ref().map_or((None, None), |n| (n.divert, n.target.as_deref()));
-    match target {
-        Some(target) => request.head.set_target(&[target]),
-        None => arrived.set_path(&forward.path, ex, &mut request.head)?,
+    match destination.answer(ex, request).await {
+        Ok(reply) => reply,
+        Err(fault) => problem::reply(ex, route.errors, fault),
     }
-    if let Some(mirror) = &forward.mirror
-        && protocol.is_none()
-    {
-        mirror::copy(mirror, ex, request);
-    }
-    let upstream = arrived.route.upstream(diverted).unwrap_or(&forward.upstream);
-    let mut reply = upstream.send(ex, request, &forward.host).await?;
-    forward::upgraded(protocol.as_deref(), &reply)?;
-    forward::reply(&mut reply);
-    Ok(reply)
-}
-
-fn fixed_reply(fixed: &FixedReply, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
-    let filled = fixed.filled.as_deref();
-    let made = filled.and_then(|filled| filled.body.as_ref());
-    let body = match made {
-        Some((body, escape)) => body.fill(ex, Some(head), *escape).into(),
-        None => fixed.body.clone(),
-    };
-    let mut reply = Reply::new(fixed.status, Body::whole(body));
-    reply.head.headers = fixed.headers.clone();
-    for (name, value) in filled.map(|filled| filled.lines.as_slice()).unwrap_or_default() {
-        let value = value.fill(ex, Some(head), Escape::Plain);
-        reply.head.headers.add(name, value.trim_ascii()).map_err(|_| {
-            let cause = format!("respond: the value made for `{name}` cannot stand in a line");
-            Fault::new(Kind::ProcessingFailed, cause)
-        })?;
-    }
-    Ok(reply)
 }
 
 /// A route, held for as long as the exchange lasts.

@@ -5,18 +5,23 @@
 //! exchange that began with it is answered: a reply that lasts keeps its route alone.
 #![forbid(unsafe_code)]
 
+mod destination;
+mod forward;
 mod kept;
 mod listener;
 mod outlet;
 pub mod path;
 mod path_regex;
 mod pattern;
+mod respond;
 mod route;
 mod table;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use destination::Destination;
+pub use forward::{Forward, PathSent, Piece};
 pub use kept::Kept;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
@@ -24,16 +29,14 @@ pub use listener::{
 pub use outlet::Outlet;
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
-pub use route::{
-    Destination, Errors, Filled, FixedReply, Forward, Mirror, Operation, PathSent, Piece,
-    Preflights, Route, Share, Split,
-};
+pub use respond::{Filled, FixedReply};
+pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 
 /// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
 pub mod upstreams {
     pub use upstream::{
-        Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings,
+        Balance, Breaker, HashKey, Health, HostSent, Mirror, Outlier, Retry, RetryOn, Settings,
         TargetSettings, Timeouts, Upstream,
     };
 }

@@ -251,6 +251,11 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
     })
 }
 
+/// Bytes of a peer, harmless in a log line and bounded.
+pub fn shown(bytes: &[u8]) -> String {
+    bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,20 +3,23 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use message::Headers;
-use policy::{Escape, Policy, Template};
+use policy::Policy;
+use serde_json::{Value, json};
 use telemetry::{OperationMetrics, RouteMetrics};
-use upstream::{HostSent, Upstream};
+
+use crate::Destination;
 
 /// One route. Its policies are a list in the order they were written: down on the request, up on the reply.
 pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
     pub preflights: Preflights,
+    /// Where an exchange ends that nothing diverts.
     pub destination: Destination,
-    /// Upstreams that a policy or the route's split may send an exchange to, by index.
-    pub diversions: Box<[Arc<Upstream>]>,
+    /// Where a policy or the split may send an exchange instead, by index.
+    pub diversions: Box<[Destination]>,
+    /// How requests are shared among diversions, where they are.
+    pub split: Option<Split>,
     /// How faults are written to the client.
     pub errors: Errors,
     /// Query parameters whose values are credentials: the access log does not tell them.
@@ -57,35 +60,7 @@ pub enum Errors {
     Kong { verbose: bool },
 }
 
-/// Where a route ends.
-pub enum Destination {
-    Upstream(Forward),
-    Respond(FixedReply),
-}
-
-/// An upstream and what the request looks like when it gets there.
-pub struct Forward {
-    pub upstream: Arc<Upstream>,
-    /// How requests are shared among upstreams, where there are several.
-    pub split: Option<Split>,
-    /// What else is sent the same, where something is.
-    pub mirror: Option<Arc<Mirror>>,
-    pub path: PathSent,
-    pub host: HostSent,
-}
-
-/// An upstream that gets copies of requests, and whose replies nobody reads.
-pub struct Mirror {
-    pub upstream: Arc<Upstream>,
-    /// How many of [`Mirror::WHOLE`] requests are copied.
-    pub share: u32,
-    /// Requests with a larger body are not copied.
-    pub body_bytes_max: usize,
-    pub host: HostSent,
-    pub metrics: Arc<RouteMetrics>,
-}
-
-/// Upstreams with their shares of requests.
+/// Diversions with their shares of requests.
 #[derive(Debug)]
 pub struct Split {
     shares: Box<[Share]>,
@@ -93,55 +68,12 @@ pub struct Split {
     total: NonZero<u32>,
 }
 
-/// One upstream of a split.
+/// One share of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Its index among the route's diversions.
     pub diversion: usize,
     pub weight: u32,
-}
-
-/// The path the upstream sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathSent {
-    AsItCame,
-    /// Without these bytes at its front; what is left begins with a slash.
-    Without(Box<[u8]>),
-    /// Made of pieces; the query is kept.
-    Made(Box<[Piece]>),
-}
-
-/// A piece of a rewritten path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    Text(Box<[u8]>),
-    /// The path parameter at this index.
-    Parameter(usize),
-    /// What `**` matched, without its leading slash.
-    Rest,
-}
-
-/// A reply that needs nobody.
-pub struct FixedReply {
-    pub status: u16,
-    pub headers: Headers,
-    pub body: Bytes,
-    /// What is made for each exchange, where something is.
-    pub filled: Option<Box<Filled>>,
-}
-
-/// What a fixed reply says of the exchange.
-#[derive(Default)]
-pub struct Filled {
-    /// Lines beside those that are the same for every exchange.
-    pub lines: Vec<(String, Template)>,
-    /// The body, and the language it is in; the fixed one where there is none.
-    pub body: Option<(Template, Escape)>,
-}
-
-impl Mirror {
-    /// All requests: a percent is 10,000 of them.
-    pub const WHOLE: u32 = 1_000_000;
 }
 
 impl Split {
@@ -181,15 +113,44 @@ impl Route {
         known.or(self.operations.last())
     }
 
-    /// The upstream that an exchange of this route ends in, if it ends in one; with the index that its notes say it was diverted to.
-    pub fn upstream(&self, divert: Option<usize>) -> Option<&Arc<Upstream>> {
-        match &self.destination {
-            Destination::Upstream(forward) => {
-                let diverted = divert.and_then(|at| self.diversions.get(at));
-                Some(diverted.unwrap_or(&forward.upstream))
+    /// Where an exchange ends, with the index that its notes say it was diverted to.
+    pub fn destination(&self, divert: Option<usize>) -> &Destination {
+        divert.and_then(|at| self.diversions.get(at)).unwrap_or(&self.destination)
+    }
+
+    /// Where its requests end, in words. `parameters` are the names of its path parameters.
+    pub fn explained(&self, parameters: &[&str]) -> String {
+        let own = self.destination.explained(parameters);
+        let what = match &self.split {
+            None => own.what,
+            Some(split) => {
+                let shares = self.shares(split).map(|(weight, destination)| {
+                    let what = destination.explained(parameters).what;
+                    format!("{weight} of {} to {what}", split.total())
+                });
+                shares.collect::<Vec<_>>().join(", ")
             }
-            Destination::Respond(_) => None,
+        };
+        std::iter::once(what).chain(own.how).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same as JSON, for the admin API.
+    pub fn view(&self) -> Value {
+        let mut view = self.destination.view();
+        if let (Some(split), Some(view)) = (&self.split, view.as_object_mut()) {
+            let shares = self.shares(split).filter_map(|(weight, destination)| {
+                Some((destination.upstream()?.to_owned(), json!(weight)))
+            });
+            view.insert("upstream".to_owned(), Value::Object(shares.collect()));
         }
+        view
+    }
+
+    fn shares<'a>(&'a self, split: &'a Split) -> impl Iterator<Item = (u32, &'a Destination)> {
+        split
+            .shares()
+            .iter()
+            .filter_map(|share| Some((share.weight, self.diversions.get(share.diversion)?)))
     }
 }
 

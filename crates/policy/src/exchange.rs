@@ -45,6 +45,8 @@ pub struct Exchange {
     pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
+    /// Where in the matched path that begins which the route's `**` stands for.
+    pub rest: usize,
     /// Who was found to be asking, by the first policy that asked for credentials and believed them.
     pub identity: Option<Arc<Identity>>,
     /// The lines that limits add to the reply. Apart from the notes, which most limited routes need for nothing else.
@@ -104,6 +106,7 @@ impl Exchange {
             started: clock::now(),
             has_body: false,
             parameters: Parameters::new(),
+            rest: 0,
             identity: None,
             limit_lines: None,
             notes: None,

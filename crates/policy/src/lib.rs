@@ -5,6 +5,7 @@
 //! outside is in [`Fetch`] and [`Background`].
 #![forbid(unsafe_code)]
 
+mod answerer;
 mod exchange;
 mod identity;
 mod notes;
@@ -14,6 +15,7 @@ mod slot;
 mod step;
 mod template;
 
+pub use answerer::{Answer, Answerer, Explained};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use notes::{Conditions, Notes, Speech, UNKNOWN_OPERATION, Way};

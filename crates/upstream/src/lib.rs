@@ -1,7 +1,7 @@
 //! The way to the services behind: which target, over which connection, until when, and what to do when it fails.
 //!
 //! Owns the per-worker connection pools, balancing, health, outlier ejection, breaker limits, timeouts and retries, and
-//! the HTTP/1 client under them. A request enters by [`Upstream::send`] and leaves as a reply whose body is pulled from
+//! the HTTP/1 client under them; and what belongs to one hop of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a reply whose body is pulled from
 //! the target's connection. It never decides what a client reads: every failure is a `Fault`.
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,9 @@ mod balance;
 mod breaker;
 mod call;
 mod connect;
+pub mod forward;
 mod health;
+mod mirror;
 mod pool;
 mod reply;
 mod send;
@@ -17,6 +19,7 @@ mod settings;
 mod target;
 
 pub use health::maintain;
+pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
     Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings, TargetSettings,

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{At, Cache, CacheCookies, Decode as _, Policy, Report, Route};
+use config::{At, Cache, CacheCookies, Decode as _, Policy, Report};
 use policies::cache::{self, Settings, Store};
 
 use crate::listeners::{bytes, count};
 use crate::policy::Place;
-use crate::told;
+use crate::{destinations, told};
 
 pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
     let entry_bytes_max = bytes(keys.entry_bytes_max);
     let below = place.at + 1;
     let unseen = told::unseen(place.of, below);
-    let key =
-        format!("cache {} {} {} {unseen:?}", place.route, keys.encode(), destination(place.of));
+    let key = format!(
+        "cache {} {} {} {unseen:?}",
+        place.route,
+        keys.encode(),
+        destinations::words(place.of)
+    );
     let store = place.making.kept_or(&key, || {
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
@@ -53,15 +57,4 @@ fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
         report.error(written.at, what, format!("write some of {}", known.join(", ")));
     }
     statuses
-}
-
-/// Where the route ends and as what a request gets there: what another place replied is not kept on.
-fn destination(route: &Route) -> String {
-    let Route { upstream, respond, strip_prefix, rewrite, host, .. } = route;
-    // Of a split the names: other shares make no reply another, and the key says which of them it is of.
-    let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
-    let [strip_prefix, rewrite] =
-        [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
-    let respond = respond.as_ref().map(|respond| respond.value.encode());
-    format!("{upstream:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
 }

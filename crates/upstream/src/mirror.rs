@@ -16,9 +16,21 @@ use bytes::Bytes;
 use fault::Fault;
 use kit::{clock, scratch};
 use message::{Body, Fill, Reply, Request, RequestHead, Source, Trailers};
-use plan::Mirror;
 use policy::{Caller, Exchange};
-use telemetry::Mirrored;
+use telemetry::{Mirrored, RouteMetrics};
+
+use crate::{HostSent, Upstream};
+
+/// An upstream that gets copies of requests, and whose replies nobody reads.
+pub struct Mirror {
+    pub upstream: Arc<Upstream>,
+    /// How many of [`Mirror::WHOLE`] requests are copied.
+    pub share: u32,
+    /// Requests with a larger body are not copied.
+    pub body_bytes_max: usize,
+    pub host: HostSent,
+    pub metrics: Arc<RouteMetrics>,
+}
 
 /// Copies under way on one worker. With bodies of the default bound they hold 16 MiB at the most.
 const UNDER_WAY_MAX: usize = 256;
@@ -33,38 +45,42 @@ thread_local! {
     static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Copies a request that is ready for its upstream, if it is among the mirror's share.
-pub(crate) fn copy(mirror: &Arc<Mirror>, ex: &Exchange, request: &mut Request) {
-    if fastrand::u32(..Mirror::WHOLE) >= mirror.share {
-        return;
+impl Mirror {
+    /// All requests: a percent is 10,000 of them.
+    pub const WHOLE: u32 = 1_000_000;
+
+    /// Its share, as operators write it.
+    pub fn percent(&self) -> f64 {
+        f64::from(self.share) * 100.0 / f64::from(Mirror::WHOLE)
     }
-    let Some(place) = Place::take() else {
-        return mirror.metrics.mirrored(ex.caller.worker, Mirrored::Dropped);
-    };
-    let mut tally = Tally {
-        mirror: mirror.clone(),
-        worker: ex.caller.worker,
-        outcome: Mirrored::Incomplete,
-        _place: place,
-    };
-    if request.body.remaining().is_some_and(|n| n > bytes_max(mirror)) {
-        tally.outcome = Mirrored::TooLarge;
-        return;
-    }
-    let copy =
-        Copy { head: request.head.clone(), caller: ex.caller.clone(), client: ex.client, tally };
-    match request.body.replay() {
-        Some(body) => copy.send(body),
-        None => {
-            let inner = std::mem::take(&mut request.body);
-            request.body =
-                Body::Stream(Box::new(Tee { inner, bytes: Vec::new(), copy: Some(copy) }));
+
+    /// Copies a request that is ready for its upstream, if it is among this mirror's share.
+    pub fn copy(self: &Arc<Mirror>, ex: &Exchange, request: &mut Request) {
+        if fastrand::u32(..Mirror::WHOLE) >= self.share {
+            return;
+        }
+        let worker = ex.caller.worker;
+        let Some(place) = Place::take() else {
+            return self.metrics.mirrored(worker, Mirrored::Dropped);
+        };
+        let outcome = Mirrored::Incomplete;
+        let mut tally = Tally { mirror: self.clone(), worker, outcome, _place: place };
+        let bytes_max = u64::try_from(self.body_bytes_max).unwrap_or(u64::MAX);
+        if request.body.remaining().is_some_and(|n| n > bytes_max) {
+            tally.outcome = Mirrored::TooLarge;
+            return;
+        }
+        let (head, caller, client) = (request.head.clone(), ex.caller.clone(), ex.client);
+        let copy = Copy { head, caller, client, tally };
+        match request.body.replay() {
+            Some(body) => copy.send(body),
+            None => {
+                let inner = std::mem::take(&mut request.body);
+                let tee = Tee { inner, bytes: Vec::new(), copy: Some(copy) };
+                request.body = Body::Stream(Box::new(tee));
+            }
         }
     }
-}
-
-fn bytes_max(mirror: &Mirror) -> u64 {
-    u64::try_from(mirror.body_bytes_max).unwrap_or(u64::MAX)
 }
 
 /// A copy that has all but its body.

@@ -1,5 +1,5 @@
-//! What a gateway does to the lines of a head that passes: the connection's own lines stay behind, and the next hop learns
-//! who asked (RFC 9110, 7.6).
+//! What a gateway does to the lines of a head that goes to an upstream or comes from one: the connection's own lines stay
+//! behind, and the next hop learns who asked (RFC 9110, 7.6).
 
 use std::sync::LazyLock;
 
@@ -53,18 +53,9 @@ fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
     }
 }
 
-/// How this gateway calls itself in the `Via` of replies, behind the version of what it received (RFC 9110, 7.6.3).
-fn via(received: Protocol) -> &'static [u8] {
-    match received {
-        Protocol::Http10 => b"1.0 tidegate",
-        Protocol::Http11 => b"1.1 tidegate",
-        Protocol::Http2 => b"2.0 tidegate",
-    }
-}
-
 /// Drops the lines that the client's `Connection` names, before policies see them and add others of their names, which are not the
 /// client's to drop.
-pub(crate) fn drop_named(headers: &mut Headers) {
+pub fn drop_named(headers: &mut Headers) {
     let named: Vec<Vec<u8>> = headers.get_all("connection").flat_map(named_by).collect();
     if named.is_empty() {
         return;
@@ -78,7 +69,7 @@ pub(crate) fn drop_named(headers: &mut Headers) {
 }
 
 /// Readies a request for the upstream. Gives the protocol it asks to change to.
-pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
+pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     refuse_loop(head)?;
     let upgrade = upgrade_asked(head);
     if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
@@ -91,40 +82,6 @@ pub(crate) fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Ve
         head.headers.add_known("Upgrade", protocol);
     }
     Ok(upgrade)
-}
-
-/// What a cache asks about its own reply is for where that came from. Anywhere else the client's own conditions hold.
-pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
-    let Some(notes) = &mut ex.notes else { return };
-    let Some(theirs) = notes.conditions.take() else { return };
-    if notes.went_elsewhere(&theirs.way) {
-        head.headers.remove("if-none-match");
-        head.headers.remove("if-modified-since");
-        head.headers.add_all(&theirs.lines);
-    }
-}
-
-/// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
-pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
-    if head.method() != b"OPTIONS" {
-        return false;
-    }
-    let Some(left) = head.headers.get("max-forwards").and_then(number) else { return false };
-    if let Some(left) = left.checked_sub(1) {
-        head.headers.remove("max-forwards");
-        head.headers.add_known("Max-Forwards", left.to_string().as_bytes());
-        return false;
-    }
-    true
-}
-
-/// A number in digits; one that is too large is the largest.
-fn number(digits: &[u8]) -> Option<u64> {
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    is_number.then(|| {
-        let add = |n: u64, digit: &u8| n.saturating_mul(10).saturating_add((digit - b'0').into());
-        digits.iter().fold(0, add)
-    })
 }
 
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
@@ -161,7 +118,7 @@ fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
 }
 
 /// A 101 must name what was asked for and nothing else (RFC 9110, 7.8), or the client speaks another protocol than the upstream.
-pub(crate) fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
+pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     if reply.tunnel.is_none() {
         return Ok(());
     }
@@ -175,7 +132,7 @@ pub(crate) fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault>
 }
 
 /// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
-pub(crate) fn reply(reply: &mut Reply) {
+pub fn reply(reply: &mut Reply) {
     let upgrade =
         reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
     // What an upstream says about forwarding is its own affair and passes.
@@ -184,17 +141,6 @@ pub(crate) fn reply(reply: &mut Reply) {
         reply.head.headers.add_known("Connection", b"upgrade");
         reply.head.headers.add_known("Upgrade", &protocol);
     }
-}
-
-/// Every reply names its exchange and this gateway.
-pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
-    let via = via(reply.head.protocol);
-    let lines = &mut reply.head.headers;
-    if lines.contains("x-request-id") {
-        lines.remove("x-request-id");
-    }
-    lines.add_known("X-Request-Id", ex.id.as_bytes());
-    lines.add_known("Via", via);
 }
 
 /// Removes what belongs to one connection, and everything `Connection` names; where the other side is not trusted, also

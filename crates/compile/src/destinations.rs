@@ -1,0 +1,273 @@
+//! `upstream` and `respond`: where a route ends. What kinds of destination there are, no other file of this crate asks.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use config::{
+    At, Decode as _, Map, Report, Respond, Route, RouteHost, RouteMirror, RouteShare,
+    RouteUpstream, Size, Spanned,
+};
+use message::Headers;
+use plan::telemetry::Telemetry;
+use plan::upstreams::{HostSent, Mirror, Upstream};
+use plan::{Destination, Escape, Filled, FixedReply, Forward, PathSent, PathWant, Share, Split};
+
+use crate::listeners::bytes;
+use crate::{names, paths, policies, templates};
+
+/// A destination whose upstreams are still names.
+pub(crate) enum End<'c> {
+    Upstream {
+        name: &'c str,
+        split: Option<Split>,
+        mirror: Option<&'c RouteMirror>,
+        path: PathSent,
+        host: HostSent,
+    },
+    Respond(FixedReply),
+}
+
+/// Everything a route may end in.
+pub(crate) struct Ends {
+    pub(crate) destination: Destination,
+    pub(crate) diversions: Box<[Destination]>,
+    pub(crate) split: Option<Split>,
+}
+
+/// Upstreams by their names.
+type Upstreams<'u> = HashMap<&'u str, &'u Arc<Upstream>>;
+
+/// The one destination of a route.
+pub(crate) fn end<'c>(
+    name: &Spanned<String>,
+    route: &'c Spanned<Route>,
+    paths: &[PathWant],
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<End<'c>> {
+    // Both are looked at even where only one may stay.
+    let Route { upstream, respond, .. } = &route.value;
+    let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
+    let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
+    match (forward, reply) {
+        (Some(forward), None) => forward,
+        (None, Some(reply)) => reply.map(End::Respond),
+        (Some(_), Some(_)) => {
+            let at = respond.as_ref().map_or(name.at, |respond| respond.at);
+            let what = format!("the route `{}` ends in both `upstream` and `respond`", name.value);
+            report.error(at, what, "keep one of the two");
+            None
+        }
+        (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
+            // Nobody comes to it.
+            Some(End::Respond(nothing()))
+        }
+        (None, None) => {
+            // An unreadable destination was complained about already.
+            if route.intact {
+                let what = format!("the route `{}` has no destination", name.value);
+                let help = "add `upstream: NAME` or `respond: { status: 200, body: \"...\" }`";
+                report.error(name.at, what, help);
+            }
+            None
+        }
+    }
+}
+
+fn forward<'c>(
+    to: &'c Spanned<RouteUpstream>,
+    route: &'c Route,
+    paths: &[PathWant],
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<End<'c>> {
+    let split = match &to.value {
+        RouteUpstream::One(name) => {
+            known(name, to.at, upstreams, report);
+            None
+        }
+        RouteUpstream::Split(shares) => split(shares, to, upstreams, report),
+    };
+    // The same for all, since their parameters are.
+    let sent = paths.iter().map(|want| paths::sent(route, want, report));
+    let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
+    let host = match &route.host.value {
+        RouteHost::Preserve => HostSent::AsItCame,
+        RouteHost::Target => HostSent::Target,
+        RouteHost::Name(name) if names::is_authority(name) => HostSent::Named(name.as_str().into()),
+        RouteHost::Name(name) => {
+            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
+            report.error(
+                route.host.at,
+                what,
+                "write `preserve`, `target`, or a name such as `orders.internal`",
+            );
+            return None;
+        }
+    };
+    let mirror = route.mirror.as_ref().map(|mirror| &mirror.value);
+    if let Some(mirror) = mirror {
+        check_mirror(mirror, upstreams, report);
+    }
+    Some(End::Upstream { name: to.value.names().next()?, split, mirror, path: path?, host })
+}
+
+/// The largest body that is copied: as many copies as may be under way hold 4 GiB of these.
+const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
+
+fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
+    known(&mirror.upstream.value, mirror.upstream.at, upstreams, report);
+    let size = &mirror.body_bytes_max;
+    if size.value > MIRROR_BODY_BYTES_MAX {
+        let help = "write at most `16MiB`: a copy's body is held in memory";
+        report.error(size.at, "that is too large for the body of a copy", help);
+    }
+}
+
+/// Complains of a name that is no upstream's.
+fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
+    if !upstreams.contains(name) {
+        let meant = report.suggest(name, upstreams.iter().copied());
+        let help = "name one of the `upstreams`";
+        report.error(at, names::unknown("upstream", name, meant), help);
+    }
+}
+
+/// The shares of a split, whose diversions are the first ones of the route.
+fn split(
+    shares: &Map<RouteShare>,
+    to: &Spanned<RouteUpstream>,
+    upstreams: &BTreeSet<&str>,
+    report: &mut Report,
+) -> Option<Split> {
+    for (name, _) in shares.iter().filter(|(name, _)| name.intact) {
+        known(&name.value, name.at, upstreams, report);
+    }
+    let weights = shares.iter().map(|(_, weight)| weight.get());
+    let shares = weights.enumerate().map(|(diversion, weight)| Share { diversion, weight });
+    let split = Split::new(shares.collect());
+    if split.is_none() && to.intact {
+        let help = "write weights such as `{ a: 90, b: 10 }`, at least one of them over 0";
+        report.error(to.at, "no upstream gets a share of the requests", help);
+    }
+    split
+}
+
+fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Option<FixedReply> {
+    let without_effect = [
+        ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
+        ("rewrite", route.rewrite.as_ref().map(|key| key.at)),
+        ("mirror", route.mirror.as_ref().map(|key| key.at)),
+        ("host", Some(route.host.at).filter(|at| *at != At::NOWHERE)),
+    ];
+    for (key, at) in without_effect {
+        if let Some(at) = at {
+            let what = format!("`{key}` has no effect on a fixed reply");
+            report.warn(at, what, "remove it");
+        }
+    }
+    let Respond { status, body, headers } = &respond.value;
+    let status = u16::try_from(status.get()).unwrap_or(200);
+    if !body.value.is_empty() && matches!(status, 204 | 205 | 304) {
+        let what = format!("a reply with status {status} has no body");
+        report.error(respond.at, what, "remove `body`, or write another status");
+        return None;
+    }
+    let parameters = templates::parameters(&route.matches.value);
+    let mut filled = Filled::default();
+    let mut lines = Headers::new();
+    let mut escape = Escape::Plain;
+    for (name, value) in templates::lines(headers, &parameters, report) {
+        match value.constant() {
+            Some(value) => {
+                if name == "content-type" {
+                    escape = Escape::of(value);
+                }
+                // Names and values were found good.
+                lines.add(&name, value.as_bytes()).ok()?;
+            }
+            None => filled.lines.push((name, value)),
+        }
+    }
+    let body = templates::read(body, &parameters, report)?;
+    let fixed = match body.constant() {
+        Some(body) => Bytes::from(body.to_owned()),
+        None => {
+            filled.body = Some((body, escape));
+            Bytes::new()
+        }
+    };
+    let filled = (!filled.lines.is_empty() || filled.body.is_some()).then(|| Box::new(filled));
+    Some(FixedReply { status, headers: lines, body: fixed, filled })
+}
+
+/// A reply that nobody is given.
+pub(crate) fn nothing() -> FixedReply {
+    FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None }
+}
+
+/// The upstreams among which a route's requests are split.
+pub(crate) fn split_names(route: &Route) -> Vec<String> {
+    match route.upstream.as_ref().map(|upstream| &upstream.value) {
+        Some(RouteUpstream::Split(shares)) => {
+            shares.iter().map(|(name, _)| name.value.clone()).collect()
+        }
+        Some(RouteUpstream::One(_)) | None => Vec::new(),
+    }
+}
+
+/// Where the route ends and as what a request gets there, in words that change when that does: what another place replied is
+/// not kept on.
+pub(crate) fn words(route: &Route) -> String {
+    let Route { upstream, respond, strip_prefix, rewrite, host, .. } = route;
+    // Of a split the names: other shares make no reply another, and the key says which of them it is of.
+    let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
+    let [strip_prefix, rewrite] =
+        [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
+    let respond = respond.as_ref().map(|respond| respond.value.encode());
+    format!("{upstream:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
+}
+
+impl End<'_> {
+    /// With the upstreams themselves. `diversions` are the names of those that something may divert to.
+    pub(crate) fn build(
+        self,
+        route: &str,
+        diversions: &[String],
+        upstreams: &Upstreams<'_>,
+        telemetry: &Telemetry,
+    ) -> Option<Ends> {
+        let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
+        // Whoever is diverted comes in the same form as whoever is not.
+        let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>| {
+            let forwards = diversions.iter().filter_map(|name| {
+                let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
+                Some(Destination::forward(Forward { upstream: to(name)?, mirror, path, host }))
+            });
+            forwards.collect()
+        };
+        Some(match self {
+            End::Respond(reply) => Ends {
+                destination: Destination::answerer(reply),
+                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+                split: None,
+            },
+            End::Upstream { name, split, mirror, path, host } => {
+                let mirror = match mirror {
+                    Some(keys) => Some(Arc::new(Mirror {
+                        upstream: to(&keys.upstream.value)?,
+                        share: keys.percent.of_million(),
+                        body_bytes_max: bytes(keys.body_bytes_max.value),
+                        host: host.clone(),
+                        metrics: telemetry.route(route),
+                    })),
+                    None => None,
+                };
+                let diversions = diverted(&path, &host, &mirror);
+                let forward = Forward { upstream: to(name)?, mirror, path, host };
+                Ends { destination: Destination::forward(forward), diversions, split }
+            }
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! What every request and reply says of the hops between its two ends, wherever it is answered.
+
+use message::{Protocol, Reply, RequestHead};
+use policy::Exchange;
+
+/// What a cache asks about its own reply is for where that came from. Anywhere else the client's own conditions hold.
+pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
+    let Some(notes) = &mut ex.notes else { return };
+    let Some(theirs) = notes.conditions.take() else { return };
+    if notes.went_elsewhere(&theirs.way) {
+        head.headers.remove("if-none-match");
+        head.headers.remove("if-modified-since");
+        head.headers.add_all(&theirs.lines);
+    }
+}
+
+/// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
+pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
+    if head.method() != b"OPTIONS" {
+        return false;
+    }
+    let Some(left) = head.headers.get("max-forwards").and_then(number) else { return false };
+    if let Some(left) = left.checked_sub(1) {
+        head.headers.remove("max-forwards");
+        head.headers.add_known("Max-Forwards", left.to_string().as_bytes());
+        return false;
+    }
+    true
+}
+
+/// A number in digits; one that is too large is the largest.
+fn number(digits: &[u8]) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| {
+        let add = |n: u64, digit: &u8| n.saturating_mul(10).saturating_add((digit - b'0').into());
+        digits.iter().fold(0, add)
+    })
+}
+
+/// Every reply names its exchange and this gateway.
+pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
+    let via = via(reply.head.protocol);
+    let lines = &mut reply.head.headers;
+    if lines.contains("x-request-id") {
+        lines.remove("x-request-id");
+    }
+    lines.add_known("X-Request-Id", ex.id.as_bytes());
+    lines.add_known("Via", via);
+}
+
+/// How this gateway calls itself in the `Via` of replies, behind the version of what it received (RFC 9110, 7.6.3).
+fn via(received: Protocol) -> &'static [u8] {
+    match received {
+        Protocol::Http10 => b"1.0 tidegate",
+        Protocol::Http11 => b"1.1 tidegate",
+        Protocol::Http2 => b"2.0 tidegate",
+    }
+}

@@ -1,0 +1,197 @@
+//! Routes that end in an upstream: what the request looks like there, and its way.
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::{Reply, Request, RequestHead};
+use policy::{Exchange, Explained, Parameters};
+use serde_json::{Value, json};
+use upstream::{HostSent, Mirror, Upstream, forward};
+
+use crate::path::{self, shown};
+use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
+
+/// An upstream and what the request looks like when it gets there.
+#[derive(Clone)]
+pub struct Forward {
+    pub upstream: Arc<Upstream>,
+    /// What else is sent the same, where something is.
+    pub mirror: Option<Arc<Mirror>>,
+    pub path: PathSent,
+    pub host: HostSent,
+}
+
+/// The path the upstream sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathSent {
+    AsItCame,
+    /// Without these bytes at its front; what is left begins with a slash.
+    Without(Box<[u8]>),
+    /// Made of pieces; the query is kept.
+    Made(Box<[Piece]>),
+}
+
+/// A piece of a rewritten path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Text(Box<[u8]>),
+    /// The path parameter at this index.
+    Parameter(usize),
+    /// What `**` matched, without its leading slash.
+    Rest,
+}
+
+impl Forward {
+    pub(crate) async fn answer(
+        &self,
+        ex: &mut Exchange,
+        request: &mut Request,
+    ) -> Result<Reply, Fault> {
+        // A request that was written for the last time has no lines left to be looked at.
+        let protocol = forward::request(ex, &mut request.head)?;
+        match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
+            Some(target) => request.head.set_target(&[target]),
+            None => self.path.set(ex, &mut request.head)?,
+        }
+        if let Some(mirror) = &self.mirror
+            && protocol.is_none()
+        {
+            mirror.copy(ex, request);
+        }
+        let mut reply = self.upstream.send(ex, request, &self.host).await?;
+        forward::upgraded(protocol.as_deref(), &reply)?;
+        forward::reply(&mut reply);
+        Ok(reply)
+    }
+
+    pub(crate) fn explained(&self, parameters: &[&str]) -> Explained {
+        let settings = self.upstream.settings();
+        let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
+        let what = format!("upstream `{}` ({})", settings.name, targets.join(", "));
+        let host = match &self.host {
+            HostSent::AsItCame => "the client's Host".to_owned(),
+            HostSent::Target => "the target's Host".to_owned(),
+            HostSent::Named(name) => format!("Host {name}"),
+        };
+        let mut how = vec![self.path.explained(parameters), host];
+        if let Some(mirror) = &self.mirror {
+            let name = &mirror.upstream.settings().name;
+            how.push(format!("{} % of them copied to upstream `{name}`", mirror.percent()));
+        }
+        Explained { what, how }
+    }
+
+    pub(crate) fn view(&self) -> Value {
+        json!({
+            "upstream": self.upstream.settings().name,
+            "mirror": self.mirror.as_ref().map(|mirror| json!({
+                "upstream": mirror.upstream.settings().name,
+                "percent": mirror.percent(),
+                "body_bytes_max": mirror.body_bytes_max,
+            })),
+            "path": self.path.view(),
+            "host": match &self.host {
+                HostSent::AsItCame => "preserve",
+                HostSent::Target => "target",
+                HostSent::Named(name) => name,
+            },
+        })
+    }
+}
+
+impl PathSent {
+    /// Gives the request the path that the upstream is to see.
+    fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
+        let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
+        let made = match self {
+            PathSent::AsItCame => sent.map(<[u8]>::to_vec),
+            PathSent::Without(prefix) => {
+                let matched = head.path();
+                let left = sent.and_then(|sent| sent.strip_prefix(&**prefix));
+                let left = left.or_else(|| matched.strip_prefix(&**prefix));
+                Some(rooted(left.unwrap_or(sent.unwrap_or(matched))))
+            }
+            PathSent::Made(pieces) => {
+                let rest = head.path().get(ex.rest..).unwrap_or_default();
+                let Some(made) = made(pieces, &ex.parameters, rest) else {
+                    let cause = "rewritten to a path with an escape of parts of two".to_owned();
+                    return Err(Fault::new(Kind::PathEscapes, cause));
+                };
+                let made = rooted(&made);
+                // Put together, parts of segments may be dots where none were.
+                match path::resolve(&made, AS_IT_IS) {
+                    Ok(resolved) if !resolved.moved => {}
+                    Ok(_) | Err(_) => {
+                        let cause = format!("rewritten to {}, which has dots", shown(&made));
+                        return Err(Fault::new(Kind::PathEscapes, cause));
+                    }
+                }
+                Some(made)
+            }
+        };
+        if let Some(made) = made {
+            head.set_path(&made);
+        }
+        Ok(())
+    }
+
+    fn explained(&self, parameters: &[&str]) -> String {
+        match self {
+            PathSent::AsItCame => "the path as it came".to_owned(),
+            PathSent::Without(prefix) => {
+                format!("the path without {}", String::from_utf8_lossy(prefix))
+            }
+            PathSent::Made(pieces) => {
+                let name =
+                    |index| format!("{{{}}}", parameters.get(index).copied().unwrap_or_default());
+                format!("the path {}", template(pieces, name))
+            }
+        }
+    }
+
+    fn view(&self) -> Value {
+        match self {
+            PathSent::AsItCame => json!("preserve"),
+            PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
+            PathSent::Made(pieces) => {
+                json!({ "rewrite": template(pieces, |index| format!("{{{index}}}")) })
+            }
+        }
+    }
+}
+
+/// What was let pass by the listener's rules passes again.
+const AS_IT_IS: PathRules = PathRules {
+    escaped_slash: EscapedSlash::Keep,
+    empty_segments: EmptySegments::Keep,
+    parameters: PathParameters::Keep,
+};
+
+/// None where a piece ends within an escape: what comes behind would make another one of it, which no rule has seen.
+fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
+    pieces.iter().try_fold(Vec::new(), |mut path, piece| {
+        path.extend_from_slice(match piece {
+            Piece::Text(text) => text,
+            Piece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
+            Piece::Rest => rest,
+        });
+        (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
+    })
+}
+
+fn rooted(path: &[u8]) -> Vec<u8> {
+    match path.first() {
+        Some(b'/') => path.to_vec(),
+        _ => [b"/", path].concat(),
+    }
+}
+
+/// The pieces as they were written, with what `name` calls each parameter.
+fn template(pieces: &[Piece], name: impl Fn(usize) -> String) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        Piece::Parameter(index) => name(*index),
+        Piece::Rest => "{**}".to_owned(),
+    };
+    pieces.iter().map(piece).collect()
+}

@@ -1,0 +1,61 @@
+//! Replies that need nobody.
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use message::{Body, Headers, Reply, Request, RequestHead};
+use policy::{Answer, Answerer, Escape, Exchange, Explained, Template};
+use serde_json::{Value, json};
+
+/// A reply that needs nobody.
+pub struct FixedReply {
+    pub status: u16,
+    pub headers: Headers,
+    pub body: Bytes,
+    /// What is made for each exchange, where something is.
+    pub filled: Option<Box<Filled>>,
+}
+
+/// What a fixed reply says of the exchange.
+#[derive(Default)]
+pub struct Filled {
+    /// Lines beside those that are the same for every exchange.
+    pub lines: Vec<(String, Template)>,
+    /// The body, and the language it is in; the fixed one where there is none.
+    pub body: Option<(Template, Escape)>,
+}
+
+impl Answerer for FixedReply {
+    fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
+        Answer::Ready(self.reply(ex, &request.head))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explained {
+        let what = format!("a fixed reply, status {}, {} bytes", self.status, self.body.len());
+        Explained { what, how: Vec::new() }
+    }
+
+    fn view(&self) -> Value {
+        json!({ "respond": { "status": self.status, "body_bytes": self.body.len() } })
+    }
+}
+
+impl FixedReply {
+    fn reply(&self, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
+        let filled = self.filled.as_deref();
+        let made = filled.and_then(|filled| filled.body.as_ref());
+        let body = match made {
+            Some((body, escape)) => body.fill(ex, Some(head), *escape).into(),
+            None => self.body.clone(),
+        };
+        let mut reply = Reply::new(self.status, Body::whole(body));
+        reply.head.headers = self.headers.clone();
+        for (name, value) in filled.map(|filled| filled.lines.as_slice()).unwrap_or_default() {
+            let value = value.fill(ex, Some(head), Escape::Plain);
+            reply.head.headers.add(name, value.trim_ascii()).map_err(|_| {
+                let cause = format!("respond: the value made for `{name}` cannot stand in a line");
+                Fault::new(Kind::ProcessingFailed, cause)
+            })?;
+        }
+        Ok(reply)
+    }
+}
