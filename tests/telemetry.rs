@@ -254,6 +254,33 @@ fn the_wait_for_the_upstream_is_told_apart() {
     assert!(upstream >= wait * 1e3 && (total - own - upstream).abs() < 0.01, "{line}");
 }
 
+/// The services that policies call are upstreams too.
+#[test]
+fn the_waits_for_all_upstreams_are_added_up() {
+    const WAIT: Duration = Duration::from_millis(150);
+    let slow = || {
+        Origin::start(|peer: &mut Peer| {
+            while peer.request().is_some() {
+                thread::sleep(WAIT);
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+            }
+        })
+    };
+    let (origin, service) = (slow(), slow());
+    let route = format!(
+        "  slow: {{ match: {{ path: /slow }}, upstream: origin, policies: [{{ interceptor: {{ request: {{ url: \"{}\" }} }} }}] }}\n",
+        service.url()
+    );
+    let gateway = Gateway::start(routes(&origin, &route) + LOG);
+    assert_eq!(gateway.wire().get("/slow").status(), 200);
+    let line = &json_lines(&gateway.path("access.log"), 1)[0];
+    let [total, own, upstream] =
+        ["duration_ms", "own_ms", "upstream_ms"].map(|name| line[name].as_f64().unwrap());
+    let wait = (2 * WAIT).as_secs_f64() * 1e3 * 0.75;
+    assert!(upstream >= wait && (total - own - upstream).abs() < 0.01, "{line}");
+    assert_eq!(line["upstream_target"], origin.url());
+}
+
 /// Whether a policy gathers the body, it is sent on as it comes, or it is kept to be sent again.
 #[test]
 fn the_wait_for_the_client_is_told_apart() {

@@ -344,9 +344,60 @@ fn a_body_too_large_to_keep_has_one_attempt() {
     let origin = answering_in_turn(&[FAILED, OK]);
     let upstream = "retry: { attempts: 3, on: [503], body_bytes_max: 4B }";
     let gateway = Plain { upstream, ..Plain::default() }.start(&origin);
-    let reply = gateway.wire().ask(POST);
+    // Larger than what is read at once: one that comes with its head is at hand.
+    let body = "x".repeat(200_000);
+    let length = body.len();
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+    let reply = gateway.wire().ask(head + &body);
     assert_eq!((reply.status(), reply.text().as_str()), (503, "busy"));
-    assert_eq!(origin.request().body, b"hello");
+    assert_eq!(origin.request().body, body.as_bytes());
+}
+
+/// What a policy has gathered is there anyway.
+#[test]
+fn a_body_at_hand_is_sent_again_whatever_its_size() {
+    let origin = answering_in_turn(&[FAILED, OK]);
+    let upstream = "retry: { attempts: 3, on: [503], body_bytes_max: 4B }";
+    let route = "policies: [{ soap: { envelope: off, action: off } }]";
+    let gateway = Plain { upstream, route, ..Plain::default() }.start(&origin);
+    let body = format!("<a>{}</a>", "x".repeat(200_000));
+    let lines = format!("Content-Type: text/xml\r\nContent-Length: {}", body.len());
+    let reply = gateway.wire().ask(format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n{body}"));
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    let seen = origin.requests();
+    assert!(seen.len() == 2 && seen.iter().all(|request| request.body == body.as_bytes()));
+}
+
+/// A policy's own call obeys what its upstream says of retries.
+#[test]
+fn a_fetch_goes_on_to_another_target_only_where_retries_do() {
+    let origin = Origin::saying("ok");
+    for (retry, status) in [("", 200), ("retry: { attempts: 0 }, ", 500)] {
+        let (_socket, url) = refusing();
+        let service = answering_in_turn(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]);
+        let more = format!(
+            "upstreams: {{ origin: {{ targets: [\"{}\"] }}, asked: {{ {retry}balance: failover, targets: [\"{url}\", \"{}\"] }} }}",
+            origin.url(),
+            service.url()
+        );
+        let gateway = Gateway::start(format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+{more}
+routes:
+  all:
+    match: {{ path: "/**" }}
+    upstream: origin
+    policies: [{{ interceptor: {{ request: {{ upstream: asked }} }} }}]
+"#
+        ));
+        let reply = gateway.wire().ask("GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: abc\r\n\r\n");
+        assert_eq!(reply.status(), status, "{retry}: {reply:?}");
+        if status == 200 {
+            assert_eq!(service.request().get("x-request-id"), Some("abc"));
+        }
+    }
 }
 
 #[test]

@@ -61,7 +61,13 @@ pub fn give(mut alarm: SharedAlarm) {
 impl Alarm {
     /// Rings `after` from `now` on.
     pub fn set(&mut self, now: Instant, after: Duration) {
-        self.deadline = now.checked_add(after);
+        self.set_by(now, after, None);
+    }
+
+    /// Rings `after` from `now` on, and at `latest` at the latest.
+    pub fn set_by(&mut self, now: Instant, after: Duration, latest: Option<Instant>) {
+        let deadline = now.checked_add(after);
+        self.deadline = deadline.into_iter().chain(latest).min();
     }
 
     /// Will ring at some time.
@@ -122,6 +128,18 @@ mod tests {
         alarm.set(start, Duration::from_secs(9));
         std::future::poll_fn(|cx| alarm.poll(cx)).await;
         assert_eq!(start.elapsed().as_secs(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_latest_moment_bounds_every_pause() {
+        for (after, rings) in [(1, 1), (9, 3), (u64::MAX, 3)] {
+            let mut alarm = Alarm::default();
+            let start = clock::now();
+            let latest = start + Duration::from_secs(3);
+            alarm.set_by(start, Duration::from_secs(after), Some(latest));
+            std::future::poll_fn(|cx| alarm.poll(cx)).await;
+            assert_eq!(start.elapsed().as_secs(), rings, "{after}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

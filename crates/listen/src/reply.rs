@@ -123,10 +123,10 @@ impl Writing {
     ) -> Poll<Result<(), Fault>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
-            *match for_client {
-                true => &mut account.ex.client_wait,
-                false => &mut account.ex.upstream_wait,
-            } += waited;
+            match for_client {
+                true => account.ex.totals.client_wait.add(waited),
+                false => account.ex.totals.upstream_wait.add(waited),
+            }
         }
         match outgoing.poll(cx, &mut ClientOutlet(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),

@@ -92,7 +92,7 @@ async fn fill<H: Head>(
     });
     let filled = filled.await;
     if let Some(since) = waiting {
-        *H::wait(ex) += clock::now().duration_since(since);
+        H::wait(ex).add(clock::now().duration_since(since));
     }
     filled
 }

@@ -1,13 +1,12 @@
 //! Down and up the list of policies.
 
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
 use plan::Route;
-use policy::{Decision, Exchange, Flow, Frames, Onward, Step};
+use policy::{Decision, Exchange, Flow, Frames, Onward, Step, WaitTime};
 
 use crate::{gather, limited, problem};
 
@@ -61,7 +60,7 @@ pub(crate) trait Head {
     const TOO_LARGE: Kind;
 
     /// Where the time is put down that its body was waited for.
-    fn wait(ex: &mut Exchange) -> &mut Duration;
+    fn wait(ex: &Exchange) -> &WaitTime;
 
     fn headers(&mut self) -> &mut Headers;
 
@@ -111,8 +110,8 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
 impl Head for RequestHead {
     const TOO_LARGE: Kind = Kind::BodyTooLarge;
 
-    fn wait(ex: &mut Exchange) -> &mut Duration {
-        &mut ex.client_wait
+    fn wait(ex: &Exchange) -> &WaitTime {
+        &ex.totals.client_wait
     }
 
     fn headers(&mut self) -> &mut Headers {
@@ -127,8 +126,8 @@ impl Head for RequestHead {
 impl Head for ReplyHead {
     const TOO_LARGE: Kind = Kind::ReplyTooLarge;
 
-    fn wait(ex: &mut Exchange) -> &mut Duration {
-        &mut ex.upstream_wait
+    fn wait(ex: &Exchange) -> &WaitTime {
+        &ex.totals.upstream_wait
     }
 
     fn headers(&mut self) -> &mut Headers {

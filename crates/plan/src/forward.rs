@@ -58,9 +58,8 @@ impl Forward {
         {
             mirror.copy(ex, request);
         }
-        let mut reply = self.upstream.send(ex, request, &self.host).await?;
+        let reply = self.upstream.send(&mut ex.call(), request, &self.host).await?;
         forward::upgraded(protocol.as_deref(), &reply)?;
-        forward::reply(&mut reply);
         Ok(reply)
     }
 

@@ -331,7 +331,7 @@ impl Verifier {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
             let Some(introspection) = &issuer.introspection else { continue };
-            let (claims, until) = match introspection.ask(&ex.caller, text).await {
+            let (claims, until) = match introspection.ask(ex, text).await {
                 Ok(answer) => answer,
                 Err(refusal) => {
                     if last == Refusal::Inactive {

@@ -15,7 +15,7 @@ use fault::Kind;
 use kit::LocalBoxFuture;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Background, Caller, Fetch};
+use policy::{Background, Call, Caller, Fetch, Totals};
 use telemetry::DefinitionMetrics;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
@@ -250,19 +250,18 @@ impl<M: Send + Sync + 'static> Supply<M> {
         let outlet = self.outlets.get(&wanted.origin).ok_or(
             "it is on a host that only a fetched document names; give a file for it in `imports`",
         )?;
-        let asked = async {
-            let mut head = RequestHead::new(Protocol::Http11, b"GET", wanted.path.as_bytes());
-            head.headers.add_known("Accept", b"application/xml, text/xml, */*;q=0.1");
-            let request = Request { head, body: Body::Empty };
-            let reply = outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
-            if reply.head.status != 200 {
-                return Err(format!("it answered {}", reply.head.status).into());
-            }
-            let body = reply.body.gather(DOCUMENT_BYTES_MAX, Kind::ReplyTooLarge).await;
-            Ok(body.map_err(|fault| fault.cause)?.to_vec())
-        };
-        let late = || Err(format!("it took longer than {:?}", self.pace.timeout).into());
-        timeout(self.pace.timeout, asked).await.unwrap_or_else(|_| late())
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", wanted.path.as_bytes());
+        head.headers.add_known("Accept", b"application/xml, text/xml, */*;q=0.1");
+        let request = Request { head, body: Body::Empty };
+        let totals = Totals::default();
+        let deadline = clock::now().checked_add(self.pace.timeout);
+        let call = Call::apart(caller, deadline, &totals);
+        let reply = outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
+        if reply.head.status != 200 {
+            return Err(format!("it answered {}", reply.head.status).into());
+        }
+        let body = reply.body.gather(DOCUMENT_BYTES_MAX, Kind::ReplyTooLarge).await;
+        Ok(body.map_err(|fault| fault.cause)?.to_vec())
     }
 
     fn serve(&self, compiled: M) {

@@ -4,14 +4,13 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fault::Fault;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Filled, Identity, Notes};
+use crate::{Filled, Identity, Notes, Totals};
 
 /// The connection a request came by. One for all its exchanges.
 #[derive(Debug)]
@@ -57,12 +56,8 @@ pub struct Exchange {
     pub slots: Filled,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
-    /// Time spent waiting for the upstream: connecting, and until its reply's head was there.
-    pub upstream_wait: Duration,
-    /// Time spent waiting for the client: for more of its body, and for it to take the reply.
-    pub client_wait: Duration,
-    /// Attempts beyond the first.
-    pub retries: u32,
+    /// What its calls came to, those of its policies included.
+    pub totals: Totals,
     /// The fault that ended the exchange or its body, for the access record.
     pub fault: Option<Fault>,
     /// The deadline for what the exchange waits for outside. It belongs to the exchange's task, so that one timer serves all
@@ -112,9 +107,7 @@ impl Exchange {
             notes: None,
             slots: Filled::default(),
             target: None,
-            upstream_wait: Duration::ZERO,
-            client_wait: Duration::ZERO,
-            retries: 0,
+            totals: Totals::default(),
             fault: None,
             alarm,
         }

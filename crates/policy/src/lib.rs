@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answerer;
+mod call;
 mod exchange;
 mod identity;
 mod notes;
@@ -16,6 +17,7 @@ mod step;
 mod template;
 
 pub use answerer::{Answer, Answerer, Explained};
+pub use call::{Call, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use notes::{Conditions, Notes, Speech, UNKNOWN_OPERATION, Way};

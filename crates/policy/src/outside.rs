@@ -7,15 +7,16 @@ use fault::Fault;
 use kit::LocalBoxFuture;
 use message::{Reply, Request};
 
-use crate::Caller;
+use crate::{Call, Caller};
 
 /// A way to another service, with its pools, balancing, health and timeouts. A policy that calls out gets one when it is
 /// built, and knows nothing of what is behind it.
 pub trait Fetch: Send + Sync {
-    /// Sends a request on behalf of `caller` and gives the reply as soon as its head is there. The request needs no `Host`.
+    /// Sends a request and gives the reply as soon as its head is there, without the lines of its connection. The request needs
+    /// no `Host`, and gets the id of the exchange it is for.
     fn fetch<'a>(
         &'a self,
-        caller: &Rc<Caller>,
+        call: Call<'a>,
         request: Request,
     ) -> LocalBoxFuture<'a, Result<Reply, Fault>>;
 }

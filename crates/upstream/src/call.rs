@@ -38,6 +38,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Wait<'a> {
     pub(crate) alarm: &'a SharedAlarm,
     pub(crate) response: Duration,
+    /// When the call as a whole is given up.
+    pub(crate) deadline: Option<Instant>,
 }
 
 /// A reply that has begun.
@@ -72,6 +74,25 @@ const LIMITS: http1::Limits =
 /// Interim replies before the real one. More is a target that plays games.
 const INTERIM_MAX: usize = 16;
 
+impl Wait<'_> {
+    fn set(&self, now: Instant) {
+        self.alarm.borrow_mut().set_by(now, self.response, self.deadline);
+    }
+
+    /// Ready once it is over. Where the client is waited for, the call as a whole alone is.
+    fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
+        if starved {
+            let Some(deadline) = self.deadline else { return Poll::Pending };
+            self.alarm.borrow_mut().set_by(deadline, Duration::ZERO, None);
+        }
+        self.alarm.borrow_mut().poll(cx)
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| clock::now() >= deadline)
+    }
+}
+
 impl<'a> Call<'a> {
     pub(crate) fn new(
         connection: Connection,
@@ -101,7 +122,7 @@ impl<'a> Call<'a> {
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
     pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
-        self.wait.alarm.borrow_mut().set(began, self.wait.response);
+        self.wait.set(began);
         let read = poll_fn(|cx| self.poll_reply(cx)).await?;
         self.begun(read)
     }
@@ -157,8 +178,11 @@ impl<'a> Call<'a> {
         let read = self.poll_head(cx);
         // A pause of the client is the client's: there is a deadline for it where its body is read.
         let starved = self.upload_broken.is_none() && self.upload.is_starved();
-        if read.is_pending() && !starved && self.wait.alarm.borrow_mut().poll(cx).is_ready() {
-            let why = format!("no reply within {:?}", self.wait.response);
+        if read.is_pending() && self.wait.poll(cx, starved).is_ready() {
+            let why = match self.wait.is_late() {
+                true => "no reply in the time of the call".to_owned(),
+                false => format!("no reply within {:?}", self.wait.response),
+            };
             return Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)));
         }
         read
@@ -185,7 +209,7 @@ impl<'a> Call<'a> {
             }
         }
         if self.upload.payload_bytes() != before {
-            self.wait.alarm.borrow_mut().set(clock::now(), self.wait.response);
+            self.wait.set(clock::now());
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use kit::Wire;
+use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -39,15 +40,18 @@ struct Pending<'a> {
 const ADDRESSES_TRIED_MAX: usize = 4;
 
 impl Upstream {
-    /// Opens a connection to a target.
+    /// Opens a connection to a target, before the deadline where there is one.
     pub(crate) async fn connect(
         &self,
         target: &Target,
         worker: usize,
+        deadline: Option<Instant>,
     ) -> Result<Connection, Fault> {
         let metrics = self.metrics.pool(worker);
         let _pending = Pending::begin(self, worker)?;
-        let time = self.settings().timeout.connect;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+        let time =
+            left.into_iter().chain([self.settings().timeout.connect]).min().unwrap_or_default();
         let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {
             Err(Fault::new(
                 Kind::ConnectTimeout,

@@ -132,7 +132,7 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
 }
 
 /// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
-pub fn reply(reply: &mut Reply) {
+pub(crate) fn reply(reply: &mut Reply) {
     let upgrade =
         reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
     // What an upstream says about forwarding is its own affair and passes.

@@ -105,15 +105,17 @@ impl Upstream {
     }
 
     async fn probe_untimed(&self, target: &Target, health: &Health) -> Result<(), String> {
-        let connection =
-            self.connect(target, telemetry::BACKGROUND).await.map_err(|fault| fault.to_string())?;
+        let connection = self
+            .connect(target, telemetry::BACKGROUND, None)
+            .await
+            .map_err(|fault| fault.to_string())?;
         let Some(path) = &health.path else { return Ok(()) };
         let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
         for (name, value) in [("connection", &b"close"[..]), ("user-agent", b"tidegate-health")] {
             head.headers.add(name, value).map_err(|_| "the probe cannot be written".to_owned())?;
         }
         let alarm = SharedAlarm::default();
-        let wait = Wait { alarm: &alarm, response: health.timeout };
+        let wait = Wait { alarm: &alarm, response: health.timeout, deadline: None };
         let call =
             Call::new(connection, &head, Some(target.authority()), Body::Empty, wait, target.url());
         let began = clock::now();

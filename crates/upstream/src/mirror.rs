@@ -4,10 +4,8 @@
 //! copied as it passes, and sent once it is whole. Copies are bounded in number, size and time, and end with their worker.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,7 +14,7 @@ use bytes::Bytes;
 use fault::Fault;
 use kit::{clock, scratch};
 use message::{Body, Fill, Reply, Request, RequestHead, Source, Trailers};
-use policy::{Caller, Exchange};
+use policy::{Call, Exchange, Totals};
 use telemetry::{Mirrored, RouteMetrics};
 
 use crate::{HostSent, Upstream};
@@ -70,8 +68,7 @@ impl Mirror {
             tally.outcome = Mirrored::TooLarge;
             return;
         }
-        let (head, caller, client) = (request.head.clone(), ex.caller.clone(), ex.client);
-        let copy = Copy { head, caller, client, tally };
+        let copy = Copy { head: request.head.clone(), client: ex.client, tally };
         match request.body.replay() {
             Some(body) => copy.send(body),
             None => {
@@ -86,7 +83,6 @@ impl Mirror {
 /// A copy that has all but its body.
 struct Copy {
     head: RequestHead,
-    caller: Rc<Caller>,
     client: IpAddr,
     tally: Tally,
 }
@@ -128,39 +124,34 @@ impl Drop for Tally {
 impl Copy {
     /// Sends it beside the exchange. The worker's runtime ends it at the latest.
     fn send(self, body: Body) {
-        let Copy { head, caller, client, tally } = self;
+        let Copy { head, client, tally } = self;
         let mut request = Request { head, body };
         drop(kit::spawn(async move {
             // All of it, so that it is counted at the end and not here.
             let mut tally = tally;
-            let mut ex = Exchange::new(caller, kit::alarm::take());
-            ex.client = client;
+            let totals = Totals::default();
+            let mut call = Call {
+                worker: tally.worker,
+                client,
+                id: None,
+                deadline: clock::now().checked_add(TIME_MAX),
+                alarm: kit::alarm::take(),
+                totals: &totals,
+                target: None,
+            };
             let mirror = tally.mirror.clone();
-            tally.outcome = in_time(ask(&mirror, &mut ex, &mut request)).await;
-            kit::alarm::give(ex.alarm);
+            tally.outcome = ask(&mirror, &mut call, &mut request).await;
+            kit::alarm::give(call.alarm);
         }));
     }
 }
 
-async fn in_time(asking: impl Future<Output = Mirrored>) -> Mirrored {
-    let alarm = kit::alarm::take();
-    alarm.borrow_mut().set(clock::now(), TIME_MAX);
-    let mut asking = pin!(asking);
-    let outcome = poll_fn(|cx| match asking.as_mut().poll(cx) {
-        Poll::Ready(outcome) => Poll::Ready(outcome),
-        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Mirrored::Failure),
-    });
-    let outcome = outcome.await;
-    kit::alarm::give(alarm);
-    outcome
-}
-
-async fn ask(mirror: &Mirror, ex: &mut Exchange, request: &mut Request) -> Mirrored {
-    match mirror.upstream.send(ex, request, &mirror.host).await {
-        Ok(reply) => {
-            read_away(reply).await;
-            Mirrored::Success
-        }
+async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> Mirrored {
+    match mirror.upstream.send(call, request, &mirror.host).await {
+        Ok(reply) => match read_away(reply).await {
+            Ok(()) => Mirrored::Success,
+            Err(_) => Mirrored::Failure,
+        },
         Err(fault) => {
             let upstream = &mirror.upstream.settings().name;
             tracing::debug!(fault = fault.kind.label(), upstream, "mirror: {}", fault.cause);
@@ -170,18 +161,19 @@ async fn ask(mirror: &Mirror, ex: &mut Exchange, request: &mut Request) -> Mirro
 }
 
 /// Reads a reply to its end, so that its connection may serve again. A stream without one is left.
-async fn read_away(mut reply: Reply) {
+async fn read_away(mut reply: Reply) -> Result<(), Fault> {
     let mut left = REPLY_BYTES_MAX;
     while !reply.head.is_event_stream() && left > 0 {
         let read = poll_fn(|cx| {
             let mut bytes = scratch::lend();
             reply.body.poll_fill(cx, &mut bytes).map_ok(|fill| (fill, bytes.len()))
         });
-        match read.await {
-            Ok((Fill::More, len)) => left = left.saturating_sub(len),
-            Ok((Fill::End, _)) | Err(_) => return,
+        match read.await? {
+            (Fill::More, len) => left = left.saturating_sub(len),
+            (Fill::End, _) => break,
         }
     }
+    Ok(())
 }
 
 /// A body that is copied as it passes.

@@ -26,6 +26,8 @@ pub(crate) struct Hold {
     pub(crate) target: usize,
     /// Between two pieces of the body.
     pub(crate) timeout: Duration,
+    /// Of the call as a whole.
+    pub(crate) deadline: Option<Instant>,
     pub(crate) alarm: SharedAlarm,
     pub(crate) in_flight: InFlight,
     pub(crate) _ticket: Ticket,
@@ -161,18 +163,27 @@ impl Incoming {
     }
 
     fn poll_alarm(&self, cx: &mut Context<'_>, hold: &Hold) -> Poll<Result<Fill, Fault>> {
-        let Some(timeout) = self.timeout else { return Poll::Pending };
+        let starved = self.upload.as_ref().is_some_and(Outgoing::is_starved);
         let mut alarm = hold.alarm.borrow_mut();
-        if self.upload.as_ref().is_some_and(Outgoing::is_starved) {
+        if starved {
             // The target may be waiting for the client, which has a deadline of its own.
             alarm.clear();
+        }
+        let pause = self.timeout.filter(|_| !starved);
+        if pause.is_none() && hold.deadline.is_none() {
             return Poll::Pending;
         }
         if !alarm.is_set() {
-            alarm.set(clock::now(), timeout);
+            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), hold.deadline);
         }
         ready!(alarm.poll(cx));
-        let why = format!("{}: the body paused for {timeout:?}", hold.in_flight.url());
+        let url = hold.in_flight.url();
+        let why = match pause {
+            Some(pause) if hold.deadline.is_none_or(|deadline| clock::now() < deadline) => {
+                format!("{url}: the body paused for {pause:?}")
+            }
+            Some(_) | None => format!("{url}: no end of the body in the time of the call"),
+        };
         Poll::Ready(Err(Fault::new(Kind::UpstreamTimeout, why)))
     }
 

@@ -7,21 +7,22 @@ use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Body, Reply, Request};
-use policy::Exchange;
 
-use crate::Upstream;
 use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
 use crate::reply::{Hold, Ticket, reply};
 use crate::settings::HostSent;
 use crate::target::Target;
+use crate::{Upstream, forward};
 
-/// One exchange's way through its attempts.
+/// A call's way through its attempts.
 struct Attempts<'a> {
     upstream: &'a Arc<Upstream>,
     pool: Rc<Pool>,
     worker: usize,
     alarm: SharedAlarm,
+    /// Of the call as a whole.
+    deadline: Option<Instant>,
     request: &'a mut Request,
     /// A body that cannot be replayed is on its way.
     spent: bool,
@@ -40,58 +41,37 @@ struct Attempts<'a> {
 }
 
 impl Upstream {
-    /// Sends a request and gives the reply as soon as its head is there. The body follows at the reader's pace. The request
-    /// stays with the caller, so that nothing of it is moved while it waits; what is left of it means nothing afterwards.
+    /// Sends a request and gives the reply as soon as its head is there, without the lines of its connection. The body follows at
+    /// the reader's pace. The request stays with the caller, so that nothing of it is moved while it waits; what is left of it
+    /// means nothing afterwards.
     pub async fn send(
         self: &Arc<Upstream>,
-        ex: &mut Exchange,
+        call: &mut policy::Call<'_>,
         request: &mut Request,
         host: &HostSent,
-    ) -> Result<Reply, Fault> {
-        let elsewhere = match self.settings.retry.elsewhere {
-            true => self.targets.len().saturating_sub(1),
-            false => 0,
-        };
-        self.send_as(ex, request, host, elsewhere).await
-    }
-
-    /// [`Upstream::send`] for a request of the gateway's own: where no connection comes about, nothing was sent, and every
-    /// other target is tried whatever `retry` says.
-    pub async fn send_anywhere(
-        self: &Arc<Upstream>,
-        ex: &mut Exchange,
-        request: &mut Request,
-        host: &HostSent,
-    ) -> Result<Reply, Fault> {
-        self.send_as(ex, request, host, self.targets.len().saturating_sub(1)).await
-    }
-
-    async fn send_as(
-        self: &Arc<Upstream>,
-        ex: &mut Exchange,
-        request: &mut Request,
-        host: &HostSent,
-        elsewhere: usize,
     ) -> Result<Reply, Fault> {
         request.body.behind_others().await;
-        let (began, before) = (clock::now(), ex.client_wait);
-        let sent = self.attempt(ex, request, host, began, elsewhere).await;
-        if sent.is_err() {
-            let client = ex.client_wait.saturating_sub(before);
-            ex.upstream_wait += clock::now().duration_since(began).saturating_sub(client);
+        let (began, before) = (clock::now(), call.totals.client_wait.get());
+        let mut sent = self.attempt(call, request, host, began).await;
+        match &mut sent {
+            Ok(reply) => forward::reply(reply),
+            Err(_) => {
+                let client = call.totals.client_wait.get().saturating_sub(before);
+                let waited = clock::now().duration_since(began).saturating_sub(client);
+                call.totals.upstream_wait.add(waited);
+            }
         }
         sent
     }
 
     async fn attempt(
         self: &Arc<Upstream>,
-        ex: &mut Exchange,
+        call: &mut policy::Call<'_>,
         request: &mut Request,
         host: &HostSent,
         mut began: Instant,
-        elsewhere: usize,
     ) -> Result<Reply, Fault> {
-        let pool = self.pool(ex.caller.worker);
+        let pool = self.pool(call.worker);
         let mut ticket = Ticket::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
@@ -101,30 +81,18 @@ impl Upstream {
             let gathered = body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge);
             request.body = Box::pin(gathered).await?;
             let now = clock::now();
-            ex.client_wait += now.duration_since(began);
+            call.totals.client_wait.add(now.duration_since(began));
             began = now;
         }
-        let mut attempts = Attempts {
-            key: self.hash_key(&request.head, ex.client),
-            upstream: self,
-            pool,
-            worker: ex.caller.worker,
-            alarm: ex.alarm.clone(),
-            request,
-            spent: false,
-            host,
-            tried: Vec::new(),
-            left: retry.attempts,
-            elsewhere,
-            stale_left: idempotent,
-            was_stale: false,
-        };
+        let mut attempts = self.attempts(pool, call, request, host);
         let mut attempt_began = began;
         let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
         loop {
             let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
             ticket.connect()?;
-            ex.target = Some(target.url().clone());
+            if let Some(noted) = &mut call.target {
+                **noted = Some(target.url().clone());
+            }
             let in_flight = target.begin();
             match attempts.once(at, target, attempt_began).await {
                 Ok(begun) => {
@@ -135,22 +103,53 @@ impl Upstream {
                             pool: attempts.pool,
                             target: at,
                             timeout: self.settings.timeout.response,
+                            deadline: call.deadline,
                             alarm: attempts.alarm,
                             in_flight,
                             _ticket: ticket,
                         };
                         let now = clock::now();
-                        ex.client_wait += begun.starved;
-                        ex.upstream_wait += now.duration_since(began).saturating_sub(begun.starved);
+                        let waited = now.duration_since(began).saturating_sub(begun.starved);
+                        call.totals.client_wait.add(begun.starved);
+                        call.totals.upstream_wait.add(waited);
                         return Ok(reply(begun, hold, now));
                     };
                     at = next;
                 }
                 Err(failure) => at = attempts.forgive(at, target, failure)?,
             }
-            ex.retries += 1;
+            call.totals.retries.set(call.totals.retries.get().saturating_add(1));
             attempts.pool.metrics().retries.add(1);
             attempt_began = clock::now();
+        }
+    }
+
+    fn attempts<'a>(
+        self: &'a Arc<Upstream>,
+        pool: Rc<Pool>,
+        call: &policy::Call<'_>,
+        request: &'a mut Request,
+        host: &'a HostSent,
+    ) -> Attempts<'a> {
+        let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
+        Attempts {
+            key: self.hash_key(&request.head, call.client),
+            upstream: self,
+            pool,
+            worker: call.worker,
+            alarm: call.alarm.clone(),
+            deadline: call.deadline,
+            request,
+            spent: false,
+            host,
+            tried: Vec::new(),
+            left: retry.attempts,
+            elsewhere: match retry.elsewhere {
+                true => self.targets.len().saturating_sub(1),
+                false => 0,
+            },
+            stale_left: idempotent,
+            was_stale: false,
         }
     }
 
@@ -198,17 +197,15 @@ impl Attempts<'_> {
                     self.pool.close_one();
                 }
                 // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
-                Box::pin(self.upstream.connect(target, self.worker))
+                Box::pin(self.upstream.connect(target, self.worker, self.deadline))
                     .await
                     .map_err(Failure::unsent)?
             }
         };
         let reused = connection.reused;
         let again = self.stale_left || self.left > 0;
-        let kept_max =
-            u64::try_from(self.upstream.settings.retry.body_bytes_max).unwrap_or(u64::MAX);
-        let fits = again && self.request.body.remaining().is_some_and(|n| n <= kept_max);
-        let kept = if fits { self.request.body.replay() } else { None };
+        // What is at hand costs nothing to keep, whatever its size.
+        let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
         let head = &mut self.request.head;
@@ -222,7 +219,11 @@ impl Attempts<'_> {
         if host.is_some() {
             head.headers.remove("host");
         }
-        let wait = Wait { alarm: &self.alarm, response: self.upstream.settings.timeout.response };
+        let wait = Wait {
+            alarm: &self.alarm,
+            response: self.upstream.settings.timeout.response,
+            deadline: self.deadline,
+        };
         let call = Call::new(connection, head, host, body, wait, target.url());
         if !again {
             // It is written and never needed again: its memory serves the next request, which finds it in the cache.
@@ -249,7 +250,9 @@ impl Attempts<'_> {
 
     /// Decides whether to go on after a failure, and with which target; if not, it is the exchange's fault.
     fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<usize, Fault> {
-        match self.forgives(at, target, &failure) {
+        // What the whole call had no more time for, the target is not to blame for.
+        let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
+        match !is_late && self.forgives(at, target, &failure) {
             true => self.choose().ok_or(failure.fault),
             false => Err(failure.fault),
         }

@@ -96,10 +96,10 @@ impl Sending {
     ) -> Poll<Result<(), Broken>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
-            *match for_client {
-                true => &mut account.ex.client_wait,
-                false => &mut account.ex.upstream_wait,
-            } += waited;
+            match for_client {
+                true => account.ex.totals.client_wait.add(waited),
+                false => account.ex.totals.upstream_wait.add(waited),
+            }
         }
         self.poll_pieces(cx, stream)
     }

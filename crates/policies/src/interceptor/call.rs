@@ -1,23 +1,17 @@
 //! One call of an interceptor: sent, awaited within its deadline, read within its bound.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
-
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::clock;
 use message::{Body, Protocol, Reply, Request, RequestHead};
-use policy::{Caller, Exchange, RequestId};
+use policy::Exchange;
 
 use super::Service;
 
 /// What an answer may say beside its body: headers and trailers of another message, of ordinary size.
 const REST_BYTES_MAX: usize = 256 * 1024;
 
-/// The head of every call of one side, but for its id.
+/// The head of every call of one side.
 pub(super) fn head(path: &[u8]) -> RequestHead {
     let mut head = RequestHead::new(Protocol::Http11, b"POST", path);
     head.headers.add_known("Content-Type", b"application/json");
@@ -32,30 +26,9 @@ pub(super) async fn call(
     call: &RequestHead,
     told: Vec<u8>,
 ) -> Result<Option<Bytes>, Fault> {
-    // The exchange waits for nothing else meanwhile, so its alarm is free.
-    let alarm = &ex.alarm;
-    alarm.borrow_mut().set(clock::now(), service.timeout);
-    let mut asking = pin!(ask(service, &ex.caller, &ex.id, call, told));
-    let answered = poll_fn(|cx| match asking.as_mut().poll(cx) {
-        Poll::Ready(answered) => Poll::Ready(Some(answered)),
-        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),
-    });
-    let answered = answered.await;
-    alarm.borrow_mut().clear();
-    answered.unwrap_or_else(|| Err(late(service.timeout)))
-}
-
-async fn ask(
-    service: &Service,
-    caller: &Rc<Caller>,
-    id: &RequestId,
-    call: &RequestHead,
-    told: Vec<u8>,
-) -> Result<Option<Bytes>, Fault> {
-    let mut head = call.clone();
-    head.headers.add_known("X-Request-Id", id.as_bytes());
-    let request = Request { head, body: Body::whole(told.into()) };
-    let reply = service.fetch.fetch(caller, request).await.map_err(failed)?;
+    let request = Request { head: call.clone(), body: Body::whole(told.into()) };
+    let call = ex.call_beside(clock::now().checked_add(service.timeout));
+    let reply = service.fetch.fetch(call, request).await.map_err(failed)?;
     let Reply { head, body, .. } = reply;
     // Base64 takes four bytes for three.
     let bytes_max = service.body_bytes_max.saturating_mul(4) / 3 + REST_BYTES_MAX;
@@ -80,12 +53,4 @@ pub(super) fn failed(fault: Fault) -> Fault {
         false => "The interceptor service could not be asked",
     };
     Fault::with_detail(Kind::InterceptorFailed, format!("interceptor: {fault}"), detail)
-}
-
-fn late(timeout: Duration) -> Fault {
-    Fault::with_detail(
-        Kind::InterceptorFailed,
-        format!("the interceptor did not answer within {timeout:?}"),
-        "The interceptor service took too long",
-    )
 }

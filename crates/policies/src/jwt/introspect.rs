@@ -1,7 +1,6 @@
 //! Asking an issuer about a token (RFC 7662).
 
 use std::fmt;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,8 @@ use fault::Kind;
 use jose::Object;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Caller, Fetch};
+use policy::{Exchange, Fetch};
 use serde_json::Value;
-use tokio::time::timeout;
 
 use super::refusal::Refusal;
 
@@ -49,21 +47,15 @@ impl Introspection {
     }
 
     /// What the issuer says of the token, and until when that is believed.
-    pub(crate) async fn ask(
-        &self,
-        caller: &Rc<Caller>,
-        token: &[u8],
-    ) -> Result<(Object, u64), Refusal> {
-        let answer = timeout(self.timeout, self.fetch(caller, token)).await;
-        let answer = answer.unwrap_or_else(|_| Err("it took too long".into()));
-        let claims = answer.map_err(Refusal::Unavailable)?;
+    pub(crate) async fn ask(&self, ex: &Exchange, token: &[u8]) -> Result<(Object, u64), Refusal> {
+        let claims = self.fetch(ex, token).await.map_err(Refusal::Unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(Refusal::Inactive);
         }
         Ok((claims, clock::wall().saturating_add(self.cache).as_secs()))
     }
 
-    async fn fetch(&self, caller: &Rc<Caller>, token: &[u8]) -> Result<Object, Box<str>> {
+    async fn fetch(&self, ex: &Exchange, token: &[u8]) -> Result<Object, Box<str>> {
         let mut head = RequestHead::new(Protocol::Http11, b"POST", self.path.as_bytes());
         head.headers.add_known("Accept", b"application/json");
         head.headers.add_known("Content-Type", b"application/x-www-form-urlencoded");
@@ -73,7 +65,8 @@ impl Introspection {
         let token = std::str::from_utf8(token).map_err(|_| "the token is no text")?;
         let body = format!("token={}&token_type_hint=access_token", form(token));
         let request = Request { head, body: Body::whole(body.into()) };
-        let reply = self.outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
+        let call = ex.call_beside(clock::now().checked_add(self.timeout));
+        let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("it answered {}", reply.head.status).into());
         }

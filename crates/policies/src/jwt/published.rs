@@ -12,7 +12,7 @@ use jose::{KeySet, Token};
 use kit::LocalBoxFuture;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Background, Caller, Fetch};
+use policy::{Background, Call, Caller, Fetch, Totals};
 use telemetry::IssuerMetrics;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
@@ -140,8 +140,7 @@ impl Published {
 
     async fn read(&self, caller: &Rc<Caller>) {
         self.begun.fetch_add(1, Ordering::AcqRel);
-        let read = timeout(self.timeout, self.fetch(caller)).await;
-        let read = read.unwrap_or_else(|_| Err("it took too long".into()));
+        let read = self.fetch(caller, clock::now().checked_add(self.timeout)).await;
         let now = clock::now();
         match read {
             Ok((keys, text)) => self.learn(keys, text, now),
@@ -189,15 +188,19 @@ impl Published {
         });
     }
 
-    async fn fetch(&self, caller: &Rc<Caller>) -> Result<(KeySet, u64), Box<str>> {
+    async fn fetch(
+        &self,
+        caller: &Caller,
+        deadline: Option<clock::Instant>,
+    ) -> Result<(KeySet, u64), Box<str>> {
         let path = match &self.location {
             Location::Keys(path) => path.clone(),
             Location::Discovery { path, issuer, origins } => {
-                let text = self.get(caller, path).await?;
+                let text = self.get(caller, path, deadline).await?;
                 discovered(&text, issuer, origins)?
             }
         };
-        let text = self.get(caller, &path).await?;
+        let text = self.get(caller, &path, deadline).await?;
         let (keys, left) = KeySet::from_json(&text).ok_or("it is no key set")?;
         let keys = keys.without_secrets();
         for (id, why) in left {
@@ -209,11 +212,18 @@ impl Published {
         Ok((keys, digest(&text)))
     }
 
-    async fn get(&self, caller: &Rc<Caller>, path: &str) -> Result<Vec<u8>, Box<str>> {
+    async fn get(
+        &self,
+        caller: &Caller,
+        path: &str,
+        deadline: Option<clock::Instant>,
+    ) -> Result<Vec<u8>, Box<str>> {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
         head.headers.add_known("Accept", b"application/json");
         let request = Request { head, body: Body::Empty };
-        let reply = self.outlet.fetch(caller, request).await.map_err(|fault| fault.cause)?;
+        let totals = Totals::default();
+        let call = Call::apart(caller, deadline, &totals);
+        let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("{path} answered {}", reply.head.status).into());
         }
