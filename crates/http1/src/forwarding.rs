@@ -37,6 +37,7 @@ const NAMES: [&[u8]; 29] = [
 
 /// A bit for each pair of a length and a first letter that a name has: of the lines of an ordinary head hardly one needs a
 /// comparison.
+#[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
 const BEGINNINGS: [u32; LENGTH_MAX + 1] = {
     let (mut letters, mut rest) = ([0; LENGTH_MAX + 1], NAMES.as_slice());
     while let [name, after @ ..] = rest {
