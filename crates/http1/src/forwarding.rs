@@ -35,16 +35,17 @@ const NAMES: [&[u8]; 29] = [
     b"cloudfront-viewer-address",
 ];
 
-/// A bit for each pair of a length and a first letter that a name has: of the lines of an ordinary head hardly one needs a
-/// comparison.
+/// For each length, a bit for each letter with which a name begins and one for each with which a name ends: of the lines of an
+/// ordinary head none needs a comparison.
 #[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
-const BEGINNINGS: [u32; LENGTH_MAX + 1] = {
-    let (mut letters, mut rest) = ([0; LENGTH_MAX + 1], NAMES.as_slice());
+const ENDS: [(u32, u32); LENGTH_MAX + 1] = {
+    let (mut ends, mut rest) = ([(0, 0); LENGTH_MAX + 1], NAMES.as_slice());
     while let [name, after @ ..] = rest {
-        letters[name.len()] |= letter(name[0]);
+        let (first, last) = ends[name.len()];
+        ends[name.len()] = (first | letter(name[0]), last | letter(name[name.len() - 1]));
         rest = after;
     }
-    letters
+    ends
 };
 const LENGTH_MAX: usize = 26;
 
@@ -57,8 +58,9 @@ const fn letter(byte: u8) -> u32 {
 /// scheme or path it asked for. All of `X-Forwarded-*` counts, and so do spellings with underscores.
 pub fn is_forwarding(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"x-forwarded-";
-    let Some(first) = name.first().map(|byte| letter(*byte)) else { return false };
-    let may_be = BEGINNINGS.get(name.len()).is_some_and(|letters| letters & first != 0);
+    let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
+    let (first, last) = (letter(*first), letter(*last));
+    let may_be = ENDS.get(name.len()).is_some_and(|ends| ends.0 & first != 0 && ends.1 & last != 0);
     let is_named = || NAMES.iter().any(|known| known.len() == name.len() && is_alias(name, known));
     let is_family = || name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY));
     may_be && is_named() || first == letter(b'x') && is_family()

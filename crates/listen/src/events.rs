@@ -29,7 +29,7 @@ struct Boundary {
 
 /// Makes an event stream end between two events once the door closes. Other replies stay as they are.
 pub(crate) fn end_between(reply: &mut Reply, door: &Rc<Door>) {
-    if reply.head.is_event_stream() && reply.body.remaining().is_none() {
+    if reply.body.remaining().is_none() && reply.head.is_event_stream() {
         let body = std::mem::take(&mut reply.body);
         let (watch, last) = (door.watch(), Boundary::START);
         reply.body = Body::Stream(Box::new(Events { body, watch, last }));
