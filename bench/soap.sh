@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The SOAP gateway's load tests: HTTPS, keep-alive, bodies of 350 bytes, one worker on a core of its own, rounds of all scenarios in
-# turn, each behind a scenario 0. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and
+# turn, each behind a scenario 0; `varied` sends messages whose markup never repeats. Prints requests per second and CPU per request beside scenario 0 of the same run, with the target and
 # what Kong's plugins keep of it; then the latency that validation adds, the memory of four workers, what compiling once spares, and
 # good and bad requests at once.
 #
 #   soap.sh                      all of that
-#   soap.sh --only rates         or latency, memory, compile, concurrent, smoke
+#   soap.sh --only rates         or varied, latency, memory, compile, concurrent, smoke
 #   soap.sh --table              a k6 run of each scenario, the gateway restarted before it, as the result table of load-test reports
 #   soap.sh --endurance MINUTES [5|9|10]
 #                                100 routes whose definitions expire every 30 s: checks, compilations, and the slope of memory
@@ -110,8 +110,11 @@ scenarios=()
 for number in ${SCENARIOS:-0 1 2 3 4 5 6 7 8 9 10 typed}; do if present "$number"; then scenarios+=("$number"); fi; done
 
 cat > load.lua <<'LUA'
--- TIDEGATE_SCENARIO: the number, or `typed`. Bodies are those of bench/k6/messages.js.
+-- TIDEGATE_SCENARIO: the number, or `typed`. Bodies are those of bench/k6/messages.js. With a v behind the number, each message has
+-- prefixes, namespaces and white space of its own.
 local scenario = os.getenv("TIDEGATE_SCENARIO")
+local varied = scenario:sub(-1) == "v"
+if varied then scenario = scenario:sub(1, -2) end
 local number = tonumber(scenario)
 local path = "/scen" .. scenario
 local function envelope(operation, a, b)
@@ -138,7 +141,23 @@ if scenario == "typed" then
   headers["Content-Type"] = "application/json"
 end
 local asked = wrk.format("POST", path, headers, body)
+-- One thread sends all of a run; no run begins where another did.
+local count = os.time() % 100000 * 1000000
+local function space() return "\n" .. string.rep(" ", math.random(0, 9)) end
+local function unlike(operation, a, b)
+  count = count + 1
+  local s, m = string.format("s%x", count), string.format("%c%x", math.random(97, 122), count % 65536)
+  return '<?xml version="1.0" encoding="utf-8"?>' .. space() .. '<' .. s .. ':Envelope xmlns:' .. s .. '="http://schemas.xmlsoap.org/soap/envelope/" xmlns:n' .. count .. '="urn:n:' .. count .. '">'
+    .. space() .. '<' .. s .. ':Body>' .. space() .. '<' .. m .. ':' .. operation .. ' xmlns:' .. m .. '="http://tempuri.org/">'
+    .. space() .. '<' .. m .. ':intA>' .. a .. '</' .. m .. ':intA>' .. space() .. '<' .. m .. ':intB>' .. b .. '</' .. m .. ':intB>'
+    .. space() .. '</' .. m .. ':' .. operation .. '></' .. s .. ':Body></' .. s .. ':Envelope>'
+end
 request = function() return asked end
+if varied then
+  local operation = (number == 4 or number == 5) and "Subtract" or "Add"
+  local b = number == 5 and 0 or 7
+  request = function() return wrk.format("POST", path, headers, unlike(operation, 5, b)) end
+end
 done = function(summary)
   local bad = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout
   io.write(string.format("RESULT %d %d %d\n", summary.requests, summary.duration, bad))
@@ -187,6 +206,28 @@ rates() {
     if ((0 in best) && (5 in best)) printf "all options cost %.1f times scenario 0\n", best["0"] / best["5"]
     if ((4 in best) && (8 in best)) printf "the 1.0 engine passes %.0f %% more than the 3.0 engine\n", (best["4"] / best["8"] - 1) * 100
   }' results
+}
+
+# What SOAP costs where nothing repeats, beside plain proxying of the same messages, in turn.
+varied() {
+  local number
+  for round in $(seq 0 "$rounds"); do
+    [ "$round" = 1 ] && rm -f unlike # the first warms up
+    for number in 1v 3v 4v 5v 7v; do
+      load 0v 50 "$seconds" >> unlike
+      load "$number" 50 "$seconds" >> unlike
+    done
+  done
+  awk "$(cat "$here/median.awk")"'
+  BEGIN { split("1v 3 3v 3 4v 3 5v 8 7v 3", t, " "); for (i = 1; i in t; i += 2) target[t[i]] = t[i + 1] }
+  { each = $5 / $2 / 1000; bad[$1] += $4; if (!($1 in least) || each < least[$1]) least[$1] = each
+    if ($1 == "0v") zero = each; else { turn[$1, ++turns[$1]] = each - zero; if (turns[$1] == 1) order[++n] = $1 } }
+  function in_turn(c,   i, v) { for (i = 1; i <= turns[c]; i++) v[i] = turn[c, i]; return median(turns[c], v) }
+  END {
+    printf "markup that never repeats; scenario 0: %.2f us of CPU\n", least["0v"]
+    printf "%-9s %9s %12s %8s %7s\n", "scenario", "CPU us", "over plain", "target", "errors"
+    for (i = 1; i <= n; i++) { c = order[i]; printf "%-9s %9.2f %12.2f %8.2f %7d\n", c, least[c], in_turn(c), target[c], bad[c] }
+  }' unlike
 }
 
 # The 95th percentile of the gateway's own time on a route, in microseconds: from the buckets, in a straight line within one.
@@ -417,12 +458,17 @@ if wants smoke || wants concurrent; then
   wait 2> /dev/null || true
   started=()
 fi
-if wants rates || wants latency || wants memory || wants compile; then
+if wants rates || wants varied || wants latency || wants memory || wants compile; then
   printf '<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>' > "$folder/sum.xml"
   backends "$folder/sum.xml"
   if wants rates; then
     serve soap/all.yaml 1 0
     rates
+    stop
+  fi
+  if wants varied; then
+    serve soap/tidegate.yaml 1 0
+    varied
     stop
   fi
   if wants latency || wants memory; then serve soap/tidegate.yaml 1 0; fi

@@ -19,7 +19,7 @@ pub(crate) use backend::Backend;
 pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};
 pub(crate) use message::{Message, headers};
-pub(crate) use origin::{Origin, Peer, echo};
+pub(crate) use origin::{LEAVE, Origin, Peer, echo};
 pub(crate) use plain::Plain;
 pub(crate) use wire::Wire;
 

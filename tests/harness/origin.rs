@@ -144,10 +144,16 @@ impl Drop for Origin {
     }
 }
 
+/// Given to a request that asks for it (RFC 9110, 10.1.1).
+pub(crate) const LEAVE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+
 impl Peer {
-    /// Reads one whole request and notes it; nothing where the gateway closed.
+    /// Reads one whole request, with leave to send its body where that is asked for, and notes it; nothing where the gateway closed.
     pub(crate) fn request(&mut self) -> Option<Message> {
         let mut request = self.wire.next_head()?;
+        if request.get("expect").is_some() {
+            self.wire.try_send(LEAVE);
+        }
         self.wire.read_request_body(&mut request);
         self.note(&request);
         Some(request)

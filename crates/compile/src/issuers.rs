@@ -236,7 +236,8 @@ fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Locat
 }
 
 fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<Settings> {
-    let timeout = Timeouts { connect: keys.timeout.0, response: keys.timeout.0, idle: IDLE };
+    let timeout =
+        Timeouts { connect: keys.timeout.0, response: keys.timeout.0, total: None, idle: IDLE };
     upstreams::to_url(&url.target, timeout, &keys.tls, report)
 }
 

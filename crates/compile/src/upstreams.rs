@@ -120,6 +120,7 @@ fn settings(
         timeout: settled::Timeouts {
             connect: timeout.connect.0,
             response: timeout.response.0,
+            total: timeout.total.map(|total| total.0),
             idle: timeout.idle.0,
         },
         retry: retry(&upstream.retry),

@@ -68,26 +68,38 @@ pub fn is_target(method: &[u8], target: &[u8]) -> bool {
 /// address or an IPv6 address in brackets. Narrower than RFC 3986, which allows commas, quotes
 /// and escapes that no resolver takes and that confuse whoever reads the value next.
 pub fn is_host(bytes: &[u8]) -> bool {
-    let name = match port_of(bytes) {
-        Some(port) if !is_port(port) => return false,
-        Some(port) => bytes.get(..bytes.len() - port.len() - 1).unwrap_or_default(),
-        None => bytes,
-    };
-    match name {
-        [b'[', address @ .., b']'] => {
-            std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+    if bytes.first() == Some(&b'[') {
+        return is_bracketed(bytes);
+    }
+    // No label is empty but the root's, behind the last dot.
+    let (mut length, mut before) = (0, b'.');
+    for &byte in bytes {
+        if !is_name_byte(byte) {
+            break;
         }
-        _ => {
-            // No label is empty but the root's, behind the last dot.
-            let mut before = b'.';
-            !name.is_empty()
-                && name.len() <= NAME_BYTES_MAX
-                && name.iter().all(|&byte| {
-                    let is_empty = byte == b'.' && before == b'.';
-                    before = byte;
-                    is_name_byte(byte) && !is_empty
-                })
+        if byte == b'.' && before == b'.' {
+            return false;
         }
+        before = byte;
+        length += 1;
+    }
+    let is_name = length > 0 && length <= NAME_BYTES_MAX;
+    match bytes.get(length..) {
+        Some([]) => is_name,
+        Some([b':', port @ ..]) => is_name && is_port(port),
+        _ => false,
+    }
+}
+
+/// `[address]` or `[address]:port`
+fn is_bracketed(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|&byte| byte == b']').unwrap_or_default();
+    let address = bytes.get(1..end).and_then(|address| std::str::from_utf8(address).ok());
+    let is_address = address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    match bytes.get(end..) {
+        Some([b']']) => is_address,
+        Some([b']', b':', port @ ..]) => is_address && is_port(port),
+        _ => false,
     }
 }
 
@@ -152,22 +164,31 @@ fn check_query(query: &[u8]) -> Result<(), Error> {
 
 /// Bytes of a path that need no second look.
 fn is_path_byte(byte: u8) -> bool {
-    matches!(byte, b'!'..=b'~') && !matches!(byte, b'#' | b'%' | b'?' | b'\\')
+    KINDS.get(usize::from(byte)).is_some_and(|kind| kind & IN_PATHS != 0)
 }
 
-/// One bit a byte, looked up rather than compared: a host stands in every request.
+/// Bytes of a DNS-like name, its dots included.
 fn is_name_byte(byte: u8) -> bool {
-    const NAMED: u128 = {
-        let (mut bits, mut byte) = (0, 0u8);
-        while byte < 128 {
-            let named = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-            bits |= (named as u128) << byte;
-            byte += 1;
-        }
-        bits
-    };
-    byte < 128 && (NAMED >> byte) & 1 == 1
+    KINDS.get(usize::from(byte)).is_some_and(|kind| kind & IN_NAMES != 0)
 }
+
+const IN_PATHS: u8 = 1;
+const IN_NAMES: u8 = 2;
+
+/// Where each byte may stand. Looked up rather than compared: a path and a host stand in every request.
+static KINDS: [u8; 256] = {
+    let (mut kinds, mut byte) = ([0; 256], 0u8);
+    loop {
+        let in_path = matches!(byte, b'!'..=b'~') && !matches!(byte, b'#' | b'%' | b'?' | b'\\');
+        let in_name = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        kinds[byte as usize] = in_path as u8 * IN_PATHS + in_name as u8 * IN_NAMES;
+        if byte == u8::MAX {
+            break;
+        }
+        byte += 1;
+    }
+    kinds
+};
 
 /// What stands behind the last colon that is not inside brackets.
 fn port_of(host: &[u8]) -> Option<&[u8]> {
@@ -177,8 +198,14 @@ fn port_of(host: &[u8]) -> Option<&[u8]> {
 }
 
 fn is_port(port: &[u8]) -> bool {
-    let digits = port.len() <= 5 && !port.is_empty() && port.iter().all(u8::is_ascii_digit);
-    digits && port.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')) <= 65535
+    let mut number = 0;
+    for digit in port {
+        if !digit.is_ascii_digit() || port.len() > 5 {
+            return false;
+        }
+        number = number * 10 + u32::from(digit - b'0');
+    }
+    !port.is_empty() && number <= 65535
 }
 
 fn without_port<'h>(host: &'h [u8], port: &str) -> &'h [u8] {

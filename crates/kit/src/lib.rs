@@ -4,6 +4,7 @@
 //! itself, so that time and tasks stay in sight. It knows nothing of HTTP.
 
 pub mod alarm;
+pub mod calendar;
 pub mod clock;
 pub mod dial;
 pub mod pack;

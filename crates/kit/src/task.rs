@@ -37,9 +37,9 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
 
 /// Lets every task that is ready now go first.
 ///
-/// What awaits this before it writes to a socket writes beside others that do, when all of them have read and computed. A write to a
-/// peer that sleeps has to wake it, which takes longer than the write; one that is awake for the first of many is so for the rest.
-/// Where nothing else is ready it costs one more poll.
+/// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a peer
+/// that sleeps wakes it, which takes longer than the write. Writes in a batch pay for one wake-up instead of many. Where nothing
+/// else is ready it costs one more poll.
 pub async fn behind_others() {
     let mut stood_back = false;
     std::future::poll_fn(|cx| {

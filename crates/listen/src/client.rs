@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -10,12 +11,30 @@ use fault::{Fault, Kind};
 use http1::Decoder;
 use kit::scratch::{self, SCRATCH_BYTES};
 use kit::{Alarm, Wire};
-use message::{Fill, Outlet, Source, Trailers};
+use message::{Fill, Outlet, ReplyHead, Source, Trailers};
+use policy::InterimReplies;
 
 use crate::pace::{Pace, Replying};
 
 /// A connection's state, shared within its task.
-pub(crate) type Shared = Rc<RefCell<Client>>;
+pub(crate) type Shared = Rc<SharedClient>;
+
+/// The state itself, which is also where an upstream's interim replies go.
+pub(crate) struct SharedClient(RefCell<Client>);
+
+impl SharedClient {
+    pub(crate) fn new(wire: Wire) -> Shared {
+        Rc::new(SharedClient(RefCell::new(Client::new(wire))))
+    }
+}
+
+impl Deref for SharedClient {
+    type Target = RefCell<Client>;
+
+    fn deref(&self) -> &RefCell<Client> {
+        &self.0
+    }
+}
 
 pub(crate) struct Client {
     pub(crate) wire: Wire,
@@ -26,8 +45,10 @@ pub(crate) struct Client {
     pub(crate) alarm: Alarm,
     /// The current request's body.
     pub(crate) decoder: Decoder,
-    /// What is left to write of `100 Continue`, which is owed before the body is read.
-    owed: &'static [u8],
+    /// A `100 Continue` is owed before the body is read.
+    owes_leave: bool,
+    /// What is left to write of interim replies.
+    interim: Vec<u8>,
     /// Payload of the current request, read so far.
     pub(crate) body_bytes: u64,
     /// The client has closed its side.
@@ -41,15 +62,19 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What may wait behind the request that is being answered. A client that pipelines more is read later.
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
+/// Interim replies that a client does not take beyond this are dropped.
+const INTERIM_BYTES_MAX: usize = 16 * 1024;
+
 impl Client {
-    pub(crate) fn new(wire: Wire) -> Client {
+    fn new(wire: Wire) -> Client {
         Client {
             wire,
             buffer: Vec::new(),
             partial: http1::Partial::default(),
             alarm: Alarm::default(),
             decoder: Decoder::new(http1::Framing::None),
-            owed: &[],
+            owes_leave: false,
+            interim: Vec::new(),
             body_bytes: 0,
             half_closed: false,
             pace: None,
@@ -61,7 +86,7 @@ impl Client {
         self.pace = None;
         self.decoder = Decoder::new(framing);
         self.body_bytes = 0;
-        self.owed = if expected && self.buffer.is_empty() { CONTINUE } else { &[] };
+        self.owes_leave = expected && self.buffer.is_empty();
     }
 
     /// The rest of the body is still to come: it is held to the listener's bounds.
@@ -78,7 +103,19 @@ impl Client {
 
     /// The client still waits for leave to send its body.
     pub(crate) fn is_waiting_for_leave(&self) -> bool {
-        self.owed.len() == CONTINUE.len()
+        self.owes_leave
+    }
+
+    /// Writes what there is of interim replies.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let mut sent = 0;
+            let written = self.wire.poll_send(cx, &self.interim, &mut sent);
+            self.interim.drain(..sent.min(self.interim.len()));
+            ready!(written)?;
+        }
+        self.interim = Vec::new();
+        Poll::Ready(Ok(()))
     }
 
     /// Appends the next bytes of the body to `out`.
@@ -122,12 +159,10 @@ impl Client {
             }
             return Poll::Ready(Ok(()));
         }
-        while !self.owed.is_empty() {
-            let mut sent = 0;
-            let written = self.wire.poll_send(cx, self.owed, &mut sent);
-            self.owed = self.owed.get(sent..).unwrap_or_default();
-            ready!(written).map_err(gone)?;
+        if std::mem::take(&mut self.owes_leave) {
+            self.interim.extend_from_slice(CONTINUE);
         }
+        ready!(self.poll_interim(cx)).map_err(gone)?;
         let read = match self.decoder.remaining() {
             Some(n) => {
                 let room = usize::try_from(n).unwrap_or(SCRATCH_BYTES).min(SCRATCH_BYTES);
@@ -162,6 +197,9 @@ impl Client {
     /// Ready when the connection is broken while its reply is being made. A client that closed its side may still wait for it.
     /// Keeps what it pipelines meanwhile; a body that is not read yet is read by whoever wants it.
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Poll::Ready(Err(_)) = self.poll_interim(cx) {
+            return Poll::Ready(());
+        }
         while self.decoder.is_done() && !self.half_closed && self.buffer.len() < PIPELINED_BYTES_MAX
         {
             ready!(self.wire.poll_readable(cx));
@@ -173,6 +211,18 @@ impl Client {
             }
         }
         Poll::Pending
+    }
+}
+
+impl InterimReplies for SharedClient {
+    fn pass(&self, _: u32, head: &ReplyHead) {
+        let Ok(mut client) = self.try_borrow_mut() else { return };
+        let before = client.interim.len();
+        head.write_to(&mut client.interim);
+        client.interim.extend_from_slice(b"\r\n");
+        if client.interim.len() > INTERIM_BYTES_MAX {
+            client.interim.truncate(before);
+        }
     }
 }
 
@@ -203,6 +253,10 @@ impl Source for ClientBody {
     fn may_trail(&self) -> bool {
         self.0.borrow().decoder.is_chunked()
     }
+
+    fn awaits_leave(&self) -> bool {
+        self.0.borrow().is_waiting_for_leave()
+    }
 }
 
 /// The way out to the client. Borrowed only while it writes, so that the body in between may read.
@@ -215,6 +269,8 @@ impl Outlet for ClientOutlet<'_> {
         pieces: [&[u8]; 2],
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
-        self.0.borrow_mut().wire.poll_send_two(cx, pieces, sent)
+        let mut client = self.0.borrow_mut();
+        ready!(client.poll_interim(cx))?;
+        client.wire.poll_send_two(cx, pieces, sent)
     }
 }

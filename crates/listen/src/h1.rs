@@ -1,6 +1,5 @@
 //! One HTTP/1 connection: a request after another, each read, answered and written before the next.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -13,10 +12,10 @@ use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
 use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
-use policy::Exchange;
+use policy::{Exchange, Interim};
 
 use crate::accept::Connection;
-use crate::client::{Client, ClientBody, Shared};
+use crate::client::{Client, ClientBody, Shared, SharedClient};
 use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
@@ -26,8 +25,7 @@ use crate::{events, goodbye, h2};
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 
-/// How long an idle connection of a listener that closes stays: what its client has sent by then is still served, though this side
-/// has not heard of it yet.
+/// The grace period of an idle connection when its listener closes: a request that is in flight already is still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
 struct H1 {
@@ -82,7 +80,7 @@ pub(crate) async fn serve(
     connection: Connection,
 ) -> Option<(Wire, Vec<u8>, Connection)> {
     let listener = connection.place.door.listener();
-    let client = Rc::new(RefCell::new(Client::new(wire)));
+    let client = SharedClient::new(wire);
     let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
     loop {
         let after = match h1.next().await {
@@ -274,6 +272,9 @@ impl H1 {
         let mut account = self.account(current.books.clone());
         let request = &mut arrival.request;
         account.asked_for(&request.head);
+        if request.head.protocol != Protocol::Http10 {
+            account.ex.interim = Some(Interim::new(self.client.clone(), 0));
+        }
         let asked = Asked {
             protocol: request.head.protocol,
             head: request.head.method() == b"HEAD",

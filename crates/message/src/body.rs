@@ -50,6 +50,11 @@ pub trait Source {
     fn may_trail(&self) -> bool {
         true
     }
+
+    /// The sender waits for leave to send it (`Expect: 100-continue`, RFC 9110, 10.1.1), which asking for its bytes gives.
+    fn awaits_leave(&self) -> bool {
+        false
+    }
 }
 
 /// What a call of [`Source::poll_fill`] came to.
@@ -124,6 +129,11 @@ impl Body {
             Body::Empty | Body::Whole(_) => false,
             Body::Stream(source) => source.may_trail(),
         }
+    }
+
+    /// Whether its sender waits for leave to send it.
+    pub fn awaits_leave(&self) -> bool {
+        matches!(self, Body::Stream(source) if source.awaits_leave())
     }
 
     /// Drops the trailers, when they come, that say something the head has decided: what a policy sets or removes in the head would
@@ -203,6 +213,10 @@ impl Source for Guarded {
 
     fn trailers(&mut self) -> Trailers {
         self.decided.others(self.inner.trailers())
+    }
+
+    fn awaits_leave(&self) -> bool {
+        self.inner.awaits_leave()
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Outgoing {
     large: bool,
     chunked: bool,
     ended: bool,
+    /// The body is not asked for its bytes yet.
+    held: bool,
     /// Bytes of the body that were asked for, written or not.
     made_bytes: u64,
     sent_bytes: u64,
@@ -69,9 +71,30 @@ impl Outgoing {
             large: false,
             chunked,
             ended: false,
+            held: false,
             made_bytes: 0,
             sent_bytes: 0,
         }
+    }
+
+    /// Writes the head alone until [`Outgoing::release`].
+    pub fn hold_body(&mut self) {
+        self.held = true;
+    }
+
+    /// From the next poll on the body is written.
+    pub fn release(&mut self) {
+        self.held = false;
+    }
+
+    /// The body waits to be released.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The body, as far as it was not asked for its bytes.
+    pub fn into_body(self) -> Body {
+        self.body
     }
 
     /// Everything is written.
@@ -86,7 +109,7 @@ impl Outgoing {
 
     /// After a pending poll: it is the source that is slow.
     pub fn is_starved(&self) -> bool {
-        !self.ended && !self.is_blocked()
+        !self.ended && !self.held && !self.is_blocked()
     }
 
     /// The body's length is not known before its end.
@@ -200,6 +223,9 @@ impl Outgoing {
 
     /// Puts a large body that is at hand behind `out`, or appends body bytes with their framing until there are enough for a write, the source has none, or the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
+        if self.held {
+            return Poll::Pending;
+        }
         if let (Body::Whole(all), false) = (&self.body, self.chunked)
             && all.len() >= LARGE_BYTES
         {

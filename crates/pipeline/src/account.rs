@@ -187,6 +187,7 @@ impl Account {
                 operation: called.map(|(operation, _)| &*operation.name),
                 soap_fault: called.and_then(|(_, fault)| fault).map(SoapFault::label),
                 subject: self.ex.identity.as_ref().map(|identity| &*identity.subject),
+                retries: self.ex.totals.retries.get(),
             },
         );
     }

@@ -3,7 +3,8 @@
 use message::{Protocol, Reply, RequestHead};
 use policy::Exchange;
 
-/// What a cache asks about its own reply is for where that came from. Anywhere else the client's own conditions hold.
+/// Puts the client's conditional headers back, where a policy below the cache chose another upstream. The headers by which a cache
+/// revalidates go only to the upstream that its entry came from.
 pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     let Some(notes) = &mut ex.notes else { return };
     let Some(theirs) = notes.conditions.take() else { return };

@@ -48,6 +48,10 @@ impl Source for Limited {
     fn trailers(&mut self) -> Trailers {
         self.inner.trailers()
     }
+
+    fn awaits_leave(&self) -> bool {
+        self.inner.awaits_leave()
+    }
 }
 
 fn too_large(max: u64) -> Fault {

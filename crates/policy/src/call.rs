@@ -8,7 +8,7 @@ use std::time::Duration;
 use kit::SharedAlarm;
 use kit::clock::Instant;
 
-use crate::{Caller, Exchange, RequestId};
+use crate::{Caller, Exchange, Interim, RequestId};
 
 /// What a call of an upstream needs of whoever makes it. An exchange may have several under way, each with an alarm of its own.
 pub struct Call<'a> {
@@ -26,6 +26,8 @@ pub struct Call<'a> {
     pub totals: &'a Totals,
     /// Where the target is noted that was asked, where somebody wants to know.
     pub target: Option<&'a mut Option<Arc<str>>>,
+    /// Where interim replies go, where somebody wants them.
+    pub interim: Option<&'a Interim>,
 }
 
 /// What all calls of an exchange came to.
@@ -64,6 +66,7 @@ impl Call<'_> {
             alarm: kit::alarm::take(),
             totals,
             target: None,
+            interim: None,
         }
     }
 }
@@ -79,6 +82,7 @@ impl Exchange {
             alarm: self.alarm.clone(),
             totals: &self.totals,
             target: Some(&mut self.target),
+            interim: self.interim.as_ref(),
         }
     }
 

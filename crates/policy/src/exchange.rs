@@ -10,7 +10,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Filled, Identity, Notes, Totals};
+use crate::{Filled, Identity, Interim, Notes, Totals};
 
 /// The connection a request came by. One for all its exchanges.
 #[derive(Debug)]
@@ -31,7 +31,6 @@ pub struct Caller {
 }
 
 /// What is known about one request on its way through. Named fields, no map: what is missing is a compile error.
-#[derive(Debug)]
 pub struct Exchange {
     pub id: RequestId,
     pub caller: Rc<Caller>,
@@ -63,6 +62,8 @@ pub struct Exchange {
     /// The deadline for what the exchange waits for outside. It belongs to the exchange's task, so that one timer serves all
     /// exchanges of a connection.
     pub alarm: SharedAlarm,
+    /// Where interim replies of its upstream go, where the client knows such.
+    pub interim: Option<Interim>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,7 @@ impl Exchange {
             totals: Totals::default(),
             fault: None,
             alarm,
+            interim: None,
         }
     }
 

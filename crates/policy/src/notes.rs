@@ -7,7 +7,7 @@ use std::rc::Rc;
 use message::Headers;
 use telemetry::SoapFault;
 
-/// Where policies send a request: the diversion, and the path and query.
+/// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
 pub type Way = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
@@ -20,15 +20,15 @@ pub struct Notes {
     pub path_sent: Option<Box<[u8]>>,
     /// The path the upstream is to see, query included, whatever the route says about paths.
     pub target: Option<Box<[u8]>>,
-    /// That was said of this one request by a service, so that the next like it may go to another.
+    /// A service chose `target` for this one request, so that the next like it may get another.
     pub rewritten: bool,
     /// The request is a HEAD: its reply has no body, whatever its head says.
     pub asked_head: bool,
-    /// The conditions of the client, where a cache asks about its own reply instead.
+    /// The conditional headers of the client, where a cache revalidates its own reply with others.
     pub conditions: Option<Box<Conditions>>,
-    /// How the client speaks, on routes with policies over XML messages.
+    /// The message format of the client, on routes with policies over XML messages.
     pub speech: Option<Speech>,
-    /// The envelope below was made of what the client sent, and does not say how the client speaks.
+    /// The envelope below was made from the client's message, and says nothing about the client's format.
     pub translated: bool,
     /// The content coding that such a policy took off the reply, to be put on again by the topmost of them.
     pub coding: Option<&'static str>,
@@ -41,14 +41,14 @@ pub struct Notes {
 /// What is called is none of the operations of the route's description.
 pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 
-/// What the client asked, and the only way on which it may be replaced: there the reply came from that is asked about.
+/// The conditional headers of the client, and the upstream they were replaced for. A cache may replace them for that upstream only.
 #[derive(Debug)]
 pub struct Conditions {
     pub way: Way,
     pub lines: Headers,
 }
 
-/// How the client of a route with policies over XML messages speaks, and so how it is answered.
+/// The message format of a client of a route with policies over XML messages. It is answered in the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speech {
     Soap11,

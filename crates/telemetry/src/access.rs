@@ -75,6 +75,8 @@ pub struct Entry<'a> {
     pub soap_fault: Option<&'static str>,
     /// Who was found to be asking.
     pub subject: Option<&'a str>,
+    /// Attempts of calls of upstreams beyond the first of each.
+    pub retries: u32,
 }
 
 impl Entry<'_> {

@@ -13,6 +13,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, LARGE_BYTES, SCRATCH_BYTES, Scratch};
 use message::{Body, Broken, Outgoing, ReplyHead, RequestHead};
+use policy::Interim;
 
 use crate::connect::Connection;
 
@@ -31,6 +32,10 @@ pub(crate) struct Call<'a> {
     starved: Duration,
     wait: Wait<'a>,
     url: &'a str,
+    /// Where interim replies go.
+    interim: Option<&'a Interim>,
+    /// How many came.
+    interim_count: usize,
 }
 
 /// How long the reply's head may take, and the alarm that tells.
@@ -65,6 +70,8 @@ pub(crate) struct Failure {
     pub(crate) fault: Fault,
     /// The target closed or reset without a byte of a reply: a pooled connection may have been stale.
     pub(crate) silent: bool,
+    /// The request's body, where no byte of it was asked for.
+    pub(crate) unsent: Option<Body>,
 }
 
 /// What a target's head may measure. Servers send far more than clients do: cookies, policies, links.
@@ -74,9 +81,17 @@ const LIMITS: http1::Limits =
 /// Interim replies before the real one. More is a target that plays games.
 const INTERIM_MAX: usize = 16;
 
+/// How long a target is waited for that was asked for leave to send a body. One that knows no `Expect` says nothing (RFC 9110,
+/// 10.1.1).
+const LEAVE_WAIT: Duration = Duration::from_secs(1);
+
 impl Wait<'_> {
     fn set(&self, now: Instant) {
-        self.alarm.borrow_mut().set_by(now, self.response, self.deadline);
+        self.set_within(now, self.response);
+    }
+
+    fn set_within(&self, now: Instant, wait: Duration) {
+        self.alarm.borrow_mut().set_by(now, wait.min(self.response), self.deadline);
     }
 
     /// Ready once it is over. Where the client is waited for, the call as a whole alone is.
@@ -100,15 +115,20 @@ impl<'a> Call<'a> {
         host: Option<&str>,
         body: Body,
         wait: Wait<'a>,
-        url: &'a str,
+        (url, interim): (&'a str, Option<&'a Interim>),
     ) -> Call<'a> {
         // Asked once: a body that is still coming may know more the next time.
         let body_len = body.remaining();
         let asked = Asked { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
-        let written = written(head, host, body_len);
+        let awaits_leave = body.awaits_leave();
+        let written = written(head, host, body_len, awaits_leave);
+        let mut upload = Outgoing::new(written, body, body_len.is_none());
+        if awaits_leave {
+            upload.hold_body();
+        }
         Call {
             connection,
-            upload: Outgoing::new(written, body, body_len.is_none()),
+            upload,
             upload_broken: None,
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
@@ -117,14 +137,24 @@ impl<'a> Call<'a> {
             starved: Duration::ZERO,
             wait,
             url,
+            interim,
+            interim_count: 0,
         }
     }
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
     pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
-        self.wait.set(began);
-        let read = poll_fn(|cx| self.poll_reply(cx)).await?;
-        self.begun(read)
+        match self.upload.is_held() {
+            true => self.wait.set_within(began, LEAVE_WAIT),
+            false => self.wait.set(began),
+        }
+        match poll_fn(|cx| self.poll_reply(cx)).await {
+            Ok(read) => self.begun(read),
+            Err(failure) => {
+                let unsent = self.upload.is_held().then(|| self.upload.into_body());
+                Err(Failure { unsent, ..failure })
+            }
+        }
     }
 
     /// Takes apart what was read up to the end of the head.
@@ -155,7 +185,8 @@ impl<'a> Call<'a> {
             }
         };
         let starved = self.starved();
-        let intact = self.upload_broken.is_none();
+        // A body whose leave never came has no place on the connection any more.
+        let intact = self.upload_broken.is_none() && !self.upload.is_held();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
         Ok(Begun {
             connection: self.connection,
@@ -174,18 +205,42 @@ impl<'a> Call<'a> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
-        self.poll_upload(cx)?;
-        let read = self.poll_head(cx);
-        // A pause of the client is the client's: there is a deadline for it where its body is read.
-        let starved = self.upload_broken.is_none() && self.upload.is_starved();
-        if read.is_pending() && self.wait.poll(cx, starved).is_ready() {
-            let why = match self.wait.is_late() {
-                true => "no reply in the time of the call".to_owned(),
-                false => format!("no reply within {:?}", self.wait.response),
-            };
-            return Poll::Ready(Err(self.failure(Kind::UpstreamTimeout, &why, false)));
+        loop {
+            self.poll_upload(cx)?;
+            let held = self.upload.is_held();
+            let read = self.poll_head(cx);
+            if read.is_ready() {
+                return read;
+            }
+            if held && !self.upload.is_held() {
+                continue;
+            }
+            // A pause of the client is the client's: there is a deadline for it where its body is read.
+            let starved = self.upload_broken.is_none() && self.upload.is_starved();
+            if self.wait.poll(cx, starved).is_pending() {
+                return Poll::Pending;
+            }
+            if !held || self.wait.is_late() {
+                return Poll::Ready(Err(self.late()));
+            }
+            self.release_body();
         }
-        read
+    }
+
+    fn late(&self) -> Failure {
+        let why = match self.wait.is_late() {
+            true => "no reply in the time of the call".to_owned(),
+            false => format!("no reply within {:?}", self.wait.response),
+        };
+        self.failure(Kind::UpstreamTimeout, &why, false)
+    }
+
+    /// The target has given leave to send the body, or lets one wait for it.
+    fn release_body(&mut self) {
+        if self.upload.is_held() {
+            self.upload.release();
+            self.wait.set(clock::now());
+        }
     }
 
     /// Sends on. The clock for the reply starts again with every piece, so a slow client is not the target's fault.
@@ -196,7 +251,7 @@ impl<'a> Call<'a> {
         let before = self.upload.payload_bytes();
         match self.upload.poll(cx, &mut self.connection.wire) {
             Poll::Ready(Err(Broken::Source(fault))) => {
-                return Err(Failure { fault, silent: false });
+                return Err(Failure { fault, silent: false, unsent: None });
             }
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
@@ -224,20 +279,19 @@ impl<'a> Call<'a> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(ReplyHead, ResponseHead, Scratch), Failure>> {
-        let mut interim = 0;
         let mut input = scratch::lend();
         input.append(&mut self.partial);
         loop {
             if let Some((parsed, head)) = self.parse(&input)? {
                 let Some(head) = head else {
                     cut(&mut input, parsed.head_len);
-                    interim += 1;
-                    if interim > INTERIM_MAX {
-                        return Poll::Ready(Err(self.failure(
-                            Kind::UpstreamMalformed,
-                            "too many 1xx",
-                            false,
-                        )));
+                    self.interim_count += 1;
+                    if self.interim_count > INTERIM_MAX {
+                        let malformed = Kind::UpstreamMalformed;
+                        return Poll::Ready(Err(self.failure(malformed, "too many 1xx", false)));
+                    }
+                    if parsed.status == 100 {
+                        self.release_body();
                     }
                     continue;
                 };
@@ -257,7 +311,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head at the front of the input, if it is complete; an interim one is not copied.
+    /// The head at the front of the input, if it is complete. An interim one is passed on, and not given.
     fn parse(
         &mut self,
         input: &[u8],
@@ -270,9 +324,15 @@ impl<'a> Call<'a> {
                 .map_err(|e| self.no_reply(input, &e))?;
             let Some(parsed) = parsed else { return Ok(None) };
             let bytes = input.get(..parsed.head_len).unwrap_or(input);
-            let head = (!is_interim(&parsed))
-                .then(|| ReplyHead::copied(bytes, lines, parsed.status, parsed.reason));
-            Ok(Some((parsed, head)))
+            let copied = || ReplyHead::copied(bytes, lines, parsed.status, parsed.reason);
+            if !is_interim(&parsed) {
+                return Ok(Some((parsed, Some(copied()))));
+            }
+            // A 100 is about the connection to the target; the client gets one where its body is wanted.
+            if let Some(interim) = self.interim.filter(|_| parsed.status != 100) {
+                interim.pass(&copied());
+            }
+            Ok(Some((parsed, None)))
         })
     }
 
@@ -297,7 +357,7 @@ impl<'a> Call<'a> {
     }
 
     fn failure(&self, kind: Kind, why: &str, silent: bool) -> Failure {
-        Failure { fault: Fault::new(kind, format!("{}: {why}", self.url)), silent }
+        Failure { fault: Fault::new(kind, format!("{}: {why}", self.url)), silent, unsent: None }
     }
 }
 
@@ -324,10 +384,19 @@ fn is_interim(parsed: &ResponseHead) -> bool {
     parsed.status < 200 && !parsed.upgrade
 }
 
-/// The head as it goes out: the lines as they are but for the body's framing, and the host.
-fn written(head: &RequestHead, host: Option<&str>, body_len: Option<u64>) -> Scratch {
+/// The head as it goes out: the lines as they are but for the body's framing, the host, and whether leave to send the body is asked
+/// for.
+fn written(
+    head: &RequestHead,
+    host: Option<&str>,
+    body_len: Option<u64>,
+    awaits_leave: bool,
+) -> Scratch {
     let mut out = scratch::lend();
     head.write_to(body_len, &mut out);
+    if awaits_leave {
+        out.extend_from_slice(b"Expect: 100-continue\r\n");
+    }
     if let Some(host) = host {
         out.extend_from_slice(b"Host: ");
         out.extend_from_slice(host.as_bytes());

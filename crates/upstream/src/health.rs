@@ -116,8 +116,14 @@ impl Upstream {
         }
         let alarm = SharedAlarm::default();
         let wait = Wait { alarm: &alarm, response: health.timeout, deadline: None };
-        let call =
-            Call::new(connection, &head, Some(target.authority()), Body::Empty, wait, target.url());
+        let call = Call::new(
+            connection,
+            &head,
+            Some(target.authority()),
+            Body::Empty,
+            wait,
+            (target.url(), None),
+        );
         let began = clock::now();
         let begun = call.begin(began).await.map_err(|failure| failure.fault.to_string())?;
         let status = begun.parsed.status;

@@ -138,6 +138,7 @@ impl Copy {
                 alarm: kit::alarm::take(),
                 totals: &totals,
                 target: None,
+                interim: None,
             };
             let mirror = tally.mirror.clone();
             tally.outcome = ask(&mirror, &mut call, &mut request).await;

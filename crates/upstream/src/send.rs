@@ -7,6 +7,7 @@ use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Body, Reply, Request};
+use policy::Interim;
 
 use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
@@ -24,6 +25,7 @@ struct Attempts<'a> {
     /// Of the call as a whole.
     deadline: Option<Instant>,
     request: &'a mut Request,
+    interim: Option<&'a Interim>,
     /// A body that cannot be replayed is on its way.
     spent: bool,
     host: &'a HostSent,
@@ -52,6 +54,9 @@ impl Upstream {
     ) -> Result<Reply, Fault> {
         request.body.behind_others().await;
         let (began, before) = (clock::now(), call.totals.client_wait.get());
+        if let Some(end) = self.settings.timeout.total.and_then(|total| began.checked_add(total)) {
+            call.deadline = Some(call.deadline.map_or(end, |deadline| deadline.min(end)));
+        }
         let mut sent = self.attempt(call, request, host, began).await;
         match &mut sent {
             Ok(reply) => forward::reply(reply),
@@ -75,7 +80,10 @@ impl Upstream {
         let mut ticket = Ticket::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
-        if (idempotent || retry.attempts > 0) && matches!(request.body, Body::Stream(_)) {
+        if (idempotent || retry.attempts > 0)
+            && matches!(request.body, Body::Stream(_))
+            && !request.body.awaits_leave()
+        {
             // It may have to be sent twice.
             let body = std::mem::take(&mut request.body);
             let gathered = body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge);
@@ -127,7 +135,7 @@ impl Upstream {
     fn attempts<'a>(
         self: &'a Arc<Upstream>,
         pool: Rc<Pool>,
-        call: &policy::Call<'_>,
+        call: &policy::Call<'a>,
         request: &'a mut Request,
         host: &'a HostSent,
     ) -> Attempts<'a> {
@@ -140,6 +148,7 @@ impl Upstream {
             alarm: call.alarm.clone(),
             deadline: call.deadline,
             request,
+            interim: call.interim,
             spent: false,
             host,
             tried: Vec::new(),
@@ -224,14 +233,20 @@ impl Attempts<'_> {
             response: self.upstream.settings.timeout.response,
             deadline: self.deadline,
         };
-        let call = Call::new(connection, head, host, body, wait, target.url());
+        let call = Call::new(connection, head, host, body, wait, (target.url(), self.interim));
         if !again {
             // It is written and never needed again: its memory serves the next request, which finds it in the cache.
             drop(std::mem::take(&mut head.headers));
         }
-        call.begin(began)
-            .await
-            .map_err(|failure| Failure { silent: failure.silent && reused, ..failure })
+        let mut begun = call.begin(began).await;
+        if let Err(failure) = &mut begun {
+            failure.silent &= reused;
+            if let Some(body) = failure.unsent.take() {
+                self.request.body = body;
+                self.spent = false;
+            }
+        }
+        begun
     }
 
     /// Where a reply of this status is thrown away and asked for again: the target to ask. Where there is none, the reply says
@@ -297,6 +312,6 @@ fn counts_against(kind: Kind) -> bool {
 
 impl Failure {
     fn unsent(fault: Fault) -> Failure {
-        Failure { fault, silent: false }
+        Failure { fault, silent: false, unsent: None }
     }
 }

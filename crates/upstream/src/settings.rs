@@ -90,6 +90,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// Until the reply's head is there, and between two pieces of its body. Not a total: streams may last.
     pub response: Duration,
+    /// From the beginning of a call to the end of its reply's body, retries included. None: as long as its pauses allow.
+    pub total: Option<Duration>,
     /// How long an unused connection is kept.
     pub idle: Duration,
 }
@@ -165,6 +167,7 @@ pub(crate) mod tests {
             timeout: Timeouts {
                 connect: Duration::from_secs(1),
                 response: Duration::from_secs(5),
+                total: None,
                 idle: Duration::from_secs(60),
             },
             retry: Retry {

@@ -15,12 +15,17 @@ pub(crate) struct Setting<'a> {
     pub(crate) user: &'a str,
 }
 
+/// Ends at once when it is told to.
+const DRAIN: &str = "drain: { delay: 0s }\n";
+
 impl Setting<'_> {
     /// The file's name and text; the bare backend has none.
     pub(crate) fn write(&self, kind: Kind) -> Option<(&'static str, String)> {
         match kind {
             Kind::Direct => None,
             Kind::Tidegate => Some(("tidegate.yaml", self.tidegate())),
+            // Its end may be slow: builds from before there was such a key refuse it.
+            Kind::Before => Some(("before.yaml", self.tidegate().replace(DRAIN, ""))),
             Kind::Nginx => Some(("nginx.conf", self.nginx())),
             Kind::Haproxy => Some(("haproxy.cfg", self.haproxy())),
             Kind::Envoy => Some(("envoy.yaml", self.envoy())),
@@ -37,8 +42,7 @@ impl Setting<'_> {
 admin: {{ address: "127.0.0.1:{admin}" }}
 workers: 1
 upstreams: {{ echo: {{ targets: ["http://127.0.0.1:{backend}"] }} }}
-drain: {{ delay: 0s }}
-routes: {{ echo: {{ match: {{ path: "/echo/**" }}, upstream: echo }} }}
+{DRAIN}routes: {{ echo: {{ match: {{ path: "/echo/**" }}, upstream: echo }} }}
 "#
         )
     }

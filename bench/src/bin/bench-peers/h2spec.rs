@@ -38,7 +38,7 @@ pub(crate) fn compare(ground: &Ground, kinds: &[Kind]) -> io::Result<bool> {
             match kind {
                 Kind::Tidegate => ours = Some(verdict),
                 Kind::Nginx => theirs = Some(verdict),
-                Kind::Direct | Kind::Haproxy | Kind::Envoy => {}
+                Kind::Direct | Kind::Before | Kind::Haproxy | Kind::Envoy => {}
             }
         }
         if let (Some(ours), Some(theirs)) = (ours, theirs) {

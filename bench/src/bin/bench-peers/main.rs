@@ -53,6 +53,9 @@ struct Arguments {
     /// The Tidegate to measure; the one built beside this program when absent
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
+    /// Another build of Tidegate to measure in turn with it, such as that of the commit before; no case may be 3 % dearer
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
     /// Instead of loads: h2spec on each peer, and what only Tidegate fails
     #[arg(long)]
     h2spec: bool,
@@ -95,7 +98,8 @@ fn compare(arguments: &Arguments) -> io::Result<ExitCode> {
     }
     process::watch_signals()?;
     let folder = tempfile::tempdir()?;
-    let mut ground = Ground::prepare(folder.path(), arguments.tidegate.clone())?;
+    let mut ground =
+        Ground::prepare(folder.path(), arguments.tidegate.clone(), arguments.before.clone())?;
     let kinds = chosen_peers(&ground, &arguments.peers)?;
     if arguments.h2spec {
         let as_good = h2spec::compare(&ground, &kinds)?;
@@ -133,10 +137,11 @@ fn chosen_cases(only: &[String]) -> io::Result<Vec<&'static Case>> {
 fn chosen_peers(ground: &Ground, asked: &[Kind]) -> io::Result<Vec<Kind>> {
     let mut kinds = vec![Kind::Direct];
     for kind in Kind::ALL {
-        let wanted = asked.is_empty() || asked.contains(&kind);
+        let wanted = asked.is_empty() || asked.contains(&kind) || kind == Kind::Before;
         match ground.program(kind) {
             _ if !wanted || kinds.contains(&kind) => {}
             Some(_) => kinds.push(kind),
+            None if kind == Kind::Before => {}
             None if asked.is_empty() => say!("{} is not installed, left out", kind.name()),
             None => {
                 let complaint = format!("{} is not installed; bench/setup.sh does it", kind.name());

@@ -20,6 +20,9 @@ pub(crate) enum Kind {
     /// The backend alone: the floor.
     Direct,
     Tidegate,
+    /// Another build of Tidegate, most often of the commit before a change.
+    #[value(skip)]
+    Before,
     Nginx,
     Haproxy,
     Envoy,
@@ -45,6 +48,7 @@ pub(crate) struct Ground {
     /// Configurations, logs, certificate: gone when the run is over.
     pub(crate) folder: PathBuf,
     pub(crate) tidegate: Option<PathBuf>,
+    pub(crate) before: Option<PathBuf>,
     pub(crate) cores: Cores,
     /// The one all gateways forward to.
     pub(crate) backend: u16,
@@ -61,13 +65,14 @@ pub(crate) struct Cores {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Direct, Self::Tidegate, Self::Nginx, Self::Haproxy, Self::Envoy];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Direct, Self::Tidegate, Self::Before, Self::Nginx, Self::Haproxy, Self::Envoy];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Tidegate => "tidegate",
+            Self::Before => "before",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
@@ -89,7 +94,11 @@ impl Cores {
 }
 
 impl Ground {
-    pub(crate) fn prepare(folder: &Path, tidegate: Option<PathBuf>) -> io::Result<Self> {
+    pub(crate) fn prepare(
+        folder: &Path,
+        tidegate: Option<PathBuf>,
+        before: Option<PathBuf>,
+    ) -> io::Result<Self> {
         let made = bench::backend::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
         fs::write(folder.join("cert.pem"), &made.certificate_pem)?;
         fs::write(folder.join("key.pem"), &made.key_pem)?;
@@ -98,7 +107,7 @@ impl Ground {
         let user = String::from_utf8_lossy(&user).trim().to_owned();
         let (cores, backend) = (Cores::choose(), free_port()?);
         let echo = start_echo(folder, "backend", cores.backend, backend)?;
-        Ok(Self { folder: folder.to_owned(), tidegate, cores, backend, user, echo })
+        Ok(Self { folder: folder.to_owned(), tidegate, before, cores, backend, user, echo })
     }
 
     /// The program of this kind, if it is installed.
@@ -109,6 +118,7 @@ impl Ground {
                 let program = self.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
                 program.exists().then_some(program)
             }
+            Kind::Before => self.before.clone(),
             Kind::Nginx | Kind::Haproxy | Kind::Envoy => find(kind.name()),
         }
     }
@@ -147,7 +157,7 @@ impl Ground {
     /// These two take HTTP/2 by prior knowledge on their plain port.
     fn with_shared_doors(&self, kind: Kind, ports: Ports) -> Ports {
         match kind {
-            Kind::Tidegate | Kind::Envoy => Ports { http2: ports.plain, ..ports },
+            Kind::Tidegate | Kind::Before | Kind::Envoy => Ports { http2: ports.plain, ..ports },
             Kind::Direct | Kind::Nginx | Kind::Haproxy => ports,
         }
     }
@@ -159,7 +169,7 @@ impl Ground {
         let mut command = pinned(self.cores.gateway, program);
         match kind {
             Kind::Direct => {}
-            Kind::Tidegate => _ = command.arg("run").arg(file),
+            Kind::Tidegate | Kind::Before => _ = command.arg("run").arg(file),
             Kind::Nginx => _ = command.arg("-p").arg(&self.folder).arg("-c").arg(file),
             Kind::Haproxy => _ = command.arg("-db").arg("-f").arg(file),
             Kind::Envoy => {

@@ -13,6 +13,9 @@ use crate::load::Run;
 use crate::peers::Kind;
 use crate::rounds::{Effort, Measured, Outcome};
 
+/// What a change may cost, where the program from before it is measured beside.
+const NO_WORSE: Target = Target::RatioMax { peer: Kind::Before, max: 1.03 };
+
 /// One target and whether it was reached; `None` when a side of it was not measured.
 pub(crate) struct Verdict {
     case: &'static str,
@@ -183,7 +186,9 @@ fn in_turn(outcome: &Outcome, peer: Kind) -> Option<f64> {
 
 fn verdicts(outcomes: &[Outcome]) -> Vec<Verdict> {
     let each = |outcome: &'_ Outcome| -> Vec<Verdict> {
-        outcome.case.targets.iter().map(|target| judge(outcome, target)).collect()
+        let before = find(outcome, Kind::Before).is_some_and(|measured| measured.idle.is_none());
+        let targets = outcome.case.targets.iter().chain(before.then_some(&NO_WORSE));
+        targets.map(|target| judge(outcome, target)).collect()
     };
     outcomes.iter().flat_map(each).collect()
 }

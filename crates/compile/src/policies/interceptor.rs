@@ -99,6 +99,7 @@ fn way(
             let timeout = Timeouts {
                 connect: keys.connect_timeout.0,
                 response: keys.timeout.0,
+                total: None,
                 // As for upstreams: shorter than what most servers do.
                 idle: std::time::Duration::from_secs(60),
             };

@@ -53,8 +53,12 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
                     return None;
                 }
             };
-            let timeout =
-                Timeouts { connect: fetch.timeout.0, response: fetch.timeout.0, idle: IDLE };
+            let timeout = Timeouts {
+                connect: fetch.timeout.0,
+                response: fetch.timeout.0,
+                total: None,
+                idle: IDLE,
+            };
             let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
             known.push(format!("{settings:?}"));
             outlets.insert(url.target.to_string(), place.making.own_outlet(settings));

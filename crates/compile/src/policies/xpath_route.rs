@@ -16,6 +16,7 @@ use crate::{names, upstreams};
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
     response: Duration::from_secs(20),
+    total: None,
     idle: Duration::from_secs(60),
 };
 

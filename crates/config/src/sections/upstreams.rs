@@ -99,6 +99,9 @@ keys! {
         /// event stream may be silent for any time.
         // What nginx, Kong and HAProxy users are used to.
         response: Timeout = Timeout(Duration::from_secs(60)),
+        /// The limit on a whole call: retries and the reply's body included, event streams too; 504 after, or the reply breaks off. No
+        /// limit if absent.
+        total: Option<Timeout>,
         /// How long an unused connection is kept.
         // What nginx does, and shorter than what most servers do, so that we close first.
         idle: Timeout = Timeout(Duration::from_secs(60)),

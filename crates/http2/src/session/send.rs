@@ -15,6 +15,13 @@ impl Session {
         }
     }
 
+    /// Whether it waits still.
+    pub fn owes_leave(&mut self, number: u32) -> bool {
+        self.find(number).is_some_and(|stream| {
+            stream.owes_leave && stream.is_receiving && stream.body.is_empty()
+        })
+    }
+
     /// Bytes of the request's body that have come, appended. Where there are none, the task is woken when that changes.
     pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
         let Some(stream) = self.find(number) else { return Piece::Gone };
@@ -79,7 +86,7 @@ impl Session {
         is_end: bool,
     ) {
         let Some(stream) = self.find(number) else { return };
-        stream.owes_leave = false;
+        stream.owes_leave &= (101..=199).contains(&status);
         let begun = self.begin_lines();
         if !std::mem::replace(&mut self.forgot, true) {
             hpack::forget(&mut self.out);

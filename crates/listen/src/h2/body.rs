@@ -85,4 +85,8 @@ impl Source for StreamBody {
     fn trailers(&mut self) -> Trailers {
         std::mem::take(&mut self.trailers)
     }
+
+    fn awaits_leave(&self) -> bool {
+        self.shared.session().owes_leave(self.number)
+    }
 }

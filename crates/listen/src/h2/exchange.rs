@@ -10,7 +10,7 @@ use fault::Fault;
 use message::{Reply, Request, RequestHead};
 use pipeline::Account;
 use plan::Listener;
-use policy::Exchange;
+use policy::{Exchange, Interim};
 
 use super::stream::Stream;
 use super::{body, reply};
@@ -27,7 +27,8 @@ pub(super) async fn run(
     let alarm = kit::alarm::take();
     {
         let current = connection.worker.current();
-        let ex = Exchange::new(connection.caller.clone(), alarm.clone());
+        let mut ex = Exchange::new(connection.caller.clone(), alarm.clone());
+        ex.interim = Some(Interim::new(stream.shared.clone(), stream.number));
         let mut account = Account::open(ex, current.books.clone());
         let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
         let mut replying = None;

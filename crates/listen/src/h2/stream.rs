@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use http2::{Code, Session};
 use kit::Wire;
+use message::ReplyHead;
+use policy::InterimReplies;
 
 use super::Phase;
 
@@ -59,6 +61,18 @@ impl Shared {
             (0, _) => Phase::Idle,
             (_, Phase::Asked) => Phase::Asked,
             (_, _) => Phase::Busy,
+        }
+    }
+}
+
+impl InterimReplies for Shared {
+    fn pass(&self, stream: u32, head: &ReplyHead) {
+        let mut session = self.session();
+        if !session.is_full() {
+            session.send_head(stream, head.status, head.headers.iter(), false);
+        }
+        if !session.unsent().is_empty() {
+            self.write_soon();
         }
     }
 }

@@ -49,6 +49,7 @@ fields! {
     Operation = "operation";
     SoapFault = "soap_fault";
     Subject = "subject";
+    Retries = "retries";
 }
 
 /// The value of a field in an entry.
@@ -91,6 +92,8 @@ impl Field {
             Field::Operation => hostile(entry.operation.map(str::as_bytes)),
             Field::SoapFault => entry.soap_fault.map_or(Value::Absent, Value::Plain),
             Field::Subject => hostile(entry.subject.map(str::as_bytes)),
+            Field::Retries if entry.retries == 0 => Value::Absent,
+            Field::Retries => Value::Number(u64::from(entry.retries)),
         }
     }
 }

@@ -185,12 +185,13 @@ fn push_v4(address: Ipv4Addr, line: &mut Vec<u8>) {
 /// RFC 3339 in UTC with milliseconds.
 fn push_time(since_epoch: Duration, line: &mut Vec<u8>) {
     let seconds = since_epoch.as_secs();
-    let (year, month, day) = date(seconds / 86_400);
+    let days = i64::try_from(seconds / 86_400).unwrap_or(i64::MAX / 2);
+    let (year, month, day) = kit::calendar::date_of(days);
     let second = seconds % 86_400;
     let parts = [
-        (year, 4, b'-'),
-        (month, 2, b'-'),
-        (day, 2, b'T'),
+        (year.unsigned_abs(), 4, b'-'),
+        (month.unsigned_abs(), 2, b'-'),
+        (day.unsigned_abs(), 2, b'T'),
         (second / 3_600, 2, b':'),
         (second / 60 % 60, 2, b':'),
         (second % 60, 2, b'.'),
@@ -200,17 +201,4 @@ fn push_time(since_epoch: Duration, line: &mut Vec<u8>) {
         push_digits(number, width, line);
         line.push(after);
     }
-}
-
-/// The civil date of a day since 1970, by eras of 400 years that begin in March (Howard Hinnant, `civil_from_days`).
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }

@@ -31,6 +31,7 @@ fn entry() -> Entry<'static> {
         operation: None,
         soap_fault: None,
         subject: None,
+        retries: 0,
     }
 }
 
@@ -63,6 +64,7 @@ fn a_json_line_has_every_field() {
         operation: Some("Add"),
         soap_fault: Some("server"),
         subject: Some("alice"),
+        retries: 2,
         ..fault
     };
     check(

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::moment::days_to_month;
 use super::scan::Scan;
+use kit::calendar::month_begin;
 
 /// Numbers of a duration beyond this many digits are refused.
 const DIGITS_MAX: usize = 15;
@@ -91,7 +91,7 @@ impl Duration {
 
     /// Where it ends when it begins there, in seconds since 1970.
     fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
-        let days = days_to_month(year, month.saturating_add(self.months));
+        let days = month_begin(year, month.saturating_add(self.months));
         // The parts of one duration have one sign, but days may point the other way: carry what is below a second.
         let carry = self.atto.div_euclid(ATTO);
         (i128::from(days) * 86_400 + self.seconds + i128::from(carry), self.atto.rem_euclid(ATTO))

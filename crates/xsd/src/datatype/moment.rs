@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use kit::calendar;
+
 use super::scan::Scan;
 
 /// Years beyond this many digits are refused: 10^12 years of seconds fit the time line.
@@ -218,28 +220,10 @@ fn zone(scan: &mut Scan<'_>) -> Option<Option<i64>> {
 }
 
 fn month_days(year: i64, month: u8) -> u8 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+    u8::try_from(calendar::month_days(year, i64::from(month))).unwrap_or(31)
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar, carried on into the past.
+/// Days since 1970-01-01.
 fn days(day: Day) -> i64 {
-    days_to_month(day.year, i64::from(day.month) - 1) + i64::from(day.day) - 1
-}
-
-/// Days from 1970-01-01 to the first of a month, counted from 0 and beyond 11 as you like.
-pub(crate) fn days_to_month(year: i64, month: i64) -> i64 {
-    let year = year + month.div_euclid(12);
-    let month = month.rem_euclid(12);
-    // Years that begin in March have their leap day at the end, and the months before it repeat every five in 153 days.
-    let (year, from_march) = match month {
-        0 | 1 => (year - 1, month + 10),
-        _ => (year, month - 2),
-    };
-    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    year * 365 + leaps + (153 * from_march + 2) / 5 - 719_468
+    calendar::day_number(day.year, i64::from(day.month), i64::from(day.day))
 }

@@ -1,6 +1,5 @@
 //! `date:*` (<http://exslt.org/dates-and-times>). The time is what the caller says it is, in UTC.
 
-mod calendar;
 mod duration;
 mod format;
 mod stamp;
@@ -9,9 +8,9 @@ use xpath::{Call, ErrorKind, Value};
 
 use super::arguments::{nodes, number, text};
 use super::{Code, Function, Surroundings};
-use calendar::{day_in_year, is_leap, week_in_month, week_in_year, weekday};
 use duration::{Duration, nanos_seconds};
 use format::{DAYS, MONTHS, Says, format, says, short};
+use kit::calendar::{day_in_year, is_leap, week_in_month, week_in_year, weekday};
 use stamp::{Kind, Stamp};
 
 const fn row(local: &'static str, least: usize, most: usize, code: Code) -> Function {

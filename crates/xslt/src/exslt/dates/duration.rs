@@ -1,7 +1,7 @@
 //! Durations as XML Schema writes them: `P1Y2M3DT4H5M6.7S`. Months and seconds are apart: no number of days is a month.
 
-use super::calendar::month_days;
 use super::stamp::{Kind, SECOND, Stamp, seconds_text};
+use kit::calendar::month_days;
 
 /// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! `date:format-date()`: the patterns of Java's `SimpleDateFormat`, in English.
 
-use super::calendar::{day_in_year, week_in_month, week_in_year, weekday};
 use super::stamp::{Kind, SECOND, Stamp};
+use kit::calendar::{day_in_year, week_in_month, week_in_year, weekday};
 
 pub(super) const MONTHS: [&str; 12] = [
     "January",

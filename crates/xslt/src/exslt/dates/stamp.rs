@@ -1,6 +1,6 @@
 //! Points and spans of the calendar as XML Schema writes them: `2004-07-31T10:00:00Z`, `2004-07`, `10:00:00`, `--07-31`.
 
-use super::calendar::{date_of, day_number, month_days};
+use kit::calendar::{date_of, day_number, month_days};
 
 /// What a text is, by what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
