@@ -1,7 +1,7 @@
-//! What documents of one kind begin with: a client of a SOAP service puts the same envelope around each message.
+//! Shared prefixes of documents: a client of a SOAP service puts the same envelope around each message.
 //!
-//! Owns the beginnings that were met twice, up to the first element inside the root's first child, with what the tokenizer
-//! and the sink were there.
+//! This module keeps a prefix that two documents in a row had, up to the first element inside the root's first child. With
+//! each prefix it keeps the state of the tokenizer and of the sink at its end, so that the next document is parsed from there.
 
 use crate::Parser;
 use crate::machine::Open;
@@ -9,16 +9,16 @@ use crate::place::Tracker;
 use crate::precedent::Recall;
 use crate::scope::Spaces;
 
-/// How many are kept, and how long one may be.
+/// The number of prefixes kept, and the length of one at most.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 2048;
 
 #[derive(Debug)]
 pub(crate) struct Beginnings<M> {
     known: Vec<Beginning<M>>,
-    /// The one that gives way to the next.
+    /// Index of the prefix that is replaced next.
     oldest: usize,
-    /// How the last document began that began with none of them.
+    /// Prefix of the last document that began with no known one.
     met: Vec<u8>,
 }
 
@@ -29,11 +29,11 @@ struct Beginning<M> {
     memory: M,
 }
 
-/// What the tokenizer is between two tokens of the content, where the text before is gone.
+/// State of the tokenizer between two tokens of the content, without the text before it.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) open: Vec<Open>,
-    /// Their names.
+    /// Names of the open elements.
     pub(crate) names: String,
     pub(crate) spaces: Spaces,
     pub(crate) tracker: Tracker,
@@ -48,7 +48,7 @@ impl<M> Default for Beginnings<M> {
 }
 
 impl<M> Beginnings<M> {
-    /// Reads a document, from the end of its beginning on where that is known.
+    /// Parses a document; if its prefix is known, only the rest behind the prefix.
     pub(crate) fn read<S: Recall<Memory = M>>(
         &mut self,
         parser: &mut Parser,
@@ -67,7 +67,7 @@ impl<M> Beginnings<M> {
         }
     }
 
-    /// Where the beginning of a document ends that is like the last one's.
+    /// Returns the length of a document's prefix if it is the same as that of the last unknown document.
     fn meet(&mut self, bytes: &[u8]) -> Option<usize> {
         let beginning = bytes.get(..end(bytes)?)?;
         if beginning == self.met {
@@ -101,7 +101,7 @@ impl<M> Beginnings<M> {
     }
 }
 
-/// Where the third start tag of a document seems to stand; whether it does is for the tokenizer to say.
+/// Returns the offset of what looks like the third start tag of a document. The tokenizer checks that it is one.
 fn end(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..BYTES_MAX).unwrap_or(bytes);
     let mut tags = memchr::memchr_iter(b'<', head).filter(|at| head.get(at + 1) != Some(&b'?'));

@@ -1,8 +1,8 @@
-//! The blocks of characters that regular expressions of XML Schema and XPath name by `\p{Is..}`.
+//! Unicode blocks: the `\p{Is..}` escapes in regular expressions of XML Schema and XPath.
 //!
-//! Owns the one table of them: those of XSD 1.0, with names that later versions of Unicode gave them.
+//! The only table of blocks: those of XSD 1.0, also under the names that later versions of Unicode gave them.
 
-/// The ranges of a block, without surrogates, which are no characters. None where there is no block of that name.
+/// Returns the ranges of a block, without surrogates, which are not characters. None if no block has that name.
 pub fn block(name: &str) -> Option<impl Iterator<Item = (u32, u32)>> {
     let mut lines = include_str!("blocks.txt").lines().map(|line| line.split(' '));
     let mut line = lines.find(|line| line.clone().next() == Some(name))?;

@@ -1,12 +1,12 @@
-//! Classes of characters, and scanning for the few bytes that end a run: eight bytes at a time where runs are long.
+//! Character classes, and scanning for the few bytes that end a run: many bytes at a time where runs are long.
 //!
 //! Knows single characters and byte runs, never tokens.
 
 /// Space, tab, line feed, carriage return.
 const SPACE: u8 = 1;
-/// May begin a name; the colon is left to who reads qualified names.
+/// May begin a name. The colon is not included: code that reads qualified names handles it.
 const NAME_START: u8 = 2;
-/// May stand in a name, but for the colon.
+/// May stand in a name, except the colon.
 const NAME: u8 = 4;
 
 const CLASS: [u8; 256] = classes();
@@ -66,7 +66,7 @@ pub(crate) fn is_name_char(c: char) -> bool {
         || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
 
-/// Past the white space at `at`.
+/// Returns the offset behind the white space at `at`.
 #[inline]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
@@ -75,7 +75,7 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Past the ASCII part of a name that begins at `at`, colons left out; none where none begins in ASCII.
+/// Returns the offset behind the ASCII part of a name at `at`, without colons. None if no ASCII name begins there.
 #[inline]
 pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at) {
@@ -86,10 +86,10 @@ pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Past the ASCII characters at `at` that may stand in a name, colons left out.
+/// Returns the offset behind the ASCII name characters at `at`, without colons.
 #[inline]
 fn skip_ascii_name_chars(bytes: &[u8], mut at: usize) -> usize {
-    // Eight at a time, without a question for each whether there is one more.
+    // Eight bytes at a time, so that the length is checked once for eight.
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         for (passed, byte) in chunk.iter().enumerate() {
             if class(*byte) & NAME == 0 {
@@ -104,7 +104,7 @@ fn skip_ascii_name_chars(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Past the name at `at`, colons left out; `at` where there is none.
+/// Returns the offset behind the name at `at`, without colons; `at` itself if there is no name.
 #[inline]
 pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
     match text.as_bytes().get(at) {
@@ -117,7 +117,7 @@ pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
     }
 }
 
-/// Past the characters at `at` that may stand in a name, colons left out.
+/// Returns the offset behind the name characters at `at`, without colons.
 #[inline]
 pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
     let end = skip_ascii_name_chars(text.as_bytes(), at);
@@ -127,7 +127,7 @@ pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
     }
 }
 
-/// The same where characters beyond ASCII stand.
+/// The same as `skip_name_chars` for text beyond ASCII.
 fn skip_wide_name_chars(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.find(|c| !is_name_char(c)).unwrap_or(rest.len())
@@ -138,10 +138,10 @@ pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-/// How far is looked at in blocks before the search for long runs is called, whose call costs more than a short run.
+/// Runs up to this length are scanned in blocks. Longer ones go to the vectorised search, whose call costs more than a short run.
 const SHORT: usize = 48;
 
-/// Where character data has `<`, `&`, `]` or a carriage return.
+/// Returns the offset of the first `<`, `&`, `]` or carriage return of character data.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     let mut passed = at;
@@ -165,7 +165,7 @@ fn far_text_end(bytes: &[u8], at: usize) -> usize {
     at + memchr::memchr(b'\r', rest.get(..end).unwrap_or_default()).unwrap_or(end)
 }
 
-/// Where an attribute's value has its quote, `<`, `&`, or white space other than a blank.
+/// Returns the offset of the first quote, `<`, `&`, or white space other than a blank in an attribute's value.
 #[inline]
 pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
     let mut passed = at;
@@ -180,8 +180,8 @@ pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
     passed + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
 }
 
-/// How many bytes stand before the first that `ends` a run. Written so that the compiler makes vector instructions of it:
-/// the bytes that end it become the bits of one number.
+/// Returns how many bytes stand before the first that `ends` a run. Written so that the compiler emits vector instructions:
+/// the bytes that end a run become the bits of one number.
 #[inline]
 fn first_of(block: &[u8; 16], ends: impl Fn(u8) -> bool) -> Option<usize> {
     let marks = block.map(|byte| if ends(byte) { u8::MAX } else { 0 });
@@ -194,14 +194,14 @@ fn first_of(block: &[u8; 16], ends: impl Fn(u8) -> bool) -> Option<usize> {
     }
 }
 
-/// Whether two byte strings are the same. Names are short: a call of `memcmp` costs more than the comparison.
+/// Returns whether two byte strings are equal. Names are short: a call of `memcmp` costs more than the comparison.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
     match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        // The last word may be looked at twice in part.
+        // The last word may overlap the one before it.
         (Some(a_last), Some(b_last)) => a_last == b_last && same_words(a, b),
         _ => same_short(a, b),
     }
@@ -221,7 +221,7 @@ fn same_words(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// Less than a word, of the same length.
+/// Compares strings shorter than a word, of equal length.
 #[inline]
 fn same_short(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<4>(), b.first_chunk::<4>()) {
@@ -232,10 +232,10 @@ fn same_short(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Bytes that are looked at together.
+/// Number of bytes checked together.
 const BLOCK: usize = 32;
 
-/// Where the first character stands that XML does not allow; the text is UTF-8.
+/// Returns the offset of the first character that XML does not allow; the text is UTF-8.
 pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
@@ -247,21 +247,21 @@ pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
             return Some(at);
         }
     }
-    // The last block may be looked at twice in part, which is quicker than byte by byte.
+    // The last block may overlap the one before it; that is quicker than byte by byte.
     match bytes.last_chunk::<BLOCK>() {
         Some(last) if !is_suspect(last) => None,
         _ => forbidden_between(bytes, bytes.len() - rest.len(), bytes.len()),
     }
 }
 
-/// Whether there is anything but ASCII that is printed and line feeds. Written so that the compiler makes vector
-/// instructions of it: as a signed number a byte beyond ASCII is below the space too.
+/// Returns whether a block has any byte other than printable ASCII and line feeds. Written so that the compiler emits vector
+/// instructions: as a signed number, a byte beyond ASCII is below the space too.
 #[inline]
 fn is_unusual(block: &[u8; BLOCK]) -> bool {
     block.iter().fold(false, |found, byte| found | ((byte.cast_signed() < 0x20) & (*byte != b'\n')))
 }
 
-/// Whether there may be a character that is not allowed.
+/// Returns whether a block may hold a character that is not allowed.
 fn is_suspect(block: &[u8; BLOCK]) -> bool {
     let mut found = 0u8;
     for byte in block {

@@ -1,16 +1,16 @@
-//! Bytes to text: which encoding a document is in, and decoding piece by piece.
+//! Decoding of bytes to text: detects a document's encoding and decodes piece by piece.
 //!
-//! Owns the few bytes whose character is not complete. Text that leaves here holds only characters XML allows.
+//! Owns the few bytes of an incomplete character. The decoded text holds only characters that XML allows.
 
 use crate::ErrorKind;
 use crate::chars::{first_forbidden, is_space};
 use crate::misc::is_usual;
 use crate::place::Width;
 
-/// An XML declaration that is longer is not looked at for its encoding.
+/// An XML declaration longer than this is not searched for an encoding.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
-/// The encodings that are read.
+/// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -20,14 +20,14 @@ pub(crate) enum Encoding {
     Utf16Be,
 }
 
-/// What the first bytes say.
+/// Result of looking at the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sniffed {
-    /// More bytes are needed to tell.
+    /// More bytes are needed.
     More,
-    /// The encoding, and how many bytes the byte order mark has.
+    /// The encoding, and the length of the byte order mark.
     Found(Encoding, usize),
-    /// An encoding that is not read, or one that cannot be; where it is named.
+    /// An encoding that is not supported or not possible, and the offset where it is named.
     Unknown(ErrorKind, usize),
 }
 
@@ -41,7 +41,7 @@ impl Encoding {
     }
 }
 
-/// Tells the encoding by the byte order mark, the shape of the first characters, and the XML declaration.
+/// Detects the encoding by the byte order mark, the shape of the first characters, and the XML declaration.
 pub(crate) fn sniff(bytes: &[u8], last: bool) -> Sniffed {
     let unknown = |what: &str| Sniffed::Unknown(ErrorKind::Encoding(what.into()), 0);
     match bytes {
@@ -68,7 +68,7 @@ pub(crate) fn sniff(bytes: &[u8], last: bool) -> Sniffed {
     }
 }
 
-/// The encoding a declaration in ASCII names; UTF-8 without.
+/// Returns the encoding that an ASCII-compatible declaration names; UTF-8 if there is none.
 fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
     let utf8 = Sniffed::Found(Encoding::Utf8, mark);
     let begins = bytes.get(..bytes.len().min(6)).unwrap_or_default();
@@ -110,7 +110,7 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
     }
 }
 
-/// The value of `encoding` in a declaration, and where it is. Whether the declaration is right is looked at later.
+/// Returns the value of `encoding` in a declaration and its offset. The declaration itself is checked later.
 fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
     let mut at = memchr::memmem::find(declaration, b"encoding")? + b"encoding".len();
     let skip = |mut at: usize| {
@@ -129,7 +129,7 @@ fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..memchr::memchr(quote, rest)?)?, at + 1))
 }
 
-/// As much of `bytes` as is right, what follows it if that is a fault, and how many bytes at the end are half a character.
+/// Returns the valid part of `bytes`, the error behind it if there is one, and the length of a partial character at the end.
 pub(crate) fn valid(bytes: &[u8], ascii: bool) -> (&str, Option<ErrorKind>, usize) {
     let (text, fault, half) = valid_utf8(bytes);
     if let Some((front, kind)) = forbidden(text) {
@@ -162,7 +162,7 @@ fn valid_utf8(bytes: &[u8]) -> (&str, Option<ErrorKind>, usize) {
     }
 }
 
-/// The text before a character that XML does not allow.
+/// Returns the text before the first character that XML does not allow, and the error.
 pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
     let (front, rest) = text.split_at_checked(first_forbidden(text)?)?;
     let c = u32::from(rest.chars().next().unwrap_or_default());
@@ -176,7 +176,7 @@ pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(crate) encoding: Option<Encoding>,
-    /// Bytes that cannot be decoded before more come.
+    /// Bytes of a character whose rest has not come yet.
     held: Vec<u8>,
 }
 
@@ -190,7 +190,7 @@ impl Decoder {
         self.held.clear();
     }
 
-    /// Tells the encoding, holding the bytes back until that is possible.
+    /// Detects the encoding, holding the bytes back until that is possible.
     pub(crate) fn begin(&mut self, bytes: &[u8], last: bool) -> Sniffed {
         self.held.extend_from_slice(bytes);
         let sniffed = sniff(&self.held, last);
@@ -201,7 +201,7 @@ impl Decoder {
         sniffed
     }
 
-    /// Appends what `bytes` say, after those held. The fault is at the end of `out`.
+    /// Decodes the held bytes and `bytes` and appends the text to `out`. A returned error lies at the end of `out`.
     pub(crate) fn decode(&mut self, bytes: &[u8], out: &mut String) -> Option<ErrorKind> {
         let held = std::mem::take(&mut self.held);
         match (held.is_empty(), self.encoding) {
@@ -218,7 +218,7 @@ impl Decoder {
         }
     }
 
-    /// Completes a character of which the first bytes are held, without copying all that follows.
+    /// Completes a character whose first bytes are held, without copying all that follows.
     fn complete(
         &mut self,
         mut held: Vec<u8>,
@@ -230,7 +230,7 @@ impl Decoder {
         let (front, rest) = bytes.split_at_checked(taken).unwrap_or_default();
         let before = held.len();
         held.extend_from_slice(front);
-        // The held bytes and as many as a character may still need; what is whole among them is taken.
+        // Decodes the held bytes with as many more as one character may need.
         let fault = self.decode_all(&held, encoding, out);
         if fault.is_some() {
             return fault;
@@ -238,7 +238,7 @@ impl Decoder {
         if self.held.is_empty() || taken < 4 {
             return self.decode_rest(rest, encoding, out);
         }
-        // Again half a character at the end: it lies in `front` alone, so what is behind it can be read from there.
+        // The partial character at the end lies in `front` alone, so decoding can start again from there.
         let half = self.held.len();
         debug_assert!(half <= held.len() - before, "a character has four bytes at most");
         self.held.clear();
@@ -289,7 +289,7 @@ impl Decoder {
         let from = out.len();
         let (pairs, odd) = bytes.as_chunks::<2>();
         let mut whole = pairs;
-        // The first half of a pair of surrogates waits for the second.
+        // The first half of a surrogate pair waits for the second.
         if let Some((last, front)) = pairs.split_last()
             && matches!(unit(*last), 0xD800..=0xDBFF)
         {
@@ -312,7 +312,7 @@ impl Decoder {
         cut_forbidden(out, from).or(fault)
     }
 
-    /// The input ends: what is held is half a character.
+    /// Ends the input: bytes still held are a partial character.
     pub(crate) fn end(&mut self) -> Option<ErrorKind> {
         match self.held.is_empty() {
             true => None,

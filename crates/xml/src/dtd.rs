@@ -1,7 +1,7 @@
-//! The internal subset of a document type declaration: what it declares, and the order it is read in.
+//! The internal subset of a document type declaration: its declarations, and the order in which they are read.
 //!
-//! Owns entities and attribute lists. Nothing is loaded: after a reference to a parameter entity that is not at hand, later
-//! declarations are checked and not used, as XML 1.0 (5.1) demands of who does not read it.
+//! Owns entities and attribute lists. Nothing is loaded: after a reference to a parameter entity that is not read, later
+//! declarations are checked but not used, as XML 1.0 (5.1) demands of a processor that does not read it.
 
 mod attlist;
 mod declare;
@@ -18,18 +18,18 @@ use crate::machine::{Machine, Phase, Scan, Stop, Window, bad, over};
 use crate::{ErrorKind, Sink};
 use reader::Reader;
 
-/// What a document type declaration says.
+/// Declarations of a document type declaration.
 #[derive(Debug, Default)]
 pub(crate) struct Dtd {
     general: HashMap<Box<str>, Entity>,
     parameters: HashMap<Box<str>, Entity>,
     attributes: HashMap<Box<str>, Vec<Definition>>,
-    /// There is an external subset or a parameter entity was referred to: an entity may be declared where nobody looked.
+    /// There is an external subset or an unread parameter entity: an entity may be declared where the parser does not look.
     incomplete: bool,
-    /// What follows is not used.
+    /// Later declarations are checked but not used.
     skipping: bool,
     pub(crate) declarations: u32,
-    /// How many parameter entities are being read.
+    /// Nesting depth of the parameter entities being read.
     depth: u32,
 }
 
@@ -37,20 +37,20 @@ pub(crate) struct Dtd {
 #[derive(Debug, Clone)]
 pub(crate) struct Entity {
     pub(crate) meaning: Meaning,
-    /// Declared within a parameter entity.
+    /// The declaration is inside a parameter entity.
     within: bool,
-    /// Being read: it must not come in itself.
+    /// The entity is being read: a reference to itself is an error.
     open: bool,
 }
 
-/// What a reference to an entity stands for.
+/// Replacement of a reference to an entity.
 #[derive(Debug, Clone)]
 pub(crate) enum Meaning {
-    /// This text, read as part of the document.
+    /// A text, read as part of the document.
     Text(Arc<str>),
-    /// Something that is not loaded.
+    /// An external entity, which is not loaded.
     External,
-    /// Something that is no XML: system and public identifier.
+    /// An unparsed entity: system and public identifier.
     Unparsed(Box<str>, Option<Box<str>>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Definition {
     pub(crate) name: Box<str>,
     pub(crate) prefix_len: usize,
     pub(crate) kind: AttributeKind,
-    /// Normalised.
+    /// The normalised default value.
     pub(crate) default: Option<Box<str>>,
 }
 
@@ -86,7 +86,8 @@ impl Dtd {
 }
 
 impl Machine {
-    /// What a general entity stands for; none where it may be declared in what was not read, and is skipped.
+    /// Returns the meaning of a general entity. None if it may be declared in a part that was not read; the reference is then
+    /// skipped.
     pub(crate) fn entity(&self, at: usize, name: &str) -> Scan<Option<Meaning>> {
         let dtd = self.dtd.as_deref();
         match dtd.and_then(|dtd| dtd.general.get(name)) {
@@ -138,7 +139,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// One thing between the brackets; where it ends. At the closing bracket the declaration ends.
+    /// Reads one item between the brackets and returns where it ends. The closing bracket ends the declaration.
     pub(crate) fn subset(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         match window.byte(at) {
             None => Err(Stop::More("the internal subset")),
@@ -253,7 +254,7 @@ impl Machine {
         Ok(name_to + 1)
     }
 
-    /// All declarations of a parameter entity.
+    /// Reads all declarations of a parameter entity.
     fn items(&mut self, window: &Window<'_>, from: usize) -> Scan<()> {
         let mut at = skip_space(window.text.as_bytes(), from);
         while window.byte(at).is_some() {
@@ -262,7 +263,7 @@ impl Machine {
         Ok(())
     }
 
-    /// `<![INCLUDE[ ... ]]>` or `<![IGNORE[ ... ]]>`, which parameter entities may have.
+    /// `<![INCLUDE[ ... ]]>` or `<![IGNORE[ ... ]]>`, allowed only in parameter entities.
     fn conditional(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let mut reader = Reader::new(self, window, at + 3, "a conditional section");
         reader.space()?;
@@ -292,7 +293,7 @@ impl Machine {
         Ok(end + 3)
     }
 
-    /// Tells the sink of what is not parsed, once the declaration is read.
+    /// Tells the sink of the unparsed entities, once the declaration is read.
     pub(crate) fn tell_unparsed<S: Sink>(&self, sink: &mut S) -> Result<(), S::Error> {
         let Some(dtd) = &self.dtd else { return Ok(()) };
         let mut all: Vec<_> = dtd.general.iter().collect();
@@ -305,7 +306,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Counts what an entity adds.
+    /// Counts the bytes that an entity adds.
     pub(crate) fn expand(&mut self, at: usize, bytes: usize) -> Scan<()> {
         self.expanded += bytes as u64;
         let max = self.options.limits.expansion_bytes_max;
@@ -316,7 +317,7 @@ impl Machine {
     }
 }
 
-/// What is wrong in an entity is wrong where it is referred to.
+/// An error inside an entity is reported at the reference to it.
 #[cold]
 pub(crate) fn within(stop: Stop, at: usize, name: &str) -> Stop {
     match stop {
@@ -330,7 +331,7 @@ pub(crate) fn within(stop: Stop, at: usize, name: &str) -> Stop {
     }
 }
 
-/// Where the `]]>` of a conditional section is; sections may stand within it.
+/// Returns where the `]]>` of a conditional section is; sections may be nested.
 fn section_end(window: &Window<'_>, from: usize) -> Scan<usize> {
     let bytes = window.text.as_bytes();
     let (mut at, mut depth) = (from, 0u32);

@@ -1,7 +1,7 @@
-//! Entities where they are referred to: their text is read as content, or goes into an attribute's value. Defaults and
-//! types of declared attributes are applied here too.
+//! References to entities: their text is read as content, or goes into an attribute's value. Defaults and types of declared
+//! attributes are applied here too.
 //!
-//! Recursion is as deep as entities within entities, which is bounded by a budget and by [`DEPTH_MAX`].
+//! Recursion is as deep as entities are nested, which is bounded by a budget and by [`DEPTH_MAX`].
 
 use crate::Sink;
 use crate::chars::is_space;
@@ -12,11 +12,11 @@ use crate::sink::{Piece, Raw};
 use crate::tag::Written;
 use crate::text::{Reference, predefined};
 
-/// Whatever the budget says: a thread's stack has to do.
+/// Upper bound whatever the budget says, to protect the thread's stack.
 const DEPTH_MAX: u32 = 64;
 
 impl Machine {
-    /// One entity more is being read.
+    /// Enters one more entity.
     fn deeper(&mut self, at: usize, name: &str) -> Scan<()> {
         let max = self.options.limits.entity_depth_max.min(DEPTH_MAX);
         self.entity_depth += 1;
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// A reference in content to an entity that the document declares.
+    /// Handles a reference in content to an entity that the document declares.
     pub(crate) fn include<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -45,7 +45,7 @@ impl Machine {
         sink: &mut S,
     ) -> Run<(), S::Error> {
         let text = match self.entity(at, name)? {
-            // Not read: a processor that does not validate may skip it.
+            // External: a processor that does not validate may skip it.
             None | Some(Meaning::External) => return Ok(()),
             Some(Meaning::Unparsed(..)) => {
                 return Err(
@@ -77,7 +77,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A reference in an attribute's value.
+    /// Handles a reference in an attribute's value.
     pub(crate) fn write_reference(&mut self, at: usize, reference: Reference<'_>) -> Scan<()> {
         self.token(at)?;
         match reference {
@@ -131,7 +131,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Types and defaults of the attribute list of this element, after its tag was read.
+    /// Applies types and defaults of an element's attribute list, after its tag was read.
     #[cold]
     pub(crate) fn apply_definitions(
         &mut self,

@@ -1,15 +1,15 @@
-//! What is wrong with a document, and where.
+//! Errors in a document, with their positions.
 
 use std::fmt;
 
-/// A place in a document, as a person finds it.
+/// A position in a document as people count it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// From 1.
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
-    /// Bytes of the document as it came before this place.
+    /// Bytes of the original document before this position.
     pub offset: u64,
 }
 
@@ -20,17 +20,17 @@ pub struct Error {
     pub at: Position,
 }
 
-/// Why a document is refused: one variant for each sort of fault a person can act on.
+/// Reason why a document is refused: one variant for each sort of fault a person can act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes are not what the encoding allows, or the encoding is not one that is read here.
+    /// The bytes are invalid in the encoding, or the encoding is not supported.
     Encoding(Box<str>),
     /// A rule of XML 1.0 or of Namespaces in XML is broken; the text says which and what was found.
     Syntax(Box<str>),
     /// A document type declaration where none is allowed.
     DoctypeRefused,
-    /// A budget of [`crate::Limits`] is used up: its name and its value.
+    /// A budget of [`crate::Limits`] is used up: the name and value of the limit.
     Limit { name: &'static str, max: u64 },
 }
 

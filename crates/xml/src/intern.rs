@@ -1,33 +1,33 @@
-//! Strings told apart by number.
+//! String interning: equal strings get the same number.
 //!
-//! Owns the text of the strings it is given, and keeps their memory when they are forgotten: what comes next is mostly the same
-//! again, in the same order. A handful is compared one by one; more are found by a hash with a secret of this process, so that
+//! Owns the text of its strings, and keeps their memory when they are forgotten: the next document mostly has the same ones
+//! in the same order. A few strings are compared one by one. More are found by a hash with a secret of this process, so that
 //! nobody can choose names that collide.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::chars::same;
 
-/// Up to here looking through all of them is quicker than a hash.
+/// Up to this number a linear search is quicker than a hash.
 const FEW: usize = 8;
 
-/// Memory of longer strings is not kept.
+/// The memory of longer strings is not kept.
 const KEPT_BYTES_MAX: usize = 1024;
 
-/// No number.
+/// The number that stands for none.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Strings in the order they were first met.
+/// Strings in the order in which they were first met.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interner {
     /// The first `len` have numbers; the memory of the others is kept.
     texts: Vec<String>,
     len: usize,
-    /// Of the first so many no two are the same, whether they have numbers or not.
+    /// The first `distinct` texts all differ, whether they have numbers or not.
     distinct: usize,
-    /// Some are so long that their memory is not kept.
+    /// Some strings are so long that their memory is not kept.
     long: bool,
-    /// Numbers by hash, with as many free places as taken ones; empty while there are few.
+    /// Hash table of numbers, at most half full; empty while there are few.
     table: Vec<u32>,
     seed: u64,
 }
@@ -58,7 +58,7 @@ impl Interner {
     #[inline]
     fn find_among_few(&self, wanted: &str) -> Option<u32> {
         let texts = self.texts.get(..self.len).unwrap_or_default();
-        // What was met last is asked for most.
+        // The string met last is the one asked for most.
         let found = texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
         found.and_then(|at| u32::try_from(at).ok())
     }
@@ -76,7 +76,7 @@ impl Interner {
         }
     }
 
-    /// The number of a string, a new one if it was not met before. None: there are too many, or too long ones.
+    /// Returns the number of a string, a new one if it was not met before. None if there are too many strings or too long ones.
     pub(crate) fn number(&mut self, wanted: &str) -> Option<u32> {
         let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);
         if next.is_some_and(|next| same(next.as_bytes(), wanted.as_bytes())) {
@@ -102,7 +102,7 @@ impl Interner {
         self.take_next()
     }
 
-    /// Gives the next string its number.
+    /// Gives the next kept string its number.
     #[inline]
     fn take_next(&mut self) -> Option<u32> {
         let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
@@ -139,7 +139,7 @@ impl Interner {
         usize::try_from(hash(bytes, self.seed) & mask as u64).unwrap_or(0)
     }
 
-    /// Holds the strings that another one holds. Mostly they are here still, with no numbers.
+    /// Restores the strings of another interner. Mostly their texts are still here, without numbers.
     pub(crate) fn restore(&mut self, other: &Interner) {
         let wanted = other.texts.get(..other.len).unwrap_or_default();
         let here = self.texts.get(..other.len).filter(|_| other.len <= self.distinct.min(FEW));
@@ -150,7 +150,7 @@ impl Interner {
         }
         self.truncate(0);
         for text in wanted {
-            // As many as the other one has are not too many.
+            // The other interner has as many, so there are not too many.
             let _number = self.number(text);
         }
     }
@@ -170,7 +170,7 @@ impl Interner {
     }
 }
 
-/// A hash with a secret: each word is folded into what came before by a wide multiplication.
+/// A hash with a secret: each word is folded into the state by a wide multiplication.
 pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
     let mut state = seed ^ (bytes.len() as u64);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -180,7 +180,7 @@ pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
     fold(fold(state ^ short(rest)) ^ seed.rotate_left(32))
 }
 
-/// Less than a word as a number; of one length no two are the same.
+/// Returns fewer than eight bytes as a number; different strings of equal length give different numbers.
 #[inline]
 fn short(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
@@ -194,7 +194,7 @@ fn short(bytes: &[u8]) -> u64 {
     }
 }
 
-/// A wide multiplication, its halves together: every bit of the value reaches the low ones.
+/// Multiplies and combines the two halves of the product: every bit of the value reaches the low ones.
 #[inline]
 pub(crate) fn fold(value: u64) -> u64 {
     let wide = u128::from(value) * 0x9E37_79B9_7F4A_7C15_u128;

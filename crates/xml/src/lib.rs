@@ -1,9 +1,9 @@
 //! XML 1.0 (fifth edition) with Namespaces: bytes to events, events to a tree, a tree to bytes.
 //!
-//! Owns well-formedness, encodings, entities of an internal subset where they are asked for, and the budgets that keep a
-//! hostile document from costing more than it weighs. It never loads anything from outside and knows nothing of gateways.
+//! Owns well-formedness, encodings, entities of an internal subset (if asked for), and the budgets that bound the cost of a
+//! hostile document. It never loads anything from outside and knows nothing of gateways.
 //!
-//! One mechanism: a [`Parser`] pushes events into a [`Sink`], from a document at hand ([`parse`]) or from chunks as they
+//! One mechanism: a [`Parser`] pushes events into a [`Sink`], from a complete document ([`parse`]) or from chunks as they
 //! arrive ([`Parser::feed`]). The [`Document`] is built by a sink, and so is everything that validates without a tree.
 #![forbid(unsafe_code)]
 

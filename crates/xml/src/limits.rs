@@ -1,15 +1,15 @@
-//! Budgets, and what a parser is asked to accept.
+//! Budgets and options of a parser.
 
-/// How a document is read.
+/// Options for parsing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Names are read by Namespaces in XML 1.0. Without, a name is its text and `xmlns` is an attribute like others.
+    /// Names follow Namespaces in XML 1.0. If false, a name is its text and `xmlns` is an ordinary attribute.
     pub namespaces: bool,
     pub doctype: Doctype,
     pub limits: Limits,
 }
 
-/// What to do with a document type declaration.
+/// Treatment of a document type declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doctype {
     /// A document that has one is refused.
@@ -28,15 +28,15 @@ pub struct Limits {
     pub name_bytes_max: u32,
     /// One attribute's value, after references are replaced.
     pub attribute_bytes_max: u32,
-    /// One tag, comment, processing instruction or declaration as written: what has to be kept until its end has come.
+    /// One tag, comment, processing instruction or declaration as written; it is buffered until its end has come.
     pub token_bytes_max: u32,
     /// Start tags, end tags, comments, processing instructions, CDATA sections and references together.
     pub tokens_max: u64,
     /// Distinct namespace names and prefixes, and declarations in scope at once.
     pub namespaces_max: u32,
-    /// Bytes that entities of the internal subset may add up to, all together.
+    /// Bytes that all entities of the internal subset may add together.
     pub expansion_bytes_max: u64,
-    /// Entities within entities.
+    /// Nesting depth of entities.
     pub entity_depth_max: u32,
     /// Declarations of the internal subset.
     pub declarations_max: u32,
@@ -53,7 +53,7 @@ impl Default for Limits {
         Limits {
             // Far above what services exchange; a gateway's own body limit is usually lower.
             bytes_max: 64 << 20,
-            // What libxml2 takes by default; documents people write stay below 30.
+            // The default of libxml2; documents that people write stay below 30.
             depth_max: 256,
             attributes_max: 512,
             name_bytes_max: 4 << 10,

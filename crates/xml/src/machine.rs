@@ -1,7 +1,7 @@
-//! The tokenizer's state and its main loop: which phase a document is in, and which token comes next.
+//! The tokenizer's state and its main loop: the phase of the document, and the choice of the next token.
 //!
-//! Owns what lives longer than a token: open elements, namespaces, counted budgets. Is given windows of text that hold
-//! only allowed characters, and says how much of a window it has used. Never reads bytes and never keeps a window.
+//! Owns state that outlives a token: open elements, namespaces, counted budgets. Its input is windows of text that hold only
+//! allowed characters; it returns how much of a window it has used. It never reads bytes and never keeps a window.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,19 +12,19 @@ use crate::scope::Spaces;
 use crate::sink::Raw;
 use crate::{ErrorKind, Here, Options, Sink};
 
-/// Why a token could not be read.
+/// Reason why a token could not be read.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The window ends inside this.
+    /// The window ends inside this construct.
     More(&'static str),
-    /// The document is wrong at this place of the window.
+    /// The document is wrong at this offset of the window.
     Bad(Box<(usize, ErrorKind)>),
 }
 
-/// What ends a run.
+/// Reason why a run ends.
 pub(crate) enum Halt<E> {
     Stop(Stop),
-    /// The sink wants no more.
+    /// The sink returned an error.
     Sink(E),
 }
 
@@ -68,16 +68,16 @@ pub(crate) enum Phase {
 /// An element whose end tag has not come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
-    /// Its name as written: in the window, or among the kept names.
+    /// Start of its name as written: an offset in the window, or in the kept names.
     pub(crate) name_from: usize,
     pub(crate) name_len: usize,
     pub(crate) prefix_len: usize,
     pub(crate) namespace: u32,
-    /// Declarations in scope before its own.
+    /// Number of declarations in scope before its own.
     pub(crate) spaces_len: usize,
 }
 
-/// What the tokenizer reads at the moment.
+/// The text that the tokenizer reads at the moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window<'w> {
     pub(crate) text: &'w str,
@@ -98,12 +98,12 @@ impl<'w> Window<'w> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Where `at` is in the document's own window: within an entity, at the reference to it.
+    /// Returns where `at` is in the document's own window; within an entity, where the reference to it is.
     pub(crate) fn place(&self, at: usize) -> (&'w str, usize) {
         self.origin.unwrap_or((self.text, at))
     }
 
-    /// Whether `expected` stands at `at`; More if the window ends in it.
+    /// Returns whether `expected` stands at `at`; More if the window ends inside it.
     pub(crate) fn starts(&self, at: usize, expected: &str, what: &'static str) -> Scan<bool> {
         let rest = self.text.as_bytes().get(at..).unwrap_or_default();
         let expected = expected.as_bytes();
@@ -113,14 +113,14 @@ impl<'w> Window<'w> {
         }
     }
 
-    /// The window up to `to`, behind which there is more.
+    /// Returns the window cut at `to`; it is marked as not the last.
     #[cold]
     fn cut(&self, to: usize) -> Window<'w> {
         let to = self.text.floor_char_boundary(to);
         Window { text: self.get(0, to), last: false, origin: self.origin }
     }
 
-    /// For a message: the character at `at`.
+    /// The character at `at`, for a message.
     #[cold]
     pub(crate) fn found(&self, at: usize) -> String {
         match crate::chars::char_at(self.text, at) {
@@ -131,7 +131,7 @@ impl<'w> Window<'w> {
     }
 }
 
-/// Where the content of a window, or of an entity, was left.
+/// Result of reading the content of a window or of an entity.
 pub(crate) enum Left {
     /// All of the window is used.
     Used(usize),
@@ -147,28 +147,28 @@ pub(crate) struct Machine {
     pub(crate) options: Options,
     pub(crate) phase: Phase,
     pub(crate) open: Vec<Open>,
-    /// Names of the first `kept_len` open elements, whose windows are gone.
+    /// Names of the first `kept_len` open elements, whose windows are dropped.
     pub(crate) kept: String,
     pub(crate) kept_len: usize,
     pub(crate) spaces: Spaces,
-    /// Attributes of the tag at hand.
+    /// Attributes of the current tag.
     pub(crate) attributes: Vec<Raw>,
-    /// Values of the tag at hand that could not be borrowed.
+    /// Values of the current tag that could not be borrowed.
     pub(crate) written: String,
-    /// Places of a hash table for tags with many attributes.
+    /// Hash table for tags with many attributes.
     pub(crate) places: Vec<u32>,
     pub(crate) tokens: u64,
     pub(crate) tracker: Tracker,
-    /// Against chosen names that collide.
+    /// Hash seed, so that nobody can choose names that collide.
     pub(crate) seed: u64,
-    /// Elements that are open outside the entity at hand.
+    /// Number of elements open outside the current entity.
     pub(crate) floor: usize,
     pub(crate) dtd: Option<Box<Dtd>>,
-    /// The XML declaration says so.
+    /// The XML declaration says `standalone="yes"`.
     pub(crate) standalone: bool,
-    /// Bytes that entities and defaults have added.
+    /// Bytes added by entities and defaults.
     pub(crate) expanded: u64,
-    /// Entities being read.
+    /// Number of entities being read.
     pub(crate) entity_depth: u32,
 }
 
@@ -195,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// Ready for another document, with the memory of the last.
+    /// Resets for another document and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.phase = Phase::Start;
         self.open.clear();
@@ -211,8 +211,8 @@ impl Machine {
         self.entity_depth = 0;
     }
 
-    /// What is to be known for going on behind the first `len` bytes of the window in another document that begins with them,
-    /// where that is little.
+    /// Returns the state needed to go on behind the first `len` bytes of the window in another document with the same prefix.
+    /// None if that state is not small.
     pub(crate) fn state(&self, window: &str, len: usize) -> Option<State> {
         let plain = self.phase == Phase::Content && self.open.len() == 2 && self.dtd.is_none();
         if !plain || self.kept_len > 0 {
@@ -226,7 +226,7 @@ impl Machine {
         Some(State { open, names, spaces, tracker, tokens, standalone })
     }
 
-    /// From the first state of a document to one behind a beginning.
+    /// Sets a fresh tokenizer to the state behind a known prefix.
     pub(crate) fn restore(&mut self, state: &State) {
         self.phase = Phase::Content;
         self.open.clone_from(&state.open);
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// Reads what can be read of a window: how much of it is used, and what it ends within.
+    /// Reads as much of a window as it can. Returns how much is used, and the construct that the window ends within.
     pub(crate) fn run<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -283,8 +283,8 @@ impl Machine {
         }
     }
 
-    /// The window up to where the token at `at` has to end, if there is more. What is behind it is out of sight, however
-    /// much of the document is at hand: so a token's budget does not depend on chunks.
+    /// Cuts the window where the token at `at` has to end, if the window is longer. The tokenizer never sees more, however much
+    /// of the document there is: so a token's budget does not depend on chunks.
     #[inline]
     fn cut<'w>(&self, window: &Window<'w>, at: usize) -> Option<Window<'w>> {
         let max = self.options.limits.token_bytes_max as usize;
@@ -294,7 +294,7 @@ impl Machine {
         }
     }
 
-    /// A token has more bytes than its window: they may come, or the budget is used up.
+    /// A token goes on behind its window: either more input is needed, or the budget is used up.
     #[cold]
     fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<Left> {
         let max = self.options.limits.token_bytes_max;
@@ -304,7 +304,7 @@ impl Machine {
         }
     }
 
-    /// What the document may not end within, between tokens.
+    /// Names the construct in which the document may not end, if any. Called between tokens.
     fn unfinished(&self) -> Option<&'static str> {
         match self.phase {
             Phase::Start | Phase::Prolog => Some("the prolog: there is no root element"),
@@ -315,7 +315,7 @@ impl Machine {
         }
     }
 
-    /// Before and behind the root element.
+    /// Reads what stands before and behind the root element.
     fn outside<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -373,7 +373,7 @@ impl Machine {
         let declarations = self.dtd.as_ref().map_or(0, |dtd| dtd.declarations);
         let read = self.subset(window, at);
         if let Err(Stop::More(_)) = read {
-            // The declaration is read again when more of it has come.
+            // The declaration is read again once more of it has come.
             self.tokens = tokens;
             self.expanded = expanded;
             if let Some(dtd) = &mut self.dtd {
@@ -396,8 +396,8 @@ impl Machine {
         bad(at, format!("{} is not allowed {place}", window.found(at)))
     }
 
-    /// The content of the root element, or of an entity. No token is longer than its budget: what is behind it is out of
-    /// sight, however much of the document is at hand.
+    /// Reads the content of the root element, or of an entity. The window is cut to a token's budget, however much of the
+    /// document there is.
     pub(crate) fn content<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -423,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// Character data that has to look behind what a token may have: it has no budget of its own.
+    /// Reads character data that is longer than a token may be: it has no budget of its own.
     #[inline(never)]
     fn characters<S: Sink>(
         &mut self,
@@ -437,7 +437,7 @@ impl Machine {
         }
     }
 
-    /// The content of a window of which nothing is out of sight.
+    /// Reads the content of a window that was not cut.
     fn stretch<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -459,7 +459,7 @@ impl Machine {
                     at = self.text(window, at, sink)?;
                     match window.byte(at) {
                         Some(first @ (b'<' | b'&')) => first,
-                        // What can be told only when more has come.
+                        // Whatever can be decided only with more input.
                         _ => return Ok(Left::Used(at)),
                     }
                 }
@@ -501,7 +501,7 @@ impl Machine {
         Err(bad(at, "only a comment or a CDATA section may begin with `<!` here").into())
     }
 
-    /// The window goes: names of open elements are copied out of it.
+    /// Copies the names of open elements out of the window before it is dropped.
     pub(crate) fn forget(&mut self, window: &str) {
         let inner = self.open.get_mut(self.kept_len..).unwrap_or_default();
         keep_names(inner, window, &mut self.kept);
@@ -509,7 +509,7 @@ impl Machine {
     }
 }
 
-/// Copies names of open elements from their window to those that are kept.
+/// Copies names of open elements from their window to the kept ones.
 fn keep_names(open: &mut [Open], window: &str, kept: &mut String) {
     for open in open {
         let name = window.get(open.name_from..open.name_from + open.name_len);
@@ -519,7 +519,7 @@ fn keep_names(open: &mut [Open], window: &str, kept: &mut String) {
 }
 
 impl Machine {
-    /// Gives back memory beyond `bytes_max` in each part.
+    /// Frees memory beyond `bytes_max` in each part.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         for text in [&mut self.kept, &mut self.written] {
             if text.capacity() > bytes_max {

@@ -7,7 +7,7 @@ use crate::chars::{is_space, same, skip_space};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad};
 use crate::place::Width;
 
-/// What most documents begin with, to be told by one comparison.
+/// The declaration of most documents, recognised by one comparison.
 pub(crate) const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 
 const USUAL_SMALL: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
@@ -34,7 +34,7 @@ impl Machine {
         const WHAT: &str = "the XML declaration";
         let bytes = window.text.as_bytes();
         let mut at = "<?xml".len();
-        // Each may come once, in this order; the first has to.
+        // Each may come once, in this order; the first is required.
         let mut expected: &[&str] = &["version", "encoding", "standalone"];
         loop {
             let from = skip_space(bytes, at);
@@ -111,7 +111,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// A comment's text, and where the comment ends.
+    /// Returns a comment's text and where the comment ends.
     pub(crate) fn scan_comment<'w>(
         &self,
         window: &Window<'w>,
@@ -142,7 +142,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Target and data of a processing instruction, and where it ends.
+    /// Returns target and data of a processing instruction and where it ends.
     pub(crate) fn scan_instruction<'w>(
         &self,
         window: &Window<'w>,
@@ -175,7 +175,7 @@ impl Machine {
 }
 
 impl Window<'_> {
-    /// Line ends of the document itself are normalised; those of an entity were when it was declared.
+    /// Normalises line ends of the document itself; those of an entity were normalised when it was declared.
     fn line_ends<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.origin {
             None => line_ends(text),
@@ -184,7 +184,7 @@ impl Window<'_> {
     }
 }
 
-/// Whether the document begins as most do; the encoding's name may be in small letters.
+/// Returns whether the document begins with the usual declaration; the encoding may be in small letters.
 #[inline]
 pub(crate) fn is_usual(bytes: &[u8]) -> bool {
     bytes
@@ -192,7 +192,7 @@ pub(crate) fn is_usual(bytes: &[u8]) -> bool {
         .is_some_and(|front| same(front, USUAL.as_bytes()) || same(front, USUAL_SMALL.as_bytes()))
 }
 
-/// Carriage returns and pairs with a line feed become line feeds (XML 1.0, 2.11).
+/// Replaces carriage returns, alone or with a line feed, by line feeds (XML 1.0, 2.11).
 pub(crate) fn line_ends(text: &str) -> Cow<'_, str> {
     match memchr::memchr(b'\r', text.as_bytes()) {
         None => Cow::Borrowed(text),

@@ -1,4 +1,4 @@
-//! Names and namespaces as they stand in a document.
+//! Names and namespaces of a document.
 
 /// The namespace that the prefix `xml` always means.
 pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
@@ -15,7 +15,7 @@ pub struct Namespace<'a> {
     pub uri: &'a str,
 }
 
-/// The name of an element or attribute: `prefix:local`, and what the prefix means.
+/// The name of an element or attribute: `prefix:local`, and the prefix's namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QName<'a> {
     /// Empty where there is none.
@@ -25,7 +25,7 @@ pub struct QName<'a> {
 }
 
 impl QName<'static> {
-    /// The name of what has none.
+    /// The name of a node without a name.
     pub const NONE: QName<'static> =
         QName { prefix: "", local: "", namespace: Namespace { id: 0, uri: "" } };
 }

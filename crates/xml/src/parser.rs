@@ -1,7 +1,7 @@
-//! The parser: takes bytes, whole or in chunks, and drives the tokenizer over what they decode to.
+//! The parser: takes bytes, whole or in chunks, and runs the tokenizer over the decoded text.
 //!
-//! Owns the text that is not used yet and the budget of bytes. Half a token stays here until the rest has come; its end is
-//! looked for once in each byte, so that a token in many chunks does not cost its square.
+//! Owns the unused text and the budget of bytes. A partial token stays here until the rest has come. Each byte is searched only
+//! once for the token's end, so that a token in many chunks does not take quadratic time.
 
 use std::cell::Cell;
 
@@ -10,42 +10,42 @@ use crate::decode::{Decoder, Encoding, Sniffed, sniff, valid};
 use crate::machine::{Halt, Machine, Stop, Window};
 use crate::{Error, ErrorKind, Options, Position, Sink};
 
-/// What is decoded at a time where a document at hand is not UTF-8.
+/// Bytes decoded at a time if a complete document is not UTF-8.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Memory beyond this is given back between documents.
+/// Memory beyond this is freed between documents.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
-/// Reads one document after another; memory is used again.
+/// Parses one document after another and reuses its memory.
 #[derive(Debug)]
 pub struct Parser {
     machine: Machine,
     decoder: Decoder,
-    /// Text that is decoded and not used.
+    /// Decoded text that is not used yet.
     text: String,
     /// Bytes taken of this document.
     taken: u64,
-    /// What is wrong behind `text`.
+    /// The error behind `text`.
     broken: Option<ErrorKind>,
     waiting: Waiting,
-    /// The document is refused.
+    /// The error with which the document was refused.
     ended: Option<Error>,
     /// The document was read to its end.
     complete: bool,
 }
 
-/// What is known of the end of the token at the front of the text.
+/// State of the search for the end of the first token of the text.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waiting {
-    /// Bytes of the text that were looked at.
+    /// Bytes of the text already searched.
     seen: usize,
-    /// Within this quote.
+    /// The quote that the search is inside of.
     quote: Option<u8>,
-    /// The length at which the token is tried again whatever it holds.
+    /// The length at which the token is tried again, even without an end.
     tried_again_at: usize,
 }
 
-/// Reads a whole document. A thread's parsers are used again, so that a document costs no allocation of its own.
+/// Parses a whole document. Each thread reuses its parser, so that a document costs no allocation of its own.
 pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(), S::Error> {
     thread_local! {
         static SPARE: Cell<Option<Box<Parser>>> = const { Cell::new(None) };
@@ -83,7 +83,7 @@ impl Parser {
         self.machine.options == *options
     }
 
-    /// Forgets the document at hand and is ready for another one.
+    /// Forgets the current document and gets ready for another one.
     pub fn reset(&mut self) {
         self.machine.clear();
         self.decoder.clear();
@@ -95,7 +95,7 @@ impl Parser {
         self.complete = false;
     }
 
-    /// Reads a whole document, whatever was fed before.
+    /// Parses a whole document, whatever was fed before.
     pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.reset();
         match self.at_hand(bytes) {
@@ -109,7 +109,7 @@ impl Parser {
         }
     }
 
-    /// Reads what is behind the first `from` bytes of a document whose beginning was read before.
+    /// Parses what is behind the first `from` bytes of a document whose prefix is known.
     pub(crate) fn parse_rest<S: Sink>(
         &mut self,
         bytes: &[u8],
@@ -119,12 +119,12 @@ impl Parser {
     ) -> Result<(), S::Error> {
         self.reset();
         self.machine.restore(state);
-        // Only a document in UTF-8 has a beginning that was kept, and the beginning says so.
+        // Only documents in UTF-8 have known prefixes, and the prefix declares it.
         let text = self.text_of(bytes, from, false);
         self.end(text, sink)
     }
 
-    /// Reads a whole document and shows the state at `to`, if that is between two tokens right inside the root's child.
+    /// Parses a whole document and shows the state at `to`, if that is between two tokens directly inside the root's child.
     pub(crate) fn parse_by_way_of<S: Sink>(
         &mut self,
         bytes: &[u8],
@@ -150,7 +150,7 @@ impl Parser {
         self.end_from(text, used, sink)
     }
 
-    /// A document's text, where it can be read as it stands; what is wrong behind it is noted.
+    /// Returns a document's text if it can be borrowed. An error behind the text is noted.
     fn at_hand<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b str> {
         match sniff(self.within(bytes), true) {
             Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
@@ -161,13 +161,13 @@ impl Parser {
         }
     }
 
-    /// What may be read of a document.
+    /// Cuts a document at the budget of bytes.
     fn within<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let max = self.machine.options.limits.bytes_max;
         bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes)
     }
 
-    /// The text of a document from a byte on, up to what is wrong with it, which is noted.
+    /// Returns the text of a document from an offset up to the first error, which is noted.
     fn text_of<'b>(&mut self, bytes: &'b [u8], from: usize, ascii: bool) -> &'b str {
         let within = self.within(bytes);
         let (text, broken, half) = valid(within.get(from..).unwrap_or_default(), ascii);
@@ -186,7 +186,7 @@ impl Parser {
         }
     }
 
-    /// Takes the next bytes of a document and tells what they complete. After an error there is nothing but that error.
+    /// Takes the next bytes of a document and sends the events they complete. After an error it returns that error only.
     pub fn feed<S: Sink>(&mut self, chunk: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.check_open()?;
         if self.broken.is_none() {
@@ -202,7 +202,7 @@ impl Parser {
         }
     }
 
-    /// The document has no more bytes: it has to be complete.
+    /// Ends the document: it has to be complete.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         self.check_open()?;
         self.take(&[], true);
@@ -213,7 +213,7 @@ impl Parser {
         self.end(&text, sink)
     }
 
-    /// A document that has ended takes no more.
+    /// Refuses input after the end of a document.
     fn check_open(&self) -> Result<(), Error> {
         match (&self.ended, self.complete) {
             (Some(error), _) => Err(error.clone()),
@@ -225,7 +225,7 @@ impl Parser {
         }
     }
 
-    /// Decodes a chunk behind the text.
+    /// Decodes a chunk and appends it to the text.
     fn take(&mut self, chunk: &[u8], last: bool) {
         let max = self.machine.options.limits.bytes_max;
         let room = usize::try_from(max - self.taken.min(max)).unwrap_or(usize::MAX);
@@ -248,7 +248,7 @@ impl Parser {
         self.broken = fault.or(over);
     }
 
-    /// Runs over the text and keeps what is not used.
+    /// Runs the tokenizer over the text and keeps the unused part.
     fn run<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         let mut text = std::mem::take(&mut self.text);
         let window = Window { text: &text, last: false, origin: None };
@@ -265,12 +265,12 @@ impl Parser {
         Ok(())
     }
 
-    /// Runs over the last text.
+    /// Runs the tokenizer over the last text.
     fn end<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
         self.end_from(text, 0, sink)
     }
 
-    /// The same from a place between two tokens on.
+    /// Runs the tokenizer over the last text, from a place between two tokens on.
     fn end_from<S: Sink>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), S::Error> {
         let window = Window { text, last: true, origin: None };
         let unfinished = match self.machine.run(&window, from, sink) {
@@ -320,7 +320,7 @@ impl Parser {
         error.into()
     }
 
-    /// Whether the text may hold a whole token now: its end was seen, or it has doubled since the last try.
+    /// Returns whether the text may hold a whole token now: its end was seen, or the text has doubled since the last try.
     fn is_worth_a_try(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let max = self.machine.options.limits.token_bytes_max as usize;
@@ -337,7 +337,7 @@ impl Parser {
         }
     }
 
-    /// Gives back memory that an ordinary document does not need.
+    /// Frees memory that an ordinary document does not need.
     pub(crate) fn shrink(&mut self) {
         self.machine.shrink(KEPT_BYTES_MAX);
         if self.text.capacity() > KEPT_BYTES_MAX {

@@ -1,12 +1,12 @@
-//! From an offset to line and column.
+//! Converts offsets to line and column.
 //!
-//! Owns the count of lines up to the last place that was asked for. Nothing is counted for places nobody asks for.
+//! Owns the count of lines up to the last position asked for. Positions nobody asks for cost nothing.
 
 use std::cell::Cell;
 
 use crate::Position;
 
-/// How many bytes of the source a character takes.
+/// Width of a character in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Utf8,
@@ -14,22 +14,22 @@ pub(crate) enum Width {
     One,
 }
 
-/// A counted place of the window at hand.
+/// A position in the current window whose line is counted.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// In the window.
+    /// Offset in the window.
     at: usize,
     position: Position,
-    /// A carriage return was counted just before: a line feed now is of the same line end.
+    /// A carriage return came just before: a line feed here belongs to the same line end.
     after_return: bool,
 }
 
 /// Counts lines and columns when asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracker {
-    /// Where the window begins.
+    /// Position of the window's start.
     base: Mark,
-    /// The last place asked for: the next one is mostly behind it.
+    /// The last position asked for: the next one is mostly behind it.
     last: Cell<Mark>,
     pub(crate) width: Width,
 }
@@ -41,20 +41,20 @@ impl Tracker {
         Tracker { base, last: Cell::new(base), width: Width::Utf8 }
     }
 
-    /// The source has bytes before its first character: a byte order mark.
+    /// Skips the byte order mark, which the source has before its first character.
     pub(crate) fn skip_mark(&mut self, bytes: u64) {
         self.base.position.offset += bytes;
         self.last.set(self.base);
     }
 
-    /// The first `len` bytes of the window leave it.
+    /// Drops the first `len` bytes of the window.
     pub(crate) fn advance(&mut self, window: &str, len: usize) {
         let mark = self.mark(window, len);
         self.base = Mark { at: 0, ..mark };
         self.last.set(self.base);
     }
 
-    /// Where `at` is.
+    /// Returns the position of `at`.
     pub(crate) fn position(&self, window: &str, at: usize) -> Position {
         self.mark(window, at).position
     }

@@ -1,43 +1,43 @@
-//! What earlier documents of one kind were like, so that the next is not read as if it were the first.
+//! Reuse of earlier documents of one kind, so that the next is not parsed from scratch.
 //!
-//! Owns what a sink has to tell of itself for that. A document whose markup is known is not read at all, one with a known
-//! beginning from there on; the outcome is the same.
+//! Owns the trait by which a sink saves and restores its state for this. A document whose markup is known is not parsed at all;
+//! one with a known prefix is parsed from the end of the prefix. The outcome is the same.
 
 use crate::beginning::Beginnings;
 use crate::skeleton::{Learning, Skeletons};
 use crate::{Options, Parser, Sink};
 
-/// A sink that can go on from what another document left.
+/// A sink that can resume from a state that another document left.
 pub trait Recall: Sink {
-    /// What a sink is behind a beginning.
+    /// State of the sink behind a prefix.
     type Memory;
-    /// What it is behind a whole document.
+    /// State of the sink behind a whole document.
     type Whole;
-    /// What it makes of a text.
+    /// State that the sink derives from one text.
     type Gap;
 
-    /// What it is now; none if it depends on more than the document.
+    /// Returns the sink's state; None if it depends on more than the document.
     fn remember(&self) -> Option<Self::Memory>;
 
-    /// Becomes what it was. Nothing was told to it before.
+    /// Restores the state. The sink has received no event before.
     fn resume(&mut self, memory: &Self::Memory);
 
-    /// What it has made of the text just told, all there is in an element; none if another one might have led elsewhere. Such
-    /// texts have no references and something besides white space.
+    /// Returns the state derived from the text just told, which is the whole content of its element. None if another text might
+    /// have led to another outcome elsewhere. Such texts have no references and are not only white space.
     fn gap(&self, text: &str) -> Option<Self::Gap>;
 
-    /// What it is behind the document's end; none if it depends on more than the document, or is not to be repeated.
+    /// Returns the state behind the document's end; None if it depends on more than the document, or must not be repeated.
     fn whole(&mut self) -> Option<Self::Whole>;
 
-    /// Becomes that, for a document with other texts in the gaps, told in their order. False if one of them does not do; then
-    /// it stays as it is. Nothing was told to it before.
+    /// Restores the state of a whole document with other texts in its gaps, given in order. Returns false and changes nothing if
+    /// one of the texts does not fit. The sink has received no event before.
     fn fill<'t, T>(&mut self, whole: &Self::Whole, texts: T) -> bool
     where
         T: Iterator<Item = (&'t Self::Gap, &'t str)> + Clone,
         Self::Gap: 't;
 }
 
-/// What is known of documents that one kind of sink reads, and a parser for them, which knows their names.
+/// Cache of known documents for one kind of sink, with a parser that has already interned their names.
 #[derive(Debug)]
 pub struct Precedents<M, W, G> {
     parser: Option<Box<Parser>>,
@@ -65,7 +65,7 @@ impl<M, W, G> Precedents<M, W, G> {
     ) -> Result<(), S::Error> {
         let mut parser = match self.parser.take() {
             Some(parser) if parser.has(options) => parser,
-            // What was read by other rules says nothing of what is read by these.
+            // Documents parsed with other options are of no use here.
             _ => {
                 *self = Precedents::default();
                 Box::new(Parser::new(options.clone()))

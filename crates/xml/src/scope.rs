@@ -1,11 +1,11 @@
-//! Namespaces in scope: prefixes, what they mean now, and what they meant before.
+//! Namespaces in scope: prefixes, their bindings, and the bindings they hide.
 //!
 //! Owns the numbers of namespace names and prefixes within one parse.
 
 use crate::intern::{Interner, NONE};
 use crate::{Namespace, XML_NAMESPACE};
 
-/// The number of no namespace.
+/// The number that stands for no namespace.
 pub(crate) const NO_NAMESPACE: u32 = 0;
 
 /// All declarations in scope.
@@ -14,7 +14,7 @@ pub(crate) struct Spaces {
     uris: Interner,
     prefixes: Interner,
     bindings: Vec<Binding>,
-    /// For each prefix the binding that counts.
+    /// For each prefix, the binding in effect.
     top: Vec<u32>,
 }
 
@@ -27,13 +27,13 @@ struct Binding {
     hidden: u32,
 }
 
-/// What became of a declaration.
+/// Result of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Declared {
     New,
     /// The same element declares the prefix already.
     Twice,
-    /// There are more than numbers.
+    /// There are more namespaces or prefixes than numbers.
     TooMany,
 }
 
@@ -67,7 +67,7 @@ impl Spaces {
         }
     }
 
-    /// Holds what another one holds, by the same numbers.
+    /// Restores the bindings of another scope, with the same numbers.
     pub(crate) fn restore(&mut self, other: &Spaces) {
         self.uris.restore(&other.uris);
         self.prefixes.restore(&other.prefixes);
@@ -75,12 +75,12 @@ impl Spaces {
         self.top.clone_from(&other.top);
     }
 
-    /// More was declared than ordinary documents do.
+    /// Returns whether more was declared than in ordinary documents.
     pub(crate) fn is_large(&self) -> bool {
         self.names_len() > 256 || self.bindings.capacity() > 4096
     }
 
-    /// Distinct names and prefixes so far.
+    /// Number of distinct namespace names or prefixes so far, whichever is larger.
     pub(crate) fn names_len(&self) -> usize {
         self.uris.len().max(self.prefixes.len())
     }
@@ -89,7 +89,7 @@ impl Spaces {
         self.bindings.len()
     }
 
-    /// Adds a declaration to those from `from` on.
+    /// Adds a declaration; those from `from` on belong to the same element.
     #[must_use]
     pub(crate) fn declare(&mut self, from: usize, prefix: &str, uri: &str) -> Declared {
         let (Some(prefix), Some(uri)) = (self.prefixes.number(prefix), self.uris.number(uri))
@@ -109,13 +109,13 @@ impl Spaces {
         Declared::New
     }
 
-    /// Whether the declarations from `from` on have the prefix.
+    /// Returns whether the declarations from `from` on have the prefix.
     pub(crate) fn declares(&self, from: usize, prefix: &str) -> bool {
         let wanted = self.prefixes.find(prefix);
         self.bindings.get(from..).unwrap_or_default().iter().any(|b| Some(b.prefix) == wanted)
     }
 
-    /// Takes back all declarations but the first `len`.
+    /// Removes all declarations but the first `len`.
     #[inline]
     pub(crate) fn truncate(&mut self, len: usize) {
         while self.bindings.len() > len {
@@ -126,7 +126,7 @@ impl Spaces {
         }
     }
 
-    /// The number of what a prefix means; for the empty one no namespace if nothing was declared.
+    /// Returns the number of a prefix's namespace; for the empty prefix, no namespace if there is no declaration.
     #[inline]
     pub(crate) fn resolve(&self, prefix: &str) -> Option<u32> {
         if prefix.is_empty() {
@@ -137,7 +137,7 @@ impl Spaces {
         self.bindings.get(*top as usize).map(|binding| binding.uri)
     }
 
-    /// The number of what no prefix means.
+    /// Returns the number of the default namespace.
     #[inline]
     pub(crate) fn default_namespace(&self) -> u32 {
         let top = self.top.first().copied().unwrap_or(NONE);
@@ -158,20 +158,20 @@ impl Spaces {
         bindings.iter().map(|b| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
     }
 
-    /// What counts now of the declarations from `from` to before `to`, in the order written.
+    /// Declarations between `from` and `to` that are in effect, in the order written.
     pub(crate) fn counting(&self, from: usize, to: usize) -> impl Iterator<Item = (&str, &str)> {
         let bindings = self.bindings.get(from..to).unwrap_or_default();
         let counting = bindings.iter().zip(from..).filter(|(b, at)| self.counts(b, *at));
         counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
     }
 
-    /// What counts now, in the order declared.
+    /// All declarations in effect, in the order declared.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Namespace<'_>)> {
         let counting = self.bindings.iter().zip(0..).filter(|(b, at)| self.counts(b, *at));
         counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.namespace(b.uri)))
     }
 
-    /// Whether nothing hides a declaration, and it declares something.
+    /// Returns whether nothing hides a declaration and it does not undeclare.
     #[inline]
     fn counts(&self, binding: &Binding, at: usize) -> bool {
         let top = self.top.get(binding.prefix as usize);

@@ -1,7 +1,7 @@
-//! A tree to text: as it is, indented, or canonical (Canonical XML 1.0, Exclusive XML Canonicalization 1.0).
+//! Serialises a tree: as it is, indented, or canonical (Canonical XML 1.0, Exclusive XML Canonicalization 1.0).
 //!
-//! Owns escaping, and which namespaces have to be declared where. Walks the arena from front to back: depth costs memory of
-//! its own and no stack. Writes no XML declaration and knows no other encoding than UTF-8.
+//! Owns escaping and the choice of namespace declarations. Walks the arena from front to back with an explicit stack, without
+//! recursion. Writes no XML declaration and supports no encoding but UTF-8.
 
 mod escape;
 mod spaces;
@@ -13,13 +13,13 @@ use std::borrow::Cow;
 use crate::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 use spaces::Rendered;
 
-/// How a tree is written.
+/// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form<'a> {
-    /// As it is; read again, it is the same tree.
+    /// As it is; parsed again, it gives the same tree.
     Plain,
-    /// Each element on a line of its own where there is no text beside it, with this many blanks a level. White space alone
-    /// is left out there, unless `xml:space` keeps it.
+    /// Each element on a line of its own if there is no text beside it, indented by this many blanks a level. Text of white space
+    /// only is left out there, unless `xml:space` keeps it.
     Pretty { indent: u8 },
     /// Canonical XML 1.0.
     Canonical { comments: bool },
@@ -45,7 +45,7 @@ impl Form<'_> {
 }
 
 impl Document {
-    /// Appends a node with all that is in it.
+    /// Appends a node with its subtree.
     pub fn write(&self, node: NodeId, form: &Form<'_>, out: &mut String) {
         let mut writer = Writer {
             document: self,
@@ -58,7 +58,7 @@ impl Document {
         writer.write(node);
     }
 
-    /// A node with all that is in it, as text.
+    /// Serialises a node with its subtree.
     pub fn to_text(&self, node: NodeId, form: &Form<'_>) -> String {
         let mut out = String::new();
         self.write(node, form, &mut out);
@@ -66,7 +66,7 @@ impl Document {
     }
 }
 
-/// The prefix it is written with, its name, its value.
+/// The prefix that is written, the name, and the value.
 type Attribute<'d> = (Cow<'d, str>, QName<'d>, &'d str);
 
 struct Writer<'d, 'o> {
@@ -82,7 +82,7 @@ struct Writer<'d, 'o> {
 struct Open<'d> {
     end: NodeId,
     name: QName<'d>,
-    /// Namespaces rendered before it.
+    /// Number of namespaces rendered before it.
     rendered_len: usize,
     /// Its children stand on lines of their own.
     lines: bool,
@@ -180,7 +180,7 @@ impl<'d> Writer<'d, '_> {
         }
     }
 
-    /// A comment or an instruction.
+    /// Writes a comment or a processing instruction.
     fn beside(&mut self, node: NodeId) {
         let is_comment = self.document.kind(node) == Kind::Comment;
         if is_comment && !self.form.has_comments() {
@@ -207,7 +207,7 @@ impl<'d> Writer<'d, '_> {
         self.top_level_break();
     }
 
-    /// A line of its own for a child, where the form wants one.
+    /// Starts a new line before a child, if the form wants one.
     fn break_before(&mut self) {
         if self.open.last().is_some_and(|open| open.lines) {
             self.line(self.open.len());
@@ -219,7 +219,7 @@ impl<'d> Writer<'d, '_> {
         }
     }
 
-    /// The end of a line behind what stands at the top of a document.
+    /// Ends the line behind a node at the top of a document.
     fn top_level_break(&mut self) {
         if matches!(self.form, Form::Pretty { .. }) && self.open.is_empty() {
             self.out.push('\n');
@@ -233,7 +233,7 @@ impl<'d> Writer<'d, '_> {
         }
     }
 
-    /// Whether an element's children go on lines of their own: there is no text but white space, and it does not count.
+    /// Returns whether an element's children go on lines of their own: all its text is white space that may be dropped.
     fn has_lines(&self, element: NodeId) -> bool {
         let inherited = self.open.last().is_none_or(|open| open.lines);
         if !matches!(self.form, Form::Pretty { .. }) || !inherited {

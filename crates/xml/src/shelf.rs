@@ -1,13 +1,13 @@
-//! What outlives one reader and serves the next, as known beginnings do.
+//! Pool of state that outlives one parse and serves the next, such as known prefixes of documents.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What readers of one kind know, for the next of them to take, whichever thread it is on.
+/// Pool of reusable parser caches, shared across threads.
 #[derive(Debug)]
 #[allow(clippy::vec_box, reason = "what is taken and given is a pointer, not all that is known")]
 pub struct Shelf<T>(Mutex<Vec<Box<T>>>);
 
-/// What stands on a shelf at the most: mostly one for each thread. What more readers at a time knew is forgotten.
+/// The number of caches in a pool at most: mostly one for each thread. More than that are dropped.
 const SHELF_MAX: usize = 64;
 
 impl<T> Default for Shelf<T> {
@@ -17,12 +17,12 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// What was put there last.
+    /// Takes the cache that was returned last.
     pub fn take(&self) -> Option<Box<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Puts it back, or there for the first time.
+    /// Returns a cache to the pool, or adds a new one.
     pub fn give(&self, known: Box<T>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < SHELF_MAX {

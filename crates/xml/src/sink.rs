@@ -1,4 +1,4 @@
-//! What a parser tells: events in document order, borrowed from the input where no reference had to be replaced.
+//! Events of a parser in document order, borrowed from the input where no reference had to be replaced.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub trait Sink {
         Ok(())
     }
 
-    /// An entity of the internal subset that is not parsed (`NDATA`), for `unparsed-entity-uri()` and ENTITY types.
+    /// An unparsed entity of the internal subset (`NDATA`), for `unparsed-entity-uri()` and ENTITY types.
     fn unparsed_entity(
         &mut self,
         _name: &str,
@@ -49,9 +49,9 @@ pub trait Sink {
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     pub name: QName<'a>,
-    /// Attributes in the order written, without namespace declarations; defaults of an internal subset at the end.
+    /// Attributes in the order written, without namespace declarations; defaults of an internal subset follow.
     pub attributes: Attributes<'a>,
-    /// The namespaces in scope, those declared here included.
+    /// The namespaces in scope, including those declared here.
     pub scope: Scope<'a>,
     /// The tag was `<a/>`.
     pub empty: bool,
@@ -62,9 +62,9 @@ pub struct Start<'a> {
 pub struct Attribute<'a> {
     pub name: QName<'a>,
     pub value: &'a str,
-    /// It was not in the tag: a default of the internal subset.
+    /// The attribute was not in the tag: it is a default of the internal subset.
     pub defaulted: bool,
-    /// The internal subset declares it an ID.
+    /// The internal subset declares the attribute as an ID.
     pub id: bool,
 }
 
@@ -72,18 +72,18 @@ pub struct Attribute<'a> {
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
     pub(crate) raw: &'a [Raw],
-    /// What the tag was read from.
+    /// The window that holds the tag.
     pub(crate) window: &'a str,
-    /// What had to be written anew.
+    /// Values that could not be borrowed.
     pub(crate) written: &'a str,
     pub(crate) spaces: &'a Spaces,
 }
 
-/// An attribute by the places of its parts.
+/// An attribute by the offsets of its parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw {
     pub(crate) name: Piece,
-    /// Bytes of the name up to the colon; 0: there is none.
+    /// Length of the prefix; 0 if there is none.
     pub(crate) prefix_len: usize,
     pub(crate) value: Piece,
     pub(crate) namespace: u32,
@@ -92,7 +92,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Bytes of the name behind the colon.
+    /// Length of the name behind the colon.
     #[inline]
     pub(crate) fn local_len(&self) -> usize {
         let before = if self.prefix_len == 0 { 0 } else { self.prefix_len + 1 };
@@ -100,7 +100,7 @@ impl Raw {
     }
 }
 
-/// A piece of text, in the window or among what was written anew.
+/// A piece of text, in the window or among the rewritten values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) from: usize,
@@ -117,7 +117,7 @@ impl Piece {
 }
 
 impl<'a> Attributes<'a> {
-    /// Some attribute has a namespace.
+    /// Returns whether any attribute has a namespace.
     #[inline]
     pub fn has_qualified(&self) -> bool {
         self.raw.iter().any(|raw| raw.namespace != NO_NAMESPACE)
@@ -133,13 +133,13 @@ impl<'a> Attributes<'a> {
         self.raw.is_empty()
     }
 
-    /// In the order written.
+    /// The attributes in the order written.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         Iter { rest: *self }
     }
 
-    /// The attribute of that name, if there is one.
+    /// Returns the attribute of that name, if there is one.
     pub fn get(&self, uri: &str, local: &str) -> Option<Attribute<'a>> {
         self.iter().find(|a| a.name.local == local && a.name.namespace.uri == uri)
     }
@@ -156,7 +156,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Attributes that are still to come.
+/// The attributes that are still to come.
 struct Iter<'a> {
     rest: Attributes<'a>,
 }
@@ -164,7 +164,7 @@ struct Iter<'a> {
 impl<'a> Iterator for Iter<'a> {
     type Item = Attribute<'a>;
 
-    // Told apart in the loop that asks: an attribute handed over in memory costs as much as reading it did.
+    // Inlined into the caller's loop: an attribute passed in memory costs as much as reading it did.
     #[inline(always)]
     fn next(&mut self) -> Option<Attribute<'a>> {
         let (first, rest) = self.rest.raw.split_first()?;
@@ -173,7 +173,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// A name told apart at its colon.
+/// Splits a name at its colon.
 #[inline]
 pub(crate) fn qname<'a>(name: &'a str, prefix_len: usize, namespace: Namespace<'a>) -> QName<'a> {
     match prefix_len {
@@ -196,35 +196,35 @@ impl fmt::Debug for Attributes<'_> {
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub(crate) spaces: &'a Spaces,
-    /// The first declaration of this element.
+    /// Index of this element's first declaration.
     pub(crate) from: usize,
 }
 
 impl<'a> Scope<'a> {
-    /// What a prefix means; for the empty one the default namespace, or none of id 0. None: nobody declared it.
+    /// Returns the namespace of a prefix; for the empty one the default namespace, or id 0. None if the prefix is not declared.
     #[inline]
     pub fn lookup(&self, prefix: &str) -> Option<Namespace<'a>> {
         self.spaces.resolve(prefix).map(|id| self.spaces.namespace(id))
     }
 
-    /// The declarations of this element: prefix and namespace, both empty where the default is taken back.
+    /// The declarations of this element: prefix and namespace, both empty where the default is undeclared.
     pub fn declared(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.spaces.since(self.from)
     }
 
-    /// This element has declarations.
+    /// Returns whether this element has declarations.
     #[inline]
     pub fn declares(&self) -> bool {
         self.spaces.len() > self.from
     }
 
-    /// How many declarations the elements around have made that are in scope: where those of this element begin.
+    /// Returns the number of declarations in scope from enclosing elements: the index where those of this element begin.
     #[inline]
     pub fn outer_len(&self) -> usize {
         self.from
     }
 
-    /// The declarations between two such places, without those that another one hides or that take the default back.
+    /// Declarations between two such indices, except those that are hidden or undeclare the default.
     pub fn counting(
         &self,
         from: usize,
@@ -233,7 +233,7 @@ impl<'a> Scope<'a> {
         self.spaces.counting(from, to)
     }
 
-    /// Every prefix in scope and what it means, `xml` included.
+    /// Every prefix in scope with its namespace, including `xml`.
     pub fn all(&self) -> impl Iterator<Item = (&'a str, Namespace<'a>)> + use<'a> {
         self.spaces.all()
     }
@@ -247,7 +247,7 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Where an event is. Lines are counted only when asked for.
+/// Position of an event. Lines are counted only when asked for.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     pub(crate) tracker: &'a Tracker,

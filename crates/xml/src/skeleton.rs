@@ -1,39 +1,40 @@
-//! Documents of which all is known but some texts: a client of a SOAP service sends the same markup again and again, with
-//! other values in it.
+//! Cache of whole documents that differ only in some texts: a client of a SOAP service sends the same markup again and again,
+//! with other values in it.
 //!
-//! Owns the markup of documents, with the gaps where texts stood, and the choice of documents that are worth to be kept. A
-//! text in a gap has to be one that cannot be read but as itself.
+//! Owns the markup of documents, with gaps where texts stood, and decides which documents are worth caching. A text in a gap
+//! has to be plain: no references, and nothing that the parser would change.
 
 use crate::chars::{first_forbidden, is_space};
 use crate::decode::{Encoding, Sniffed, sniff};
 use crate::precedent::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
-/// How many are kept, how long such a document may be, and how many gaps it may have.
+/// The number of documents kept, and the length and the number of gaps of one at most.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 4096;
 const GAPS_MAX: usize = 64;
 
-/// So many more documents are learnt than are met again.
+/// The number of documents that may be learnt without a hit.
 const CREDIT_MAX: u32 = 16;
 
-/// And one out of so many where that was in vain: a prime, so that it is another one of documents that come in turn.
+/// When the credit is used up, one document out of this many is learnt. A prime, so that a fixed cycle of documents does not
+/// always offer the same one.
 const PAUSE: u32 = 61;
 
 #[derive(Debug)]
 pub(crate) struct Skeletons<W, G> {
-    /// The one that was met last is first.
+    /// Documents, the most recently used first.
     known: Vec<Skeleton<W, G>>,
     credit: u32,
-    /// Documents that were not learnt since one was.
+    /// Documents skipped since one was learnt.
     passed: u32,
-    /// The texts of the document at hand: where they begin and end.
+    /// Texts of the current document: start and end.
     texts: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
 struct Skeleton<W, G> {
-    /// One piece behind the other.
+    /// All pieces of markup, one behind the other.
     markup: Box<[u8]>,
     gaps: Box<[Gap<G>]>,
     whole: W,
@@ -41,7 +42,7 @@ struct Skeleton<W, G> {
 
 #[derive(Debug)]
 struct Gap<G> {
-    /// Where the markup before it ends.
+    /// Offset in the markup at which the piece before the gap ends.
     markup_to: usize,
     of: G,
 }
@@ -53,7 +54,7 @@ impl<W, G> Default for Skeletons<W, G> {
 }
 
 impl<W, G> Skeletons<W, G> {
-    /// Tells a sink what it would find in a document, if that is known.
+    /// Restores the sink's outcome for a document whose markup is known. Returns false if it is not.
     pub(crate) fn fill<S: Recall<Whole = W, Gap = G>>(
         &mut self,
         bytes: &[u8],
@@ -69,7 +70,7 @@ impl<W, G> Skeletons<W, G> {
         };
         let Some(known) = self.known.get(at) else { return false };
         let text = |&(from, to): &(usize, usize)| {
-            // They were looked at, and are what they are.
+            // `fits` has checked that these ranges are UTF-8.
             bytes.get(from..to).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
         };
         let gaps = known.gaps.iter().map(|gap| &gap.of);
@@ -83,7 +84,7 @@ impl<W, G> Skeletons<W, G> {
         true
     }
 
-    /// Whether a document that is not known shall be.
+    /// Returns whether to learn a document that is not known.
     pub(crate) fn wants(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= BYTES_MAX
             && matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0));
@@ -101,7 +102,7 @@ impl<W, G> Skeletons<W, G> {
         true
     }
 
-    /// Keeps what was learnt, in the place of the one that was not met for the longest time.
+    /// Keeps a learnt document, replacing the least recently used one.
     pub(crate) fn learn<S: Recall<Whole = W, Gap = G>>(&mut self, learning: Learning<'_, S>) {
         let Learning { sink, bytes, gaps: Some(found), .. } = learning else { return };
         if found.len() > GAPS_MAX {
@@ -123,7 +124,7 @@ impl<W, G> Skeletons<W, G> {
 }
 
 impl<W, G> Skeleton<W, G> {
-    /// Whether a document has this markup; `texts` says where its texts are.
+    /// Returns whether a document has this markup; `texts` gets the ranges of its texts.
     fn fits(&self, bytes: &[u8], texts: &mut Vec<(usize, usize)>) -> bool {
         texts.clear();
         let (mut at, mut from) = (0, 0);
@@ -142,9 +143,9 @@ impl<W, G> Skeleton<W, G> {
     }
 }
 
-/// Bytes of the text that a tag ends, if that text is what is written, and more than white space.
+/// Returns the length of the text before a tag, if the text is plain and has more than white space.
 fn text_len(bytes: &[u8]) -> Option<usize> {
-    // All that is printed but `&`, `<` and `>`.
+    // Printable ASCII except `&`, `<` and `>`, and tabs and line feeds.
     let plain =
         |byte: &u8| matches!(byte, b' '..=b'%' | b'\''..=b';' | b'=' | b'?'..=0x7F | b'\t' | b'\n');
     let len = bytes.iter().position(|byte| !plain(byte))?;
@@ -157,7 +158,7 @@ fn text_len(bytes: &[u8]) -> Option<usize> {
     (!blank).then_some(len)
 }
 
-/// The same of a text that is not all ASCII.
+/// The same as `text_len` for text beyond ASCII.
 fn other_len(bytes: &[u8]) -> Option<usize> {
     let len = memchr::memchr(b'<', bytes)?;
     let text = str::from_utf8(bytes.get(..len)?).ok()?;
@@ -165,19 +166,19 @@ fn other_len(bytes: &[u8]) -> Option<usize> {
     plain.then_some(len)
 }
 
-/// A sink that is told all, and what is noted of it where the document is to be known.
+/// Passes all events on to a sink, and records the texts if the document is to be learnt.
 pub(crate) struct Learning<'s, S: Recall> {
     sink: &'s mut S,
     bytes: &'s [u8],
-    /// Where texts begin and end that may be others; none where nothing is noted.
+    /// Ranges of texts that may vary; None if nothing is recorded.
     gaps: Option<Vec<(usize, usize, S::Gap)>>,
     last: Last<S::Gap>,
 }
 
-/// What was told last.
+/// The last event.
 enum Last<G> {
     Start,
-    /// Nothing but that stands in the element.
+    /// Text that is so far the only content of its element.
     Text(usize, usize, G),
     Other,
 }

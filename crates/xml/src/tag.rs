@@ -9,7 +9,7 @@ use crate::scope::{Declared, NO_NAMESPACE};
 use crate::sink::{Attributes, Piece, Raw, Scope, qname};
 use crate::{Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
 
-/// From here on attributes are compared by hash.
+/// From this number on, attributes are compared by hash.
 const MANY: usize = 12;
 
 const START: &str = "a start tag";
@@ -20,11 +20,11 @@ const END: &str = "an end tag";
 pub(crate) struct Written {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Bytes up to the colon; 0: none.
+    /// Length of the prefix; 0 if there is none.
     pub(crate) prefix_len: usize,
 }
 
-/// A name in ASCII with a colon at most, and a byte behind it that ends it.
+/// Reads an ASCII name with at most one colon, if the byte behind it ends the name.
 #[inline]
 fn usual_name(bytes: &[u8], from: usize) -> Option<Written> {
     let to = skip_ascii_name(bytes, from)?;
@@ -38,7 +38,7 @@ fn usual_name(bytes: &[u8], from: usize) -> Option<Written> {
     }
 }
 
-/// What is wrong with a namespace declaration by the constraints of Namespaces in XML.
+/// Returns the constraint of Namespaces in XML that a declaration breaks, if any.
 #[inline]
 fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
     let reserved = [XML_NAMESPACE.len(), XMLNS_NAMESPACE.len(), 0].contains(&uri.len());
@@ -48,7 +48,7 @@ fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
     }
 }
 
-/// The same where one of the two may be special.
+/// The same for a prefix or namespace that may be reserved.
 fn wrong_reserved(prefix: &str, uri: &str) -> Option<&'static str> {
     match (prefix, uri) {
         ("xmlns", _) => Some("the prefix `xmlns` cannot be declared"),
@@ -119,8 +119,8 @@ impl Machine {
         Ok(to)
     }
 
-    /// Reads the tag from behind its name up to its end: whether it is an empty-element tag, and where it ends. What it
-    /// declares is in scope then.
+    /// Reads the tag from behind its name to its end. Returns whether it is an empty-element tag, and where it ends. Its
+    /// namespace declarations are in scope then.
     fn scan_start(
         &mut self,
         window: &Window<'_>,
@@ -131,7 +131,7 @@ impl Machine {
         let (tokens, expanded) = (self.tokens, self.expanded);
         let scanned = self.scan_rest(window, at, name, spaces_len);
         if scanned.is_err() {
-            // The tag may be read again when more of it has come.
+            // The tag is read again once more of it has come.
             self.spaces.truncate(spaces_len);
             self.tokens = tokens;
             self.expanded = expanded;
@@ -177,7 +177,7 @@ impl Machine {
         Ok((empty, to))
     }
 
-    /// One element more.
+    /// Counts one more element.
     #[inline]
     fn count_start(&mut self, at: usize) -> Scan<()> {
         self.token(at)?;
@@ -188,7 +188,7 @@ impl Machine {
         }
     }
 
-    /// A qualified name, by the rules of Namespaces in XML if they are asked for. One byte behind it is in the window.
+    /// Reads a qualified name, by the rules of Namespaces in XML if asked for. The byte behind it is in the window.
     #[inline(always)]
     pub(crate) fn scan_name(
         &self,
@@ -205,7 +205,7 @@ impl Machine {
         self.scan_odd_name(window, from, what)
     }
 
-    /// A name that is not as most are, or none.
+    /// Reads an unusual name, or reports that there is none.
     #[inline(never)]
     fn scan_odd_name(&self, window: &Window<'_>, from: usize, what: &'static str) -> Scan<Written> {
         if !self.options.namespaces {
@@ -234,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// `name="value"`, kept as an attribute or as a namespace declaration; where it ends.
+    /// `name="value"`, kept as an attribute or as a namespace declaration. Returns where it ends.
     fn scan_attribute(
         &mut self,
         window: &Window<'_>,
@@ -315,7 +315,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A namespace declaration, checked by the constraints of Namespaces in XML.
+    /// Adds a namespace declaration, checked by the constraints of Namespaces in XML.
     pub(crate) fn declare(
         &mut self,
         window: &Window<'_>,
@@ -340,7 +340,7 @@ impl Machine {
         }
     }
 
-    /// A value that cannot be borrowed: references are replaced and white space becomes blanks, from `at` on.
+    /// Rewrites a value that cannot be borrowed: from `at` on, references are replaced and white space becomes blanks.
     pub(crate) fn write_value(
         &mut self,
         window: &Window<'_>,
@@ -397,7 +397,7 @@ impl Machine {
         }
     }
 
-    /// Gives the attributes their namespaces. None may come twice.
+    /// Resolves the attributes' namespaces and checks that none comes twice.
     fn resolve_attributes(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
         if self.options.namespaces && self.attributes.iter().any(|raw| raw.prefix_len > 0) {
             self.resolve_prefixed(window, at)?;
@@ -457,7 +457,7 @@ impl Machine {
         None
     }
 
-    /// Attributes of one tag are entered one by one into a table of twice their number.
+    /// Finds a duplicate with a hash table of at least twice the number of attributes.
     fn twice_by_hash(&mut self, window: &Window<'_>) -> Option<Raw> {
         let len = (self.attributes.len() * 2).next_power_of_two();
         let mut places = std::mem::take(&mut self.places);
@@ -497,7 +497,7 @@ impl Machine {
         name.of(window.text, &self.written)
     }
 
-    /// The tag has to be `</`, the bytes of the start tag's name, and `>`.
+    /// Reads an end tag: `</`, the bytes of the start tag's name, and `>`.
     #[inline(always)]
     pub(crate) fn end_tag<S: Sink>(
         &mut self,
@@ -543,7 +543,7 @@ impl Machine {
         names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default()
     }
 
-    /// What is wrong with an end tag that is not the one expected, or not complete.
+    /// Returns the error of an end tag that is not the expected one, or not complete.
     #[cold]
     fn wrong_end(&self, window: &Window<'_>, at: usize, open: &Open) -> Stop {
         let name = match self.scan_name(window, at + 2, END) {

@@ -4,17 +4,17 @@ use crate::Sink;
 use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad, over};
 
-/// The widest character reference that is worth reading: leading zeros are allowed, but not without end.
+/// The longest character reference that is read: leading zeros are allowed, but not without end.
 const DIGITS_MAX: usize = 64;
 
-/// What a reference stands for.
+/// Target of a reference.
 pub(crate) enum Reference<'w> {
     Character(char),
     Entity(&'w str),
 }
 
 impl Machine {
-    /// Character data up to `<` or `&`, or to what can be told at the end of the window.
+    /// Reads character data up to `<` or `&`, or as far as the window decides it.
     #[inline(always)]
     pub(crate) fn text<S: Sink>(
         &mut self,
@@ -26,7 +26,7 @@ impl Machine {
         let end = text_end(bytes, from);
         match bytes.get(end) {
             Some(b'<' | b'&') | None => {
-                // The usual way of all text, and the only one that is written out for the sink.
+                // The usual path, and the only one inlined into the sink's code.
                 if from < end {
                     let here = self.here(window, from);
                     sink.text(window.get(from, end), false, here).map_err(Halt::Sink)?;
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Character data with line ends to normalise or brackets to look at; `at` is the first of them.
+    /// Reads character data with line ends to normalise or brackets to check; `at` is the first of them.
     fn odd_text<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -48,7 +48,7 @@ impl Machine {
         let bytes = window.text.as_bytes();
         loop {
             match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
-                // An entity's line ends were normalised when it was declared: this one was written as a reference.
+                // An entity's line ends were normalised when it was declared: this carriage return was written as a reference.
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
@@ -84,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// What stands before a carriage return, and the line end it means; a line feed behind it is one by itself (XML, 2.11).
+    /// Sends the text before a carriage return, and the line end. A line feed behind it is part of the same line end (XML, 2.11).
     fn emit_line<S: Sink>(
         &self,
         window: &Window<'_>,
@@ -113,7 +113,7 @@ impl Machine {
         sink.text(text, cdata, self.here(window, at)).map_err(Halt::Sink)
     }
 
-    /// The inside of a CDATA section, as far as the window has it.
+    /// Reads the inside of a CDATA section, as far as the window has it.
     pub(crate) fn cdata<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -126,7 +126,7 @@ impl Machine {
             let rest = bytes.get(at..).unwrap_or_default();
             at += memchr::memchr2(b']', b'\r', rest).unwrap_or(rest.len());
             match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
-                // An entity's line ends were normalised when it was declared: this one was written as a reference.
+                // An entity's line ends were normalised when it was declared: this carriage return was written as a reference.
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
@@ -148,7 +148,7 @@ impl Machine {
         Ok(at)
     }
 
-    /// A reference in content.
+    /// Reads a reference in content.
     #[inline(never)]
     pub(crate) fn reference<S: Sink>(
         &mut self,
@@ -176,7 +176,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// `&#60;`, `&#x3C;` or `&name;`, and where it ends.
+    /// Reads `&#60;`, `&#x3C;` or `&name;` and returns where it ends.
     pub(crate) fn scan_reference<'w>(
         &self,
         window: &Window<'w>,
@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// The end of a name that is not read as a qualified one; one has to be there.
+    /// Returns the end of a name that is not a qualified one; a name is required.
     pub(crate) fn name_end(
         &self,
         window: &Window<'_>,
@@ -231,15 +231,15 @@ impl Machine {
         }
     }
 
-    /// The text up to where a name that begins at `from` is too long: what is behind is not looked at.
+    /// Returns the text up to where a name that begins at `from` is too long, so that no more is scanned.
     pub(crate) fn name_room<'w>(&self, window: &Window<'w>, from: usize) -> &'w str {
         let end = from.saturating_add(self.options.limits.name_bytes_max as usize);
-        // One byte more than is allowed, and the rest of its character.
+        // One byte more than is allowed, rounded up to a whole character.
         let ends = (1..=4).map(|more| end.saturating_add(more));
         ends.filter_map(|end| window.text.get(..end)).next().unwrap_or(window.text)
     }
 
-    /// Whether a name is no longer than is allowed.
+    /// Checks that a name is no longer than allowed.
     pub(crate) fn fits_name(&self, from: usize, to: usize) -> Scan<()> {
         let max = self.options.limits.name_bytes_max;
         match to.saturating_sub(from) > max as usize {
@@ -249,7 +249,7 @@ impl Machine {
     }
 }
 
-/// A character reference whose digits begin at `from`.
+/// Reads a character reference whose digits begin at `from`.
 fn character<'w>(
     window: &Window<'w>,
     at: usize,
@@ -279,7 +279,7 @@ fn character<'w>(
     }
 }
 
-/// A reference to an entity that every document has, by its bytes, and how long it is.
+/// Returns the text and the length of a reference to a predefined entity.
 #[inline]
 fn plain_reference(bytes: &[u8]) -> Option<(&'static str, usize)> {
     match bytes {
@@ -292,7 +292,7 @@ fn plain_reference(bytes: &[u8]) -> Option<(&'static str, usize)> {
     }
 }
 
-/// The text of an entity that every document has.
+/// Returns the text of a predefined entity.
 pub(crate) fn predefined(name: &str) -> Option<&'static str> {
     match name {
         "lt" => Some("<"),

@@ -1,6 +1,6 @@
-//! A document as an arena: nodes in document order, so that an id's order is the node's place, and a subtree is a range.
+//! A document as an arena: nodes are in document order, so that ids compare by position, and a subtree is a range.
 //!
-//! An element is followed by its attributes, then by its children. Names are interned; text lies in one string.
+//! An element is followed by its attributes, then by its children. Names are interned; all text is in one string.
 
 mod build;
 mod from_bytes;
@@ -23,7 +23,7 @@ use spare::Arena;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// A name of one document: prefix, local part and namespace together. Dense from 0, which is the empty name.
+/// A name of one document: prefix, local part and namespace together. Numbers are dense from 0, which is the empty name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
@@ -34,11 +34,11 @@ pub enum Kind {
     Attribute,
     Text,
     Comment,
-    /// Its name's local part is the target.
+    /// The local part of its name is the target.
     Instruction,
 }
 
-/// What the arena keeps of a node.
+/// A node in the arena.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     kind: Kind,
@@ -46,16 +46,16 @@ struct Node {
     declares: bool,
     /// Of elements, attributes and instructions; the empty name otherwise.
     name: NameId,
-    /// The document's own is itself.
+    /// The document's own parent is itself.
     parent: u32,
     /// One past the last node of the subtree.
     end: u32,
-    /// The sibling before, or itself. For an attribute: the attribute before.
+    /// The preceding sibling, or the node itself if there is none. For an attribute, the preceding attribute.
     previous: u32,
-    /// Where its text lies in the document's string.
+    /// Range of its text in the document's string.
     value_start: u32,
     value_end: u32,
-    /// Bytes of the source before it, as far as 32 bits reach.
+    /// Bytes of the source before the node, as far as 32 bits reach.
     offset: u32,
 }
 
@@ -76,7 +76,7 @@ pub struct Document {
 #[derive(Debug, Clone, Copy)]
 struct Declaration {
     element: u32,
-    /// Numbers of `Names`.
+    /// Numbers in `Names`.
     prefix: u32,
     uri: u32,
 }
@@ -98,12 +98,12 @@ impl Document {
     /// The document node.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// Reads a document into a tree.
+    /// Parses a document into a tree.
     pub fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
         from_bytes::parse(bytes, options)
     }
 
-    /// How many nodes there are; ids are below. A document has one at least: [`Document::ROOT`].
+    /// Returns the number of nodes; all ids are below it. A document has at least [`Document::ROOT`].
     #[allow(clippy::len_without_is_empty, reason = "a document is never empty")]
     pub fn len(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
@@ -114,7 +114,7 @@ impl Document {
         self.nodes.get(id.0 as usize)
     }
 
-    /// An id of another document may be none of this one; it is taken for an empty text then.
+    /// Returns the kind of a node. An id of another document may not exist here; it counts as an empty text then.
     #[inline]
     pub fn kind(&self, id: NodeId) -> Kind {
         self.node(id).map_or(Kind::Text, |node| node.kind)
@@ -135,17 +135,17 @@ impl Document {
         self.names.get(name)
     }
 
-    /// In documents of one id a [`NameId`] means the same name, so that what is known of a name holds for the next document.
+    /// Documents with the same id share their names: a [`NameId`] means the same in all, so facts about a name can be cached.
     pub fn names_id(&self) -> u64 {
         self.names.id()
     }
 
-    /// [`NameId`] is dense: 0 to this.
+    /// Returns the number of names: a [`NameId`] is below it.
     pub fn names_len(&self) -> usize {
         self.names.len()
     }
 
-    /// The text of a text, an attribute, a comment, or an instruction's data; empty for others.
+    /// Returns the content of a text, an attribute, a comment, or an instruction's data; empty for others.
     #[inline]
     pub fn value(&self, id: NodeId) -> &str {
         let value =
@@ -153,7 +153,7 @@ impl Document {
         value.unwrap_or_default()
     }
 
-    /// The string value as XPath 1.0 has it: for documents and elements the text of all texts within.
+    /// Returns the string value by XPath 1.0: for documents and elements the concatenated text of all descendants.
     pub fn string_value(&self, id: NodeId) -> Cow<'_, str> {
         match self.kind(id) {
             Kind::Document | Kind::Element => {
@@ -170,7 +170,7 @@ impl Document {
         }
     }
 
-    /// The parent; for an attribute the element that has it.
+    /// Returns the parent; for an attribute its element.
     #[inline]
     pub fn parent(&self, id: NodeId) -> Option<NodeId> {
         match id {
@@ -179,13 +179,13 @@ impl Document {
         }
     }
 
-    /// One past the last node of the subtree.
+    /// Returns the id behind the last node of the subtree.
     #[inline]
     pub fn end(&self, id: NodeId) -> NodeId {
         self.node(id).map_or(id, |node| NodeId(node.end))
     }
 
-    /// One past an element's attributes.
+    /// Returns the id behind an element's attributes.
     #[inline]
     fn attributes_end(&self, id: NodeId) -> u32 {
         let mut at = id.0 + 1;
@@ -236,12 +236,12 @@ impl Document {
         })
     }
 
-    /// An element's attributes in the order written, namespace declarations left out.
+    /// An element's attributes in the order written, without namespace declarations.
     pub fn attributes(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<> {
         (id.0 + 1..self.attributes_end(id)).map(NodeId)
     }
 
-    /// The value of an attribute, if the element has it.
+    /// Returns the value of an attribute, if the element has it.
     pub fn attribute(&self, id: NodeId, uri: &str, local: &str) -> Option<&str> {
         let found = self.attributes(id).find(|attribute| {
             let name = self.name(*attribute);
@@ -250,7 +250,7 @@ impl Document {
         found.map(|attribute| self.value(attribute))
     }
 
-    /// All below, without attributes, in document order.
+    /// All descendants without attributes, in document order.
     pub fn descendants(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let below = (self.attributes_end(id)..self.end(id).0).map(NodeId);
         below.filter(|node| self.kind(*node) != Kind::Attribute)
@@ -278,8 +278,7 @@ impl Document {
         rest.get(..len).unwrap_or_default()
     }
 
-    /// Every prefix in scope with its URI, nearest element first, `xml` at the end. A default namespace that is taken back
-    /// is left out.
+    /// Every prefix in scope with its URI, nearest element first, `xml` at the end. An undeclared default namespace is left out.
     pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for element in self.with_ancestors(id) {
@@ -298,7 +297,7 @@ impl Document {
         std::iter::successors(Some(id), |node| self.parent(*node))
     }
 
-    /// What a prefix means at a node; for the empty one the default namespace. None: it is not declared.
+    /// Returns the namespace of a prefix at a node; for the empty one the default namespace. None if the prefix is not declared.
     pub fn lookup_prefix(&self, id: NodeId, prefix: &str) -> Option<&str> {
         if prefix == "xml" {
             return Some(XML_NAMESPACE);
@@ -308,17 +307,17 @@ impl Document {
         found.map(|(_, uri)| uri).filter(|uri| !uri.is_empty())
     }
 
-    /// The element with an attribute of type ID and this value.
+    /// Returns the element that has an attribute of type ID with this value.
     pub fn element_by_id(&self, id: &str) -> Option<NodeId> {
         self.ids.get(id).copied()
     }
 
-    /// The system identifier of an unparsed entity.
+    /// Returns the system identifier of an unparsed entity.
     pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
         self.unparsed.get(name).map(|system| &**system)
     }
 
-    /// Where a node begins in the source; the default position for a tree that was built.
+    /// Returns the position of a node in the source; the default position for a tree that was built.
     pub fn position(&self, id: NodeId) -> Position {
         let offset = self.node(id).map_or(0, |node| node.offset);
         self.positions.get(id, offset)

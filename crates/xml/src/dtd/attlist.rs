@@ -7,7 +7,7 @@ use crate::machine::{Machine, Scan, Stop, Window, over};
 
 const WHAT: &str = "an attribute list declaration";
 
-/// Types by their keywords. A longer one stands before the one it begins with.
+/// Types by keyword. A longer keyword stands before its own prefix.
 const KINDS: [(&str, AttributeKind); 8] = [
     ("CDATA", AttributeKind::Cdata),
     ("IDREFS", AttributeKind::Tokens),
@@ -79,14 +79,14 @@ impl Machine {
         Ok((value, to))
     }
 
-    /// The first definition of an attribute counts.
+    /// Adds definitions to an element's list. The first definition of an attribute counts.
     fn add_definitions(
         &mut self,
         at: usize,
         element: &str,
         definitions: Vec<Definition>,
     ) -> Scan<()> {
-        // More attributes than a tag may have are of no use, and looking through them would cost their square.
+        // Definitions beyond what a tag may have are useless, and searching them would take quadratic time.
         let max = self.options.limits.attributes_max;
         let Some(dtd) = self.dtd.as_mut().filter(|dtd| !dtd.skipping) else { return Ok(()) };
         let list = dtd.attributes.entry(element.into()).or_default();
@@ -136,7 +136,7 @@ fn enumeration(reader: &mut Reader<'_, '_>, names: bool) -> Scan<()> {
     }
 }
 
-/// `#REQUIRED`, `#IMPLIED`, or up to the quote of a value.
+/// `#REQUIRED`, `#IMPLIED`, or up to the quote of a default value. True if a value follows.
 fn has_default(reader: &mut Reader<'_, '_>) -> Scan<bool> {
     if reader.keyword("#REQUIRED")? || reader.keyword("#IMPLIED")? {
         return Ok(false);
@@ -150,7 +150,7 @@ fn has_default(reader: &mut Reader<'_, '_>) -> Scan<bool> {
     }
 }
 
-/// Without blanks at the ends, and single ones between.
+/// Removes blanks at both ends and collapses the others to single ones.
 pub(crate) fn collapse(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ")

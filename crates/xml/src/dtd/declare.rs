@@ -40,7 +40,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// The replacement text of a literal: references to characters are replaced, others are kept for later.
+    /// Returns the replacement text of a literal: character references are replaced, other references are kept.
     fn entity_text(&self, window: &Window<'_>, from: usize, to: usize) -> Scan<String> {
         let literal = Window { text: window.get(0, to), last: true, origin: window.origin };
         let bytes = literal.text.as_bytes();
@@ -85,7 +85,7 @@ impl Machine {
     }
 }
 
-/// An external identifier, and for general entities the notation of what is not parsed.
+/// An external identifier; for general entities also the notation of an unparsed one.
 fn external(reader: &mut Reader<'_, '_>, parameter: bool) -> Scan<Meaning> {
     let id = reader.external_id(false)?;
     let spaced = reader.space()?;
@@ -100,7 +100,7 @@ fn external(reader: &mut Reader<'_, '_>, parameter: bool) -> Scan<Meaning> {
     Ok(Meaning::Unparsed(id.system.unwrap_or_default().into(), id.public.map(Box::from)))
 }
 
-/// Who declares an entity that every document has must declare what it is anyway (XML 1.0, 4.6).
+/// Checks that a declaration of a predefined entity gives it its own meaning (XML 1.0, 4.6).
 fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
     let Some(meaning) = crate::text::predefined(name) else { return Ok(()) };
     let code = meaning.bytes().next().unwrap_or_default();
@@ -109,7 +109,7 @@ fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
         Some(digits) => u8::from_str_radix(digits, 16).ok(),
         None => digits.parse().ok(),
     });
-    // `<` and `&` alone would not be well-formed where they are put in.
+    // A bare `<` or `&` would not be well-formed where the entity is used.
     let alone = text == meaning && !matches!(name, "lt" | "amp");
     match alone || referred == Some(code) {
         true => Ok(()),

@@ -23,7 +23,7 @@ impl Machine {
     }
 }
 
-/// `#PCDATA` alone, or with names between bars and a star behind.
+/// `#PCDATA` alone, or with names separated by bars and a star behind.
 fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
     if !reader.keyword("PCDATA")? {
         return Err(reader.unexpected("#PCDATA"));
@@ -47,14 +47,14 @@ fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
     }
 }
 
-/// What is due in a group of a content model.
+/// The next thing due in a group of a content model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     Particle,
     Separator,
 }
 
-/// A content model behind its first bracket. Groups are on a stack of their own: each has the separator it uses.
+/// A content model behind its first bracket. Groups are on an explicit stack with the separator that each uses.
 fn children(reader: &mut Reader<'_, '_>, depth_max: u32) -> Scan<()> {
     let mut groups: Vec<Option<u8>> = vec![None];
     let mut due = Due::Particle;

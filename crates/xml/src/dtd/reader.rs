@@ -1,9 +1,9 @@
-//! Reading a declaration word by word. Every step needs the byte behind it to be in the window.
+//! Reads a declaration word by word. Every step needs the byte behind it to be in the window.
 
 use crate::chars::{char_at, is_space, skip_name_chars, skip_space};
 use crate::machine::{Machine, Scan, Stop, Window, bad};
 
-/// A place in a declaration.
+/// A cursor in a declaration.
 pub(crate) struct Reader<'m, 'w> {
     machine: &'m Machine,
     window: Window<'w>,
@@ -11,7 +11,7 @@ pub(crate) struct Reader<'m, 'w> {
     what: &'static str,
 }
 
-/// What an external identifier says.
+/// The two parts of an external identifier.
 pub(crate) struct ExternalId<'w> {
     /// None for a public identifier alone, which notations may have.
     pub(crate) system: Option<&'w str>,
@@ -32,7 +32,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         self.window.byte(self.at).ok_or(Stop::More(self.what))
     }
 
-    /// White space, if there is any.
+    /// Skips white space and returns whether there was any.
     pub(crate) fn space(&mut self) -> Scan<bool> {
         let from = self.at;
         self.at = skip_space(self.window.text.as_bytes(), from);
@@ -65,7 +65,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         }
     }
 
-    /// `word`, if it stands here and no name goes on behind it.
+    /// Skips `word` if it stands here and no name character follows.
     pub(crate) fn keyword(&mut self, word: &str) -> Scan<bool> {
         if !self.window.starts(self.at, word, self.what)? {
             return Ok(false);
@@ -81,14 +81,14 @@ impl<'m, 'w> Reader<'m, 'w> {
         Ok(whole)
     }
 
-    /// A name without a colon where namespaces count: of entities, notations.
+    /// The name of an entity or a notation; it has no colon where namespaces count.
     pub(crate) fn name(&mut self) -> Scan<&'w str> {
         let from = self.at;
         self.at = self.machine.name_end(&self.window, from, self.what)?;
         Ok(self.window.get(from, self.at))
     }
 
-    /// A name of elements and attributes, and how many bytes its prefix has.
+    /// The name of an element or attribute, and the length of its prefix.
     pub(crate) fn qualified_name(&mut self) -> Scan<(&'w str, usize)> {
         let name = self.machine.scan_name(&self.window, self.at, self.what)?;
         self.at = name.to;
@@ -112,7 +112,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         }
     }
 
-    /// A quote, what is up to the same quote, and where that begins.
+    /// A quoted text and the offset at which it begins.
     pub(crate) fn quoted(&mut self) -> Scan<(&'w str, usize)> {
         let quote = self.peek()?;
         if quote != b'"' && quote != b'\'' {
@@ -125,7 +125,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         Ok((self.window.get(from, from + len), from))
     }
 
-    /// `SYSTEM "..."` or `PUBLIC "..." "..."`; of notations `PUBLIC "..."` too.
+    /// `SYSTEM "..."` or `PUBLIC "..." "..."`; for notations `PUBLIC "..."` too.
     pub(crate) fn external_id(&mut self, alone: bool) -> Scan<ExternalId<'w>> {
         if self.keyword("SYSTEM")? {
             self.need_space()?;
@@ -152,7 +152,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         }
     }
 
-    /// White space and the end of the declaration.
+    /// Skips white space and the end of the declaration.
     pub(crate) fn close(&mut self) -> Scan<usize> {
         self.space()?;
         self.expect(b'>')?;

@@ -1,4 +1,4 @@
-//! Escaping, the same for all forms: what Canonical XML demands is right elsewhere too.
+//! Escaping, the same for all forms: the rules of Canonical XML are right for the others too.
 
 /// Appends text with `&`, `<`, `>` and carriage returns escaped.
 pub fn escape_text(text: &str, out: &mut String) {
@@ -11,7 +11,7 @@ pub fn escape_text(text: &str, out: &mut String) {
     });
 }
 
-/// Appends an attribute's value, to stand between double quotes: `&`, `<`, `"` and white space but blanks are escaped.
+/// Appends an attribute's value for double quotes: `&`, `<`, `"` and white space other than blanks are escaped.
 pub fn escape_attribute(value: &str, out: &mut String) {
     escape(value, out, |byte| match byte {
         b'&' => Some("&amp;"),

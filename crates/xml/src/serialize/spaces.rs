@@ -1,4 +1,4 @@
-//! Which namespaces an element has to declare in what is written, and under which prefixes.
+//! Choice of the namespaces that an element has to declare in the output, and of their prefixes.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::scope::{Declared, Spaces};
 use crate::serialize::Form;
 use crate::{Document, NodeId, QName, XML_NAMESPACE};
 
-/// What is declared in the output.
+/// Namespace declarations in scope in the output.
 pub(crate) struct Rendered {
     spaces: Spaces,
 }
@@ -28,13 +28,13 @@ impl Rendered {
         self.spaces.since(from)
     }
 
-    /// What a prefix means in the output; empty for nothing.
+    /// Returns the namespace of a prefix in the output; empty if it has none.
     fn meaning(&self, prefix: &str) -> &str {
         self.spaces.resolve(prefix).map_or("", |id| self.spaces.namespace(id).uri)
     }
 
-    /// Adds what an element has to declare, and gives its attributes' prefixes, in the tree's order. Those differ from the
-    /// tree's only where a tree was built with prefixes that mean something else.
+    /// Adds the declarations that an element needs, and returns its attributes' prefixes in the tree's order. Prefixes differ
+    /// from the tree's only where a tree was built with prefixes that mean something else.
     pub(crate) fn declare<'d>(
         &mut self,
         document: &'d Document,
@@ -72,7 +72,7 @@ impl Rendered {
         debug_assert_eq!(added, Declared::New, "a document has no more names than numbers");
     }
 
-    /// Declares a prefix on this element, in place of what was declared for it here.
+    /// Declares a prefix on this element, replacing an earlier declaration of it here.
     fn replace(&mut self, from: usize, prefix: &str, uri: &str) {
         let own: Vec<(String, String)> =
             self.since(from).map(|(p, u)| (p.to_owned(), u.to_owned())).collect();
@@ -83,7 +83,7 @@ impl Rendered {
         self.add(prefix, uri);
     }
 
-    /// The prefix of an attribute: its own where that means its namespace or is free, another one otherwise.
+    /// Returns the prefix of an attribute: its own if it has that namespace or is free, otherwise another one.
     fn prefix<'d>(&mut self, from: usize, name: QName<'d>) -> Cow<'d, str> {
         let uri = name.namespace.uri;
         match (name.prefix, uri) {

@@ -1,4 +1,4 @@
-//! Making a tree from calls in document order.
+//! Builds a tree from calls in document order.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use crate::tree::positions::Positions;
 use crate::tree::spare::Arena;
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
-/// Sources beyond this make room as they come.
+/// Larger sources do not reserve more than this in advance.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
 
-/// Messages of services have a node for about so many bytes.
+/// Source bytes per node in typical messages of services.
 const NODE_EACH_BYTES: usize = 16;
 
-/// Why a call cannot be done.
+/// Reason why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildError {
-    /// An attribute or a declaration where no element is open, or after its first child.
+    /// An attribute or a declaration without an open element, or after its first child.
     Late,
-    /// Nothing is open that could end.
+    /// No element is open that could end.
     NotOpen,
-    /// The tree would have more nodes or more text than it may.
+    /// The tree would have more nodes or more text than allowed.
     TooLarge,
 }
 
@@ -38,13 +38,12 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Makes a document from calls in document order. Several elements and texts may stand at the top, as XSLT's fragments
-/// have them.
+/// Builds a document from calls in document order. Several elements and texts may stand at the top, as in fragments of XSLT.
 #[derive(Debug)]
 pub struct Builder {
-    /// An element that is not ended keeps its last child so far in place of its end, 0 for none.
+    /// The document so far. An open element keeps its last child so far in place of its end, 0 for none.
     document: Document,
-    /// The element begun last of those not ended, or the document.
+    /// The innermost open element, or the document.
     open: u32,
     depth: u32,
     nodes_max: u32,
@@ -63,7 +62,7 @@ impl Builder {
         Builder::with_limits(u32::MAX - 1, u32::MAX)
     }
 
-    /// Nodes, and bytes of text and values, that the tree may have at most.
+    /// Sets the largest number of nodes, and of bytes of text and values.
     pub fn with_limits(nodes_max: u32, text_bytes_max: u32) -> Builder {
         let Arena { mut nodes, text, names, declarations, source } = Arena::take();
         nodes.push(Node {
@@ -89,17 +88,17 @@ impl Builder {
         Builder { document, open: 0, depth: 0, nodes_max, text_bytes_max, offset: 0 }
     }
 
-    /// How many nodes there are so far.
+    /// Returns the number of nodes so far.
     pub fn len(&self) -> u32 {
         self.document.len()
     }
 
-    /// Nothing was added.
+    /// Returns whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
 
-    /// How many elements are open.
+    /// Returns the number of open elements.
     pub fn depth(&self) -> usize {
         self.depth as usize
     }
@@ -110,7 +109,7 @@ impl Builder {
         self.start_in(prefix, local, uri)
     }
 
-    /// The same in a namespace by its number.
+    /// The same as `start` with the number of a namespace.
     pub(crate) fn start_in(
         &mut self,
         prefix: &str,
@@ -127,13 +126,13 @@ impl Builder {
         Ok(id)
     }
 
-    /// Declares a namespace on the element just begun. A prefix it has already gets the new one.
+    /// Declares a namespace on the element just begun. A prefix already declared there gets the new one.
     pub fn declare(&mut self, prefix: &str, uri: &str) -> Result<(), BuildError> {
         let uri = self.names().uri_number(uri).ok_or(BuildError::TooLarge)?;
         self.declare_in(prefix, uri)
     }
 
-    /// The same for a namespace by its number.
+    /// The same as `declare` with the number of a namespace.
     pub(crate) fn declare_in(&mut self, prefix: &str, uri: u32) -> Result<(), BuildError> {
         let element = self.begun().ok_or(BuildError::Late)?;
         let prefix = self.names().prefix_number(prefix).ok_or(BuildError::TooLarge)?;
@@ -149,7 +148,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds an attribute to the element just begun, or gives the one of that name another value.
+    /// Adds an attribute to the element just begun, or replaces the value of the one with that name.
     pub fn attribute(
         &mut self,
         prefix: &str,
@@ -177,7 +176,7 @@ impl Builder {
         }
     }
 
-    /// An attribute whose name the element has not.
+    /// Adds an attribute whose name the element does not have yet.
     pub(crate) fn new_attribute(
         &mut self,
         element: u32,
@@ -189,13 +188,13 @@ impl Builder {
         self.add(id, Kind::Attribute, name, previous, value)
     }
 
-    /// The element just begun: none of its children has come.
+    /// Returns the element just begun, if it has no children yet.
     #[inline]
     pub(crate) fn begun(&self) -> Option<u32> {
         (self.open != 0 && self.last_child() == Some(0)).then_some(self.open)
     }
 
-    /// The last child so far of what is open, 0 for none.
+    /// Returns the last child so far of the open node, 0 for none.
     #[inline]
     fn last_child(&self) -> Option<u32> {
         self.document.nodes.get(self.open as usize).map(|node| node.end)
@@ -205,7 +204,7 @@ impl Builder {
         &mut self.document.names
     }
 
-    /// Adds text; neighbours become one node, and empty text none.
+    /// Adds text. Adjacent texts become one node; empty text adds none.
     pub fn text(&mut self, text: &str) -> Result<(), BuildError> {
         if text.is_empty() {
             return Ok(());
@@ -232,7 +231,7 @@ impl Builder {
         self.child(Kind::Instruction, name, data)
     }
 
-    /// Ends the element begun last.
+    /// Ends the innermost open element.
     pub fn end(&mut self) -> Result<(), BuildError> {
         match self.open {
             0 => Err(BuildError::NotOpen),
@@ -252,7 +251,7 @@ impl Builder {
         }
     }
 
-    /// The document; elements that are open end here.
+    /// Returns the document; elements still open end here.
     pub fn finish(mut self) -> Document {
         while self.open != 0 {
             self.close();
@@ -261,7 +260,7 @@ impl Builder {
         self.document
     }
 
-    /// Following nodes begin at this byte of a source.
+    /// Sets the source offset of the nodes that follow.
     pub(crate) fn at(&mut self, offset: u64) {
         self.offset = u32::try_from(offset).unwrap_or(u32::MAX);
     }
@@ -274,7 +273,7 @@ impl Builder {
         self.document.unparsed.entry(name.into()).or_insert_with(|| system.into());
     }
 
-    /// Makes room for what a source of that many bytes usually becomes, so that the tree does not move while it grows.
+    /// Reserves memory for the typical tree of a source of that size, so that the tree does not move while it grows.
     pub(crate) fn reserve(&mut self, source_bytes: usize) {
         let bytes = source_bytes.min(RESERVED_BYTES_MAX);
         self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
@@ -282,7 +281,7 @@ impl Builder {
         self.document.declarations.reserve(8);
     }
 
-    /// Where nodes are in this source, unless that has to be told for each of them.
+    /// Takes positions of nodes from this source. False if each node needs its own position.
     pub(crate) fn locate(&mut self, source: &[u8]) -> bool {
         self.document.positions.take_down(source)
     }
@@ -308,7 +307,7 @@ impl Builder {
         id.ok_or(BuildError::TooLarge)
     }
 
-    /// Adds a node to what is open.
+    /// Adds a node to the open one.
     #[inline]
     fn add(
         &mut self,

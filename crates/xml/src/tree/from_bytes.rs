@@ -3,20 +3,20 @@
 use crate::tree::{BuildError, Builder, Document};
 use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start, XML_NAMESPACE};
 
-/// Namespaces of ordinary documents.
+/// Number of namespaces that ordinary documents have at most.
 const SPACES: usize = 16;
 
-/// What a prefix means that is taken back.
+/// The namespace of an undeclared prefix.
 const NOTHING: Namespace<'_> = Namespace { id: 0, uri: "" };
 
-/// No number yet.
+/// Stands for a number not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 
 struct TreeSink {
     builder: Builder,
     /// The tree's numbers of the parser's first namespaces.
     spaces: [u32; SPACES],
-    /// Line and column of each node, where the source's lines alone do not tell.
+    /// Line and column of each node, if they cannot be computed from the source's lines.
     places: Option<Vec<(u32, u32)>>,
 }
 
@@ -69,7 +69,7 @@ impl TreeSink {
             if attribute.id {
                 self.builder.add_id(attribute.value, element);
             } else if local == "id" && namespace.uri == XML_NAMESPACE {
-                // Whatever a document type says of it (xml:id, 4), or without one.
+                // `xml:id` is an ID whatever a document type says, or without one (xml:id, 4).
                 let words: Vec<&str> = attribute.value.split_ascii_whitespace().collect();
                 self.builder.add_id(&words.join(" "), element);
             }
@@ -77,7 +77,7 @@ impl TreeSink {
         Ok(())
     }
 
-    /// The tree's number of a namespace, looked up once for most.
+    /// Returns the tree's number of a namespace; most are looked up once.
     #[inline]
     fn space(&mut self, namespace: Namespace<'_>) -> Result<u32, BuildError> {
         let known = self.spaces.get_mut(namespace.id as usize);

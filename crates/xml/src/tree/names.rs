@@ -1,6 +1,6 @@
 //! The names of a document: prefix, local part and namespace together, each combination once.
 //!
-//! Names outlive their document where its memory is used again: what a thread's messages are called is numbered once.
+//! Names outlive their document when its memory is reused: a thread's messages mostly use names that have numbers already.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,29 +14,28 @@ use crate::{Namespace, QName, XML_NAMESPACE};
 /// Room for the names of an ordinary message.
 const ROOM_PLACES: usize = 64;
 
-/// With more names or namespaces than this, or more bytes of them, the next document starts without any.
+/// With more names or namespaces than this, or more bytes of them, the next document starts with an empty table.
 const KEPT_MAX: usize = 256;
 const KEPT_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Told by no others: names of one id keep their numbers.
+    /// Unique id: a table keeps its id as long as its names keep their numbers.
     id: u64,
     names: Vec<Name>,
-    /// Names by a hash with a secret of this process, so that nobody can choose names that collide. Half of the places are
-    /// free.
+    /// Hash table of names with a secret of this process, so that nobody can choose names that collide. At most half full.
     table: Vec<u32>,
     seed: u64,
-    /// Prefixes that are declared.
+    /// Prefixes in namespace declarations.
     prefixes: Interner,
     uris: Interner,
-    /// Of all that has a number.
+    /// Total bytes of all names, prefixes and namespaces.
     bytes: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Name {
-    /// The prefix, and behind it the local part.
+    /// The prefix followed by the local part.
     text: Box<str>,
     prefix_len: u32,
     uri: u32,
@@ -53,7 +52,7 @@ impl Name {
 }
 
 impl Clone for Names {
-    /// The copy has an id of its own: what is added to one the other has not.
+    /// The copy gets an id of its own, since names added to one are not in the other.
     fn clone(&self) -> Names {
         Names {
             id: fresh_id(),
@@ -90,7 +89,7 @@ impl Names {
         names
     }
 
-    /// Another document may go on with them: they are no more than ordinary documents have.
+    /// Returns whether another document may reuse the table: it is no larger than those of ordinary documents.
     pub(crate) fn are_few(&self) -> bool {
         let most = self.names.len().max(self.prefixes.len()).max(self.uris.len());
         most <= KEPT_MAX && self.bytes <= KEPT_BYTES_MAX
@@ -146,7 +145,7 @@ impl Names {
         QName { prefix, local, namespace: Namespace { id: name.uri, uri: self.uris.get(name.uri) } }
     }
 
-    /// The number of a name whose namespace has one. None: there are too many, or too long ones.
+    /// Returns the number of a name whose namespace has one. None if there are too many names or too long ones.
     #[inline]
     pub(crate) fn number(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
         let mut place = self.place(prefix.as_bytes(), local.as_bytes(), uri);

@@ -1,4 +1,4 @@
-//! Where nodes of a parsed document are.
+//! Positions of the nodes of a parsed document.
 
 use std::sync::OnceLock;
 
@@ -8,27 +8,27 @@ use crate::tree::NodeId;
 
 #[derive(Debug)]
 pub(crate) enum Positions {
-    /// The tree was built. The memory is for what is read.
+    /// The tree was built, not parsed. The memory is spare, for a source.
     None(Vec<u8>),
-    /// The source is UTF-8: its lines are counted when somebody asks.
+    /// The source is UTF-8: its lines are counted on demand.
     Source(Source),
     /// Line and column of each node.
     Nodes(Vec<(u32, u32)>),
 }
 
-/// A copy of what was read: making it costs less than to count lines that mostly nobody asks for.
+/// A copy of the source. The copy costs less than counting lines that mostly nobody asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     bytes: Vec<u8>,
-    /// Where its lines begin.
+    /// Offsets at which its lines begin.
     lines: OnceLock<Vec<u32>>,
 }
 
-/// What may stand before the first character of UTF-8, and is none.
+/// The byte order mark of UTF-8, which is not a character of the document.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl Positions {
-    /// Takes down where the source's characters are. False: that is not enough.
+    /// Copies the source for positions. False if positions cannot be computed from it.
     pub(crate) fn take_down(&mut self, source: &[u8]) -> bool {
         if u32::try_from(source.len()).is_err() || !is_utf8(source) {
             return false;
@@ -39,7 +39,7 @@ impl Positions {
         true
     }
 
-    /// The memory for a source.
+    /// Takes the memory for a source.
     pub(crate) fn take_memory(&mut self) -> Vec<u8> {
         match self {
             Positions::None(bytes) => std::mem::take(bytes),
@@ -58,7 +58,7 @@ impl Positions {
     }
 }
 
-/// Whether its bytes are characters of UTF-8. ASCII is, but for that of UTF-16, which has a zero or a mark in front.
+/// Returns whether the source is UTF-8. All ASCII is, except UTF-16 in ASCII bytes, which has a zero or a mark in front.
 fn is_utf8(source: &[u8]) -> bool {
     let zero = source.iter().take(4).any(|byte| *byte == 0);
     match source.is_ascii() && !zero {
@@ -78,7 +78,7 @@ impl Source {
         (number(line), number(characters + 1))
     }
 
-    /// A line ends with a line feed, a carriage return, or both.
+    /// Returns the offsets of the lines. A line ends with a line feed, a carriage return, or both.
     fn count(&self) -> Vec<u32> {
         let first = if self.bytes.starts_with(MARK) { MARK.len() } else { 0 };
         let ends = memchr::memchr2_iter(b'\n', b'\r', &self.bytes);

@@ -1,33 +1,32 @@
-//! Memory of trees that are gone, for the next ones of the same thread: a message's tree costs no allocation of its own, and
-//! its names mostly have their numbers already.
+//! Pool of arenas, per thread: a message's tree costs no allocation of its own, and its names mostly have numbers already.
 
 use std::cell::RefCell;
 
 use crate::tree::names::Names;
 use crate::tree::{Declaration, Node};
 
-/// Larger ones are given back: one huge message must not stay for ever.
+/// Larger arenas are freed, so that one huge message does not hold memory for ever.
 const KEPT_BYTES_MAX: usize = 512 << 10;
 
-/// A transformation holds a source and a fragment or two at a time.
+/// A transformation holds a source and one or two fragments at a time.
 const KEPT_MAX: usize = 3;
 
 thread_local! {
     static SPARE: RefCell<Vec<Arena>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a tree is made of.
+/// The memory of a tree.
 pub(crate) struct Arena {
     pub(crate) nodes: Vec<Node>,
     pub(crate) text: String,
     pub(crate) names: Names,
     pub(crate) declarations: Vec<Declaration>,
-    /// A copy of what is read.
+    /// Memory for a copy of the source.
     pub(crate) source: Vec<u8>,
 }
 
 impl Arena {
-    /// One without nodes, used before where there is such.
+    /// Returns an arena without nodes, from the pool if there is one.
     pub(crate) fn take() -> Arena {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         spare.unwrap_or_else(|| Arena {
@@ -39,7 +38,7 @@ impl Arena {
         })
     }
 
-    /// Keeps it for the next tree.
+    /// Returns the arena to the pool.
     pub(crate) fn give(mut self) {
         let bytes = self.nodes.capacity() * size_of::<Node>()
             + self.text.capacity()
@@ -52,7 +51,7 @@ impl Arena {
         self.text.clear();
         self.declarations.clear();
         self.source.clear();
-        // The thread may be ending; then the memory is simply freed.
+        // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {

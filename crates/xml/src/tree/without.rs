@@ -1,13 +1,13 @@
-//! A tree with some of its texts left out, as white space that a stylesheet strips.
+//! Copy of a tree without some of its texts, such as white space that a stylesheet strips.
 
 use crate::tree::positions::Positions;
 use crate::tree::{Declaration, Document, Kind, Node, NodeId};
 
 impl Document {
-    /// A copy without these texts, which are in document order; ids of other kinds of nodes are taken no notice of. Names
-    /// keep their numbers, other nodes get new ids, in the same order.
+    /// Returns a copy without these texts, which are in document order; ids of other kinds of nodes are ignored. Names keep their
+    /// numbers; the remaining nodes get new ids in the same order.
     pub fn without(&self, texts: &[NodeId]) -> Document {
-        // What each id becomes; a dropped one becomes that of the node behind it.
+        // New id of each node; a dropped node maps to that of the next one.
         let mut ids = Vec::with_capacity(self.nodes.len() + 1);
         let mut drops = texts.iter().peekable();
         let mut next = 0;
@@ -21,7 +21,7 @@ impl Document {
         ids.push(next);
         let new = |id: u32| ids.get(id as usize).copied().unwrap_or(next);
         let is_dropped = |id: u32| dropped.get(id as usize).copied().unwrap_or(false);
-        // Two texts never follow one another, so that what lies before a dropped one stays.
+        // Two texts are never adjacent, so the node before a dropped one stays.
         let previous = |id: u32, node: &Node| match is_dropped(node.previous) {
             false => new(node.previous),
             true => match self.nodes.get(node.previous as usize) {
