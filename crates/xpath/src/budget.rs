@@ -1,21 +1,21 @@
-//! Budgets of evaluation. One budget may serve many evaluations, as those of one transformation.
+//! Budgets of evaluation. One budget may serve many evaluations, such as all those of one transformation.
 
 use crate::{Error, ErrorKind};
 
-/// What evaluations may cost.
+/// Limits on the cost of evaluations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes looked at, functions called and eight bytes of text made count one each, over all evaluations together.
+    /// Steps over all evaluations together: a node visited, a function called and eight bytes of text produced count one each.
     pub steps_max: u64,
-    /// Nodes of one node-set.
+    /// Size of one node-set.
     pub nodes_max: u32,
-    /// Bytes of one string that a function makes.
+    /// Bytes of one string that a function produces.
     pub text_bytes_max: u32,
-    /// Evaluations within evaluations, as a function of the caller's starts them.
+    /// Nesting depth of evaluations, which functions of the caller may start.
     pub depth_max: u32,
 }
 
-/// What is left of [`Limits`].
+/// The unused part of [`Limits`].
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
@@ -26,11 +26,11 @@ pub struct Budget {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // About a second of work, a thousand times what messages of services ask for.
+            // About a second of work, a thousand times what typical messages need.
             steps_max: 200_000_000,
             nodes_max: 10_000_000,
             text_bytes_max: 64 << 20,
-            // Each level costs a few kilobytes of a worker's stack of 2 MiB.
+            // Each level takes a few kilobytes of a worker's stack of 2 MiB.
             depth_max: 100,
         }
     }
@@ -43,7 +43,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A whole budget.
+    /// An unused budget.
     pub fn new(limits: Limits) -> Budget {
         Budget { steps: limits.steps_max, depth: 0, limits }
     }
@@ -58,7 +58,7 @@ impl Budget {
         self.limits.steps_max.saturating_sub(self.steps)
     }
 
-    /// Takes steps off; an error when none are left.
+    /// Deducts steps; an error if too few are left.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
         match self.steps.checked_sub(steps) {
@@ -73,7 +73,7 @@ impl Budget {
         }
     }
 
-    /// Accounts for a string of this many bytes before or after it is made.
+    /// Checks and charges a string of this many bytes, before or after it is produced.
     pub fn text(&mut self, bytes: usize) -> Result<(), ErrorKind> {
         let max = u64::from(self.limits.text_bytes_max);
         let bytes = bytes as u64;
@@ -93,7 +93,7 @@ impl Budget {
         }
     }
 
-    /// Goes one evaluation deeper; [`Budget::leave`] comes back.
+    /// Enters a nested evaluation; [`Budget::leave`] leaves it.
     pub(crate) fn enter(&mut self) -> Result<(), Error> {
         let max = self.limits.depth_max;
         if self.depth >= max {

@@ -1,38 +1,38 @@
-//! What is wrong with an expression, or went wrong when it ran, and where in its text.
+//! Errors of an expression, at compile time or at run time, with their place in its text.
 
 use std::fmt;
 
 /// An expression that cannot be compiled, or that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What is wrong.
+    /// Kind and details of the error.
     pub kind: ErrorKind,
-    /// Bytes of the expression's text before the place.
+    /// Byte offset in the expression's text.
     pub offset: u32,
 }
 
-/// Why an expression cannot be compiled, or failed.
+/// Reason why an expression cannot be compiled, or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The text is not an expression; says what was found or is missing.
+    /// The text is not an expression; the message names what was found or is missing.
     Syntax(Box<str>),
-    /// A prefix that no declaration in scope explains.
+    /// A prefix that no declaration in scope binds.
     UndeclaredPrefix(Box<str>),
-    /// A variable nobody has bound.
+    /// A variable that is not bound.
     UnknownVariable(Box<str>),
-    /// A function neither XPath nor the caller has.
+    /// A function that neither XPath nor the caller has.
     UnknownFunction(Box<str>),
-    /// A function that was given too many or too few arguments.
+    /// A function called with too many or too few arguments.
     Arity {
         /// The function's name.
         function: Box<str>,
-        /// How many arguments it was given.
+        /// The number of arguments given.
         given: usize,
     },
-    /// A value of one type where only another will do; says which.
+    /// A value of the wrong type; the message names the types.
     Type(Box<str>),
-    /// A regular expression that is not one, or needs what cannot be matched in linear time.
+    /// A regular expression that is invalid, or cannot be matched in linear time.
     Regex(Box<str>),
     /// A budget is used up: its name in [`crate::Limits`] and its value.
     Limit {
@@ -41,17 +41,17 @@ pub enum ErrorKind {
         /// Its value.
         max: u64,
     },
-    /// The caller's own function or variable failed.
+    /// A function or variable of the caller failed.
     Host(Box<str>),
 }
 
 impl ErrorKind {
-    /// The error of this kind at a place of the expression's text.
+    /// Makes an error of this kind at an offset of the expression's text.
     pub(crate) fn at(self, offset: u32) -> Error {
         Error { kind: self, offset }
     }
 
-    /// Text that is not an expression.
+    /// The error of a text that is not an expression.
     pub(crate) fn syntax(what: impl Into<Box<str>>) -> ErrorKind {
         ErrorKind::Syntax(what.into())
     }

@@ -1,5 +1,4 @@
-//! Evaluation: an expression asked for a value of a wanted type, so that a boolean needs no node-set and a string only its
-//! first node.
+//! Evaluation of an expression to a wanted type: a boolean needs no whole node-set, and a string only its first node.
 
 mod compare;
 mod functions;
@@ -20,7 +19,7 @@ use crate::value::{boolean_text, number_boolean, sort};
 use crate::{Call, DocId, Error, ErrorKind, Evaluation, Node, number_text, text_number};
 
 impl<'a> Evaluation<'a> {
-    /// Runs one evaluation, perhaps within another.
+    /// Runs one evaluation, which may be nested in another.
     pub(crate) fn nested<T>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -36,7 +35,7 @@ impl<'a> Evaluation<'a> {
         self.budget.charge(steps).map_err(|kind| kind.at(0))
     }
 
-    /// The value, of whatever type.
+    /// Evaluates to whatever type the expression has.
     pub(crate) fn value<'v>(&mut self, op: &'v Op) -> Result<Val<'v>, Error>
     where
         'a: 'v,
@@ -65,7 +64,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// As `boolean()` of it.
+    /// Evaluates and converts as `boolean()` does.
     pub(crate) fn boolean(&mut self, op: &Op) -> Result<bool, Error> {
         match op {
             Op::Boolean(value) => Ok(*value),
@@ -102,7 +101,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// As `number()` of it.
+    /// Evaluates and converts as `number()` does.
     pub(crate) fn number(&mut self, op: &Op) -> Result<f64, Error> {
         match op {
             Op::Number(value) => Ok(*value),
@@ -132,7 +131,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// As `string()` of it.
+    /// Evaluates and converts as `string()` does.
     pub(crate) fn text<'v>(&mut self, op: &'v Op) -> Result<Str<'v>, Error>
     where
         'a: 'v,
@@ -166,7 +165,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// A node's string-value, accounted for by its length.
+    /// Returns a node's string-value and charges its length.
     pub(crate) fn string_value<'v>(&mut self, node: Node) -> Result<Str<'v>, Error>
     where
         'a: 'v,
@@ -176,7 +175,7 @@ impl<'a> Evaluation<'a> {
         Ok(Str::from(text))
     }
 
-    /// The nodes, in document order; any other type is an error.
+    /// Returns the nodes in document order; any other type is an error.
     pub(crate) fn nodes(&mut self, op: &Op) -> Result<Vec<Node>, Error> {
         match op {
             Op::Path(path) => self.path_nodes(path),
@@ -213,7 +212,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The first node in document order.
+    /// Returns the first node in document order.
     pub(crate) fn first(&mut self, op: &Op) -> Result<Option<Node>, Error> {
         match op {
             Op::Path(path) => {
@@ -271,7 +270,7 @@ impl<'a> Evaluation<'a> {
         value.map(Val::from).map_err(|kind| kind.at(offset))
     }
 
-    /// The nodes a key has for a value.
+    /// Returns the nodes that a key has for a value.
     pub(crate) fn key(
         &mut self,
         number: u32,
@@ -289,7 +288,7 @@ fn calculate(arithmetic: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Subtract => left - right,
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
-        // The sign is the dividend's, as XPath has it.
+        // The sign is the dividend's, as XPath defines it.
         Arithmetic::Modulo => left % right,
     }
 }
@@ -298,7 +297,7 @@ fn not_nodes(op: &Op) -> Error {
     ErrorKind::Type("a node-set is wanted here".into()).at(offset(op))
 }
 
-/// Where an expression stands, as far as it is kept.
+/// Offset of an expression in its text, for those that store it.
 fn offset(op: &Op) -> u32 {
     match op {
         Op::Variable { offset, .. } | Op::Core { offset, .. } | Op::Host { offset, .. } => *offset,

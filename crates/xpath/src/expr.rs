@@ -1,10 +1,10 @@
-//! An expression: compiled once, evaluated for any number of nodes.
+//! An expression, compiled once and evaluated for any number of nodes.
 
 use crate::eval::Val;
 use crate::syntax::{Op, compile_expr};
 use crate::{Error, Evaluation, Node, Statics, Value};
 
-/// A compiled expression. Immutable, to be shared between threads.
+/// A compiled expression. Immutable and shareable between threads.
 #[derive(Debug, Clone)]
 pub struct Expr {
     op: Op,
@@ -16,7 +16,7 @@ impl Expr {
         Ok(Expr { op: compile_expr(text, statics)? })
     }
 
-    /// The text of a literal string; none for any other expression.
+    /// Returns the text of a literal string; None for any other expression.
     pub fn literal(&self) -> Option<&str> {
         self.op.literal()
     }
@@ -30,17 +30,17 @@ impl Expr {
         evaluation.nested(|evaluation| evaluation.value(&self.op).map(Val::into_value))
     }
 
-    /// Evaluates as `boolean()` of it; stops at the first node found.
+    /// Evaluates and converts as `boolean()` does; stops at the first node found.
     pub fn boolean(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         evaluation.nested(|evaluation| evaluation.boolean(&self.op))
     }
 
-    /// Evaluates as `number()` of it.
+    /// Evaluates and converts as `number()` does.
     pub fn number(&self, evaluation: &mut Evaluation<'_>) -> Result<f64, Error> {
         evaluation.nested(|evaluation| evaluation.number(&self.op))
     }
 
-    /// Evaluates as `string()` of it and appends that; stops at the first node found.
+    /// Evaluates, converts as `string()` does and appends the text; stops at the first node found.
     pub fn write(&self, evaluation: &mut Evaluation<'_>, out: &mut String) -> Result<(), Error> {
         evaluation.nested(|evaluation| {
             let text = evaluation.text(&self.op)?;
@@ -49,7 +49,7 @@ impl Expr {
         })
     }
 
-    /// Evaluates as `string()` of it.
+    /// Evaluates and converts as `string()` does.
     pub fn text(&self, evaluation: &mut Evaluation<'_>) -> Result<String, Error> {
         evaluation.nested(|evaluation| Ok(evaluation.text(&self.op)?.into_string()))
     }
@@ -59,7 +59,7 @@ impl Expr {
         evaluation.nested(|evaluation| evaluation.nodes(&self.op))
     }
 
-    /// The first of [`Expr::nodes`]; stops there.
+    /// Evaluates to the first of [`Expr::nodes`] and stops there.
     pub fn first(&self, evaluation: &mut Evaluation<'_>) -> Result<Option<Node>, Error> {
         evaluation.nested(|evaluation| evaluation.first(&self.op))
     }

@@ -1,39 +1,39 @@
-//! What an evaluation runs with: documents, a node to start from, the caller's variables and functions, a budget.
+//! Inputs of an evaluation: documents, a context node, the caller's variables and functions, a budget.
 
 use std::rc::Rc;
 
 use crate::{Budget, DocId, ErrorKind, Node, Value, World};
 
-/// The node an expression is evaluated for.
+/// The node for which an expression is evaluated, and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Focus {
-    /// What `.` is.
+    /// The context node, `.`.
     pub node: Node,
-    /// What `position()` is, from 1.
+    /// The value of `position()`, from 1.
     pub position: u32,
-    /// What `last()` is.
+    /// The value of `last()`.
     pub size: u32,
-    /// What `current()` is: stays the same in predicates.
+    /// The value of `current()`, which stays the same in predicates.
     pub current: Node,
 }
 
-/// Where a call stands.
+/// State of the evaluation that a function of the caller gets.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// The documents; new ones may be added.
+    /// The documents; the function may add new ones.
     pub world: &'a World,
-    /// The node the call is evaluated for.
+    /// The node for which the function is called.
     pub focus: Focus,
-    /// What is left to spend.
+    /// The remaining budget.
     pub budget: &'a mut Budget,
 }
 
-/// The caller's variables, functions and keys. Numbers are those that [`crate::Statics`] gave.
+/// Variables, functions and keys of the caller. Their numbers come from [`crate::Statics`].
 pub trait Host {
-    /// A variable's value.
+    /// Returns a variable's value.
     fn variable(&mut self, number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind>;
 
-    /// Calls a function. The arguments may be taken.
+    /// Calls a function. It may take the arguments out of the vector.
     fn call(
         &mut self,
         number: u32,
@@ -41,8 +41,8 @@ pub trait Host {
         call: &mut Call<'_>,
     ) -> Result<Value, ErrorKind>;
 
-    /// The nodes of a document that a key has for a value, in document order. Patterns ask; expressions call the
-    /// function `key()`.
+    /// Returns the nodes of a document that a key has for a value, in document order. Only patterns use this; expressions call
+    /// the function `key()`.
     fn key(
         &mut self,
         number: u32,
@@ -52,31 +52,31 @@ pub trait Host {
     ) -> Result<Rc<[Node]>, ErrorKind>;
 }
 
-/// No variables, no functions, no keys.
+/// A host without variables, functions and keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHost;
 
-/// All that an evaluation runs with.
+/// All inputs of one evaluation.
 pub struct Evaluation<'a> {
     /// The documents.
     pub world: &'a World,
-    /// The node the expression is evaluated for.
+    /// The node for which the expression is evaluated.
     pub focus: Focus,
     /// Variables and functions.
     pub host: &'a mut dyn Host,
-    /// What is left to spend.
+    /// The remaining budget.
     pub budget: &'a mut Budget,
 }
 
 impl Focus {
-    /// One node for itself.
+    /// A single node, at position 1 of 1.
     pub fn of(node: Node) -> Focus {
         Focus { node, position: 1, size: 1, current: node }
     }
 }
 
 impl<'a> Evaluation<'a> {
-    /// An evaluation for one node.
+    /// An evaluation for a single node.
     pub fn of(
         world: &'a World,
         node: Node,

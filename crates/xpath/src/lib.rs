@@ -1,9 +1,9 @@
-//! XPath 1.0, compiled: text to an [`Expr`] once, an `Expr` to a [`Value`] for each node it is asked of.
+//! XPath 1.0, compiled: a text becomes an [`Expr`] once, and the `Expr` gives a [`Value`] for each context node.
 //!
 //! Owns the grammar, the four types with their conversions, the core functions, match patterns of XSLT 1.0, and the budgets
-//! that keep an expression from costing more than it is worth. Documents belong to the caller, who puts them into a
-//! [`World`]; variables and further functions are the caller's too, through [`Statics`] when an expression is compiled and
-//! through [`Host`] when it runs. It never loads a document, never reads a clock, and knows nothing of stylesheets.
+//! that bound the cost of an expression. Documents belong to the caller, who puts them into a [`World`]. Variables and further
+//! functions are the caller's too: [`Statics`] resolves them at compile time, [`Host`] at run time. The crate never loads a
+//! document, never reads a clock, and knows nothing of stylesheets.
 //!
 //! ```
 //! use std::sync::Arc;

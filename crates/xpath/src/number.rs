@@ -1,8 +1,8 @@
-//! Numbers as XPath writes and reads them (XPath 1.0, 4.2 and 4.4).
+//! Conversion between numbers and strings (XPath 1.0, 4.2 and 4.4).
 
 use std::borrow::Cow;
 
-/// A number as `string()` writes it: no exponent, no trailing zeros, as many digits as tell it from its neighbours.
+/// Writes a number as `string()` does: no exponent, no trailing zeros, as many digits as distinguish it from its neighbours.
 pub fn number_text(value: f64) -> Cow<'static, str> {
     if value.is_nan() {
         return Cow::Borrowed("NaN");
@@ -15,12 +15,12 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
     }
     match value == 0.0 {
         true => Cow::Borrowed("0"),
-        // The standard library writes the shortest digits that read back the same, and never an exponent.
+        // The standard library writes the shortest digits that parse to the same number, and never an exponent.
         false => Cow::Owned(value.to_string()),
     }
 }
 
-/// A string as `number()` reads it: white space, a minus, digits with at most one point; anything else is NaN.
+/// Reads a string as `number()` does: white space, a minus, digits with at most one point; anything else is NaN.
 pub fn text_number(text: &str) -> f64 {
     let text = text.trim_matches(is_space);
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -39,12 +39,12 @@ pub fn text_number(text: &str) -> f64 {
     }
 }
 
-/// White space of XML.
+/// Returns whether a character is white space of XML.
 pub(crate) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// The nearest whole number, halves up, as `round()` has it: -0.5 and what is nearer to 0 is -0.
+/// Rounds as `round()` does: to the nearest whole number, halves up; from -0.5 up to 0 the result is -0.
 pub(crate) fn round(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return value;

@@ -6,7 +6,7 @@ use crate::{Error, Evaluation, NameTest, Node, NodeKind, Statics};
 /// A compiled pattern: one alternative or several joined by `|`.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// Each to be treated as a rule of its own (XSLT 1.0, 5.5).
+    /// Each alternative counts as a template rule of its own (XSLT 1.0, 5.5).
     pub alternatives: Box<[Alternative]>,
 }
 
@@ -15,16 +15,16 @@ pub struct Pattern {
 pub struct Alternative {
     /// The default priority (XSLT 1.0, 5.5).
     pub priority: f64,
-    /// What the last step can match, for dispatch.
+    /// The nodes that the last step can match, for dispatch.
     pub shape: Shape,
-    /// The shape says it all: a node that fits it matches.
+    /// The shape is the whole test: every node of this shape matches.
     pub settled: bool,
     pub(crate) start: PatternStart,
-    /// From the last step to the first.
+    /// Steps from the last to the first.
     pub(crate) steps: Box<[PatternStep]>,
 }
 
-/// The nodes a pattern's last step can match.
+/// The kinds of nodes that a pattern's last step can match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// `/`
@@ -51,7 +51,7 @@ impl Pattern {
         Ok(Pattern { alternatives: compile_pattern(text, statics)? })
     }
 
-    /// Whether the evaluation's node matches.
+    /// Returns whether the evaluation's node matches.
     pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         for alternative in &self.alternatives {
             if alternative.matches(evaluation)? {
@@ -63,13 +63,13 @@ impl Pattern {
 }
 
 impl Alternative {
-    /// Whether the evaluation's node matches.
+    /// Returns whether the evaluation's node matches.
     pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         evaluation.nested(|evaluation| self.found(evaluation))
     }
 
-    /// Runs of steps joined by `/` are laid over the node's ancestors, each at the lowest place where it fits: what stands
-    /// before a `//` then has the most ancestors left, so that no other place need be tried.
+    /// Matches runs of steps joined by `/` against the node's ancestors, each run at the lowest place where it fits: the steps
+    /// before a `//` then have the most ancestors left, so that no backtracking is needed.
     fn found(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         let node = evaluation.focus.node;
         if self.steps.is_empty() {
@@ -105,7 +105,7 @@ impl Alternative {
         Ok(false)
     }
 
-    /// Lays the run that starts with a step, counted from the last, over a node and its ancestors.
+    /// Matches the run of steps that starts at `first`, counted from the last step, against a node and its ancestors.
     fn run(&self, evaluation: &mut Evaluation<'_>, first: usize, node: Node) -> Result<Run, Error> {
         let mut node = node;
         for (place, step) in self.steps.iter().enumerate().skip(first) {
@@ -143,12 +143,12 @@ impl Alternative {
     }
 }
 
-/// How a run of steps fits.
+/// Result of matching a run of steps.
 enum Run {
-    /// And nothing is left to ask.
+    /// The run fits and the pattern is complete.
     Fits,
     Not,
-    /// What is left, from this step on, has to fit somewhere above the node.
+    /// The steps from this one on have to fit somewhere above the node.
     Above {
         step: usize,
         node: Node,
@@ -191,7 +191,7 @@ fn fits(evaluation: &Evaluation<'_>, test: &Test, node: Node, kind: NodeKind) ->
     }
 }
 
-/// Predicates that count do so among all the nodes the step finds from the parent.
+/// Tests the step's predicates. Those that use positions count among all nodes that the step finds from the parent.
 fn passes(
     evaluation: &mut Evaluation<'_>,
     step: &crate::syntax::Step,
@@ -214,7 +214,7 @@ fn passes(
     Ok(evaluation.step_from(step, parent)?.contains(&node))
 }
 
-/// Whether a node is the one of this position among the siblings that fit.
+/// Returns whether a node has this position among the siblings that pass the test.
 fn is_at(
     evaluation: &mut Evaluation<'_>,
     test: &Test,

@@ -1,18 +1,18 @@
-//! Regular expressions of XPath 2.0, rewritten into those of the `regex` crate, which match in linear time. That crate
-//! carries the tables of Unicode that this one would have to carry otherwise.
+//! Regular expressions of XPath 2.0, translated to the syntax of the `regex` crate, which matches in linear time and already
+//! has the Unicode tables.
 //!
-//! The two syntaxes agree on most; what differs is the escapes for XML's names and white space, the dot, subtraction of
-//! classes, and blocks. What only the crate knows is refused, as are references back, which no linear matcher has.
+//! The two syntaxes mostly agree. They differ in the escapes for XML names and white space, the dot, class subtraction, and
+//! blocks. Syntax that only the crate has is refused, and so are back-references, which no linear matcher supports.
 
 use crate::ErrorKind;
 
-/// Bytes a compiled expression may take: a few thousand states.
+/// Bytes that a compiled expression may take: a few thousand states.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Groups and classes inside each other.
+/// Nesting depth of groups and classes.
 const NEST_MAX: u32 = 100;
 
-/// A class without members: the blocks of surrogates.
+/// A class that matches nothing: the blocks of surrogates.
 const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
 
 const SPACE: &str = r" \t\n\r";
@@ -26,7 +26,7 @@ pub(crate) struct Regex {
     regex: regex::Regex,
 }
 
-/// What matches are replaced with.
+/// The replacement text of `replace()`.
 #[derive(Debug)]
 pub(crate) struct Replacement {
     parts: Vec<Part>,
@@ -65,7 +65,7 @@ impl Regex {
         Ok(Regex { source: pattern.into(), regex })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as written.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
@@ -74,7 +74,7 @@ impl Regex {
         self.regex.is_match(text)
     }
 
-    /// XPath refuses to split and replace by what matches nothing at all.
+    /// Refuses a pattern that matches the empty string: XPath forbids to split or replace by it.
     pub(crate) fn refuse_empty(&self) -> Result<(), ErrorKind> {
         match self.regex.is_match("") {
             true => Err(wrong(&self.source, "it matches the empty string")),
@@ -82,7 +82,7 @@ impl Regex {
         }
     }
 
-    /// What stands between matches; nothing for an empty text.
+    /// Returns the pieces between matches; none for an empty text.
     pub(crate) fn split<'t>(&self, text: &'t str) -> Vec<&'t str> {
         match text.is_empty() {
             true => Vec::new(),
@@ -174,7 +174,7 @@ impl Rewriter<'_> {
         Ok(self.out)
     }
 
-    /// Of what starts with `(?`, only `(?:` is XPath's.
+    /// Reads a group. Of the constructs with `(?`, XPath has only `(?:`.
     fn group(&mut self) -> Result<(), ErrorKind> {
         self.out.push('(');
         if self.rest.next_if_eq(&'?').is_some() {
@@ -186,8 +186,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// A class whose `[` has been read. Subtraction, `[a-z-[aeiou]]`, is the crate's `--`; it nests at the end only, so a
-    /// count of what is open will do.
+    /// Reads a class whose `[` has been read. Subtraction, `[a-z-[aeiou]]`, is written `--` in the crate. It nests only at the
+    /// end, so counting the open brackets is enough.
     fn class(&mut self) -> Result<(), ErrorKind> {
         let mut open = 1_u32;
         self.out.push('[');
@@ -239,7 +239,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// What follows a backslash.
+    /// Reads the escape behind a backslash.
     fn escape(&mut self, in_class: bool) -> Result<(), ErrorKind> {
         let Some(c) = self.rest.next() else {
             return Err(ErrorKind::Regex("nothing follows the last `\\`".into()));
@@ -269,7 +269,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// A class of its own, or members of the class around it.
+    /// Writes a class, or its members only if it stands inside another class.
     fn set(&mut self, negation: &str, members: &str, in_class: bool) {
         match in_class && negation.is_empty() {
             true => self.out.push_str(members),
@@ -279,7 +279,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// `\p{..}` with a category or a block.
+    /// Reads `\p{..}` with a category or a block.
     fn property(&mut self, sign: char, in_class: bool) -> Result<(), ErrorKind> {
         let refused = || ErrorKind::Regex("a category is written `\\p{..}`".into());
         if self.rest.next() != Some('{') {
@@ -320,7 +320,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The general categories; `Cs` has no characters and is left out, as XML Schema does.
+/// Returns whether a name is a general category. `Cs` has no characters and is left out, as in XML Schema.
 fn is_category(name: &str) -> bool {
     let mut letters = name.chars();
     let (first, second) = (letters.next(), letters.next());
@@ -341,7 +341,7 @@ fn wrong(pattern: &str, why: &str) -> ErrorKind {
     ErrorKind::Regex(format!("the regular expression `{pattern}`: {why}").into())
 }
 
-/// The crate draws pictures over several lines; the last says why.
+/// Returns the reason of an error: the crate's message has several lines, and the last holds the reason.
 fn reason(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an expression's names mean where it stands: prefixes, variables, functions.
+//! The static context of an expression: prefixes, variables, functions.
 
 use crate::Error;
 use crate::syntax::compile_name_test;
@@ -12,7 +12,7 @@ pub struct Name {
     pub local: Box<str>,
 }
 
-/// What a step or pattern asks of a name.
+/// The name test of a step or pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NameTest {
     /// `*`
@@ -23,62 +23,62 @@ pub enum NameTest {
     Name(Name),
 }
 
-/// How expressions are compiled.
+/// Options of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The functions and the `if` of XPath 2.0 that are offered beside XPath 1.0.
+    /// The functions and the `if` of XPath 2.0 are available beside XPath 1.0.
     pub xpath2: bool,
-    /// `current()` means [`crate::Focus::current`].
+    /// `current()` is available and means [`crate::Focus::current`].
     pub current: bool,
-    /// What becomes of a function nobody has.
+    /// Treatment of a function that nobody has.
     pub unknown: Unknown,
 }
 
-/// What becomes of a function nobody has.
+/// Treatment of a function that nobody has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
     /// The expression does not compile.
     Refuse,
-    /// The expression fails when the call is reached, as forwards-compatible stylesheets want it.
+    /// The expression fails only when the call is reached, as in forwards-compatible stylesheets.
     Later,
 }
 
-/// What the caller says of a function's name.
+/// The caller's answer to the look-up of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// The number by which [`crate::Host::call`] will know it. It may say more than which function: also where the
-    /// expression stands, or which key its literal argument names.
+    /// The number for [`crate::Host::call`]. It may stand for more than the function, such as the place of the expression, or the
+    /// key that a literal argument names.
     Found(u32),
-    /// There is none of that name.
+    /// The caller has no function of that name.
     Unknown,
-    /// There is, but not with these arguments; says why.
+    /// The function exists but does not take these arguments; the text says why.
     Wrong(Box<str>),
 }
 
-/// What an expression's names mean where it stands. Functions of XPath itself are not asked for.
+/// The static context: resolves the names of an expression. Functions of XPath itself are not looked up here.
 pub trait Statics {
-    /// The URI of a prefix; the prefix `xml` is not asked for.
+    /// Returns the URI of a prefix; never called for the prefix `xml`.
     fn namespace(&self, prefix: &str) -> Option<&str>;
 
-    /// The number by which [`crate::Host::variable`] will know a variable.
+    /// Returns the number of a variable for [`crate::Host::variable`].
     fn variable(&self, name: &Name) -> Option<u32>;
 
-    /// A function and the arguments it is given: a literal string's text, or none for any other expression.
+    /// Looks up a function by name and arguments: the text of each literal string, None for any other expression.
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup;
 
-    /// The number by which [`crate::Host::key`] will know a key that a pattern names.
+    /// Returns the number of a key for [`crate::Host::key`]; patterns name keys.
     fn key(&self, name: &Name) -> Option<u32>;
 
-    /// How to compile.
+    /// Returns the options of the compiler.
     fn options(&self) -> Options;
 }
 
-/// Prefixes and options, no variables and no further functions.
+/// A static context with prefixes and options, without variables and further functions.
 #[derive(Debug, Clone, Default)]
 pub struct Plain<'a> {
     /// Prefixes with their URIs.
     pub prefixes: &'a [(&'a str, &'a str)],
-    /// How to compile.
+    /// Options of the compiler.
     pub options: Options,
 }
 
@@ -116,7 +116,7 @@ impl NameTest {
         compile_name_test(text, statics)
     }
 
-    /// Whether a name passes.
+    /// Returns whether a name passes the test.
     #[inline]
     pub fn accepts(&self, name: xml::QName<'_>) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Text to compiled expressions and patterns: tokens, grammar, names resolved, steps put into their cheapest form.
+//! Compiles text to expressions and patterns: tokens, grammar, resolution of names, and optimisation of steps.
 
 mod ast;
 mod functions;
@@ -15,8 +15,8 @@ pub(crate) use functions::Core;
 pub(crate) use parser::compile_expr;
 pub(crate) use pattern::{compile_name_test, compile_pattern};
 
-/// Bytes of an expression or pattern. Offsets fit 32 bits, and nobody writes expressions of this length by hand.
+/// Length of an expression or pattern. Offsets fit 32 bits, and nobody writes longer expressions by hand.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 
-/// Parentheses, predicates and calls inside each other. A level costs up to two kilobytes of stack here and in evaluation.
+/// Nesting depth of parentheses, predicates and calls. A level takes up to two kilobytes of stack here and in evaluation.
 const DEPTH_MAX: u32 = 100;

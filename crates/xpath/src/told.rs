@@ -1,6 +1,7 @@
-//! What a parser tells of a node before anything in it has come, and the expressions and patterns that ask no more.
+//! Streaming evaluation: expressions and patterns that need only what a parser reports at a node's start.
 //!
-//! Owns the question whether one can do without a tree, and what it comes to then: the same as an evaluation gives.
+//! Decides whether an expression or pattern can do without a tree, and evaluates it then. The result is the same as that of an
+//! evaluation over a tree.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -14,43 +15,43 @@ use xml::{Attribute, Attributes, QName};
 use crate::syntax::{Axis, Comparison, Core, Op, Path, PatternStart, Predicate, Start, Step, Test};
 use crate::{Alternative, Expr, NodeKind};
 
-/// A node as a parser tells it.
+/// A node as a parser reports it, before its content.
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
-    /// Any but a namespace.
+    /// Any kind except namespace.
     pub kind: NodeKind,
-    /// Of an instruction its target is the local part; empty for kinds without names.
+    /// For an instruction, the target is the local part; empty for kinds without names.
     pub name: QName<'a>,
-    /// Of kinds without content.
+    /// The string-value of kinds without content.
     pub value: Option<&'a str>,
-    /// Of an element at its start.
+    /// The attributes of an element at its start.
     pub attributes: Option<Attributes<'a>>,
 }
 
-/// What is told beside kind and name.
+/// The facts that are known beside kind and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The string-value.
+    /// The string-value is known.
     pub value: bool,
-    /// Attributes, or that there are none.
+    /// The attributes are known, or there are none.
     pub attributes: bool,
 }
 
-/// What stands around a node that is told.
+/// The ancestors of a reported node.
 pub trait Around {
-    /// The node so many levels above the parent: elements without attributes, and above them the root.
+    /// Returns the node this many levels above the parent: elements without attributes, and the root above them.
     fn above(&self, levels: usize) -> Option<Told<'_>>;
 }
 
-/// An expression whose string what is told suffices for.
+/// An expression whose string-value needs no tree.
 #[derive(Debug, Clone)]
 pub struct Saying(Op);
 
-/// An expression whose truth what is told suffices for.
+/// An expression whose boolean value needs no tree.
 #[derive(Debug, Clone)]
 pub struct Question(Op);
 
-/// A step that what is told suffices for.
+/// A step that needs no tree.
 #[derive(Debug, Clone)]
 pub struct Asked {
     attribute: bool,
@@ -58,25 +59,25 @@ pub struct Asked {
     predicates: Box<[Op]>,
 }
 
-/// Nodes below the focus, found as they are told.
+/// A selection of nodes below the context node, found as the parser reports them.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// `.` and nothing else.
+    /// The expression is `.` alone.
     pub itself: bool,
-    /// It starts at the document's root, whatever the focus is.
+    /// The path starts at the document's root, whatever the context node is.
     pub from_root: bool,
-    /// Attributes that any of them accepts.
+    /// Attribute steps; an attribute is selected if any of them accepts it.
     pub attributes: Vec<Asked>,
-    /// Steps down through children, each with alternatives; none: no children.
+    /// Steps down through children, each with alternatives. Empty if no children are selected.
     pub below: Vec<Vec<Asked>>,
 }
 
-/// What a pattern needs to know of a node.
+/// The facts that a pattern needs of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// What is told of it.
+    /// The node itself, as reported.
     Itself,
-    /// What stands around it too.
+    /// Its ancestors too.
     Around,
 }
 
@@ -85,17 +86,17 @@ const LEAF: Known = Known { value: true, attributes: true };
 const AROUND: Known = Known { value: false, attributes: false };
 
 impl Expr {
-    /// The expression for its string, if that can be told.
+    /// Returns the expression for its string, if it needs no tree.
     pub fn saying(&self, known: Known) -> Option<Saying> {
         is_said(self.op(), known).then(|| Saying(self.op().clone()))
     }
 
-    /// The expression for its truth, if that can be told.
+    /// Returns the expression for its boolean value, if it needs no tree.
     pub fn question(&self, known: Known) -> Option<Question> {
         is_answered(self.op(), known).then(|| Question(self.op().clone()))
     }
 
-    /// The nodes it finds, if they can be told one by one as they come.
+    /// Returns the nodes that the expression selects, if they can be found one by one as they are reported.
     pub fn selection(&self) -> Option<Selection> {
         match self.op() {
             Op::Path(path) => Selection::of(path),
@@ -113,7 +114,7 @@ impl Saying {
 }
 
 impl Question {
-    /// Whether it is true.
+    /// Returns whether the expression is true.
     pub fn holds(&self, told: &Told<'_>) -> bool {
         holds(&self.0, told)
     }
@@ -140,12 +141,12 @@ impl Asked {
         Asked { attribute, test: Test::Node, predicates: Box::default() }
     }
 
-    /// Whether it accepts every node of its axis.
+    /// Returns whether the step accepts every node of its axis.
     pub fn is_any(&self) -> bool {
         self.test == Test::Node && self.predicates.is_empty()
     }
 
-    /// Whether it accepts a node.
+    /// Returns whether the step accepts a node.
     pub fn accepts(&self, told: &Told<'_>) -> bool {
         let here = match told.kind {
             NodeKind::Attribute => self.attribute,
@@ -159,7 +160,7 @@ impl Asked {
 }
 
 impl Selection {
-    /// The children, and before them the attributes or not.
+    /// Selects the children, and before them the attributes if asked for.
     pub fn content(attributes: bool) -> Selection {
         let list = |asked: bool| asked.then(|| Asked::any(true)).into_iter().collect();
         Selection {
@@ -194,7 +195,7 @@ impl Selection {
         }
     }
 
-    /// Of one step each, so that a node is found by what it is, whatever stands before it.
+    /// Joins paths of one step each, so that a node is selected by itself, whatever stands before it.
     fn joined(all: &[Op]) -> Option<Selection> {
         let mut joined = Selection::default();
         let mut children = Vec::new();
@@ -215,7 +216,7 @@ impl Selection {
 }
 
 impl Alternative {
-    /// What it needs to know of a node; none: a tree.
+    /// Returns the facts that the alternative needs of a node; None if it needs a tree.
     pub fn needs(&self) -> Option<Needs> {
         if let PatternStart::Id(_) | PatternStart::Key { .. } = self.start {
             return None;
@@ -234,7 +235,7 @@ impl Alternative {
         })
     }
 
-    /// The step, where there is one that may be anywhere: everything has the root above it.
+    /// Returns the step if there is only one and it may be anywhere: the root is above every node.
     #[inline]
     fn only_step(&self) -> Option<&Step> {
         match (&*self.steps, &self.start) {
@@ -244,7 +245,7 @@ impl Alternative {
         }
     }
 
-    /// Whether a node that is told matches, for alternatives that need no tree.
+    /// Returns whether a reported node matches, for alternatives that need no tree.
     pub fn fits(&self, told: &Told<'_>, around: &dyn Around) -> bool {
         if let Some(only) = self.only_step() {
             return is_step(only, told);
@@ -268,7 +269,7 @@ impl Alternative {
         false
     }
 
-    /// Lays a run of steps over nodes from a level upwards.
+    /// Matches a run of steps against nodes from a level upwards.
     fn lay<'t>(
         &self,
         first: usize,
@@ -296,11 +297,11 @@ impl Alternative {
     }
 }
 
-/// How a run of steps fits.
+/// Result of matching a run of steps.
 enum Laid {
     Fits,
     Not,
-    /// What is left, from this step on, has to fit somewhere above the level.
+    /// The steps from this one on have to fit somewhere above the level.
     Above {
         step: usize,
         level: usize,
@@ -337,12 +338,12 @@ fn fits(test: &Test, told: &Told<'_>) -> bool {
     }
 }
 
-/// The focus itself.
+/// Returns whether the expression is the context node, `.`.
 fn is_focus(op: &Op) -> bool {
     matches!(op, Op::Path(path) if matches!(path.start, Start::Focus) && path.steps.is_empty())
 }
 
-/// `@x`
+/// Returns the step of `@x`.
 fn attribute_step(op: &Op) -> Option<&Step> {
     let Op::Path(path) = op else { return None };
     match (&path.start, &*path.steps) {
@@ -351,12 +352,12 @@ fn attribute_step(op: &Op) -> Option<&Step> {
     }
 }
 
-/// Whether it is `@x` by a test that can be told.
+/// Returns whether the expression is `@x` with a test that needs no tree.
 fn is_attribute_told(op: &Op) -> bool {
     attribute_step(op).is_some_and(|step| Asked::of(step, LEAF).is_some())
 }
 
-/// `self::x`.
+/// Returns the step of `self::x`.
 fn own_step(op: &Op) -> Option<&Step> {
     let Op::Path(path) = op else { return None };
     match (&path.start, &*path.steps) {
@@ -373,7 +374,7 @@ fn attributes_at<'t>(step: &Step, told: &Told<'t>) -> impl Iterator<Item = Attri
 }
 
 impl<'a> Told<'a> {
-    /// An attribute of an element.
+    /// Makes a reported node of an element's attribute.
     pub fn attribute(attribute: &Attribute<'a>) -> Told<'a> {
         Told {
             kind: NodeKind::Attribute,
@@ -384,7 +385,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether a string can be told.
+/// Returns whether an expression's string needs no tree.
 fn is_said(op: &Op, known: Known) -> bool {
     match op {
         Op::Text(_) => true,
@@ -423,7 +424,7 @@ fn said<'t>(op: &'t Op, told: &Told<'t>) -> Cow<'t, str> {
     }
 }
 
-/// Whether a truth can be told.
+/// Returns whether an expression's boolean value needs no tree.
 fn is_answered(op: &Op, known: Known) -> bool {
     let answered = |op: &Op| is_answered(op, known);
     let said = |op: &Op| is_said(op, known);
@@ -431,7 +432,7 @@ fn is_answered(op: &Op, known: Known) -> bool {
         Op::Boolean(_) => true,
         Op::Any(all) | Op::All(all) => all.iter().all(answered),
         Op::Compare(Comparison::Equal | Comparison::NotEqual, sides) => {
-            // One set of nodes is compared with a string; two would be with each other.
+            // One node-set may be compared with a string; two would be compared with each other.
             let sets = sides.iter().filter(|op| matches!(op, Op::Path(_))).count();
             sets < 2 && sides.iter().all(said)
         }
@@ -480,13 +481,13 @@ fn holds(op: &Op, told: &Told<'_>) -> bool {
     }
 }
 
-/// `self::*` asks for an element even of an attribute, whose own axis has another kind.
+/// Tests `self::x`. `self::*` matches elements only: the principal node kind of the self axis is element, even for an attribute.
 fn fits_itself(test: &Test, told: &Told<'_>) -> bool {
     let named = matches!(test, Test::Name(_));
     (!named || told.kind == NodeKind::Element) && fits(test, told)
 }
 
-/// `=` or `!=` of two strings, or of a string and any of some attributes.
+/// Tests `=` or `!=` of two strings, or of a string and a set of attributes.
 fn equal(sides: &[Op; 2], told: &Told<'_>, wanted: bool) -> bool {
     let (set, other) = match sides {
         [set @ Op::Path(_), other] | [other, set] => (set, other),

@@ -1,11 +1,11 @@
-//! The four types of XPath and a result tree fragment, and what each is as another.
+//! Values: the four types of XPath and result tree fragments, with their conversions.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::{Node, World, number_text, text_number};
 
-/// What an expression comes to. Cheap to clone.
+/// The result of an expression. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Nodes in document order, each once.
@@ -16,8 +16,8 @@ pub enum Value {
     Number(f64),
     /// A string.
     Text(Rc<str>),
-    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document the caller has added to the world. Wherever a
-    /// node-set is wanted it is taken as the set of that root.
+    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document that the caller has added to the world. Where a node-set
+    /// is needed, it counts as the set of that root.
     Tree(Node),
 }
 
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// As `boolean()` has it.
+    /// Converts as `boolean()` does.
     pub fn to_boolean(&self) -> bool {
         match self {
             Value::Nodes(nodes) => !nodes.is_empty(),
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    /// As `number()` has it.
+    /// Converts as `number()` does.
     pub fn to_number(&self, world: &World) -> f64 {
         match self {
             Value::Boolean(value) => f64::from(u8::from(*value)),
@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// As `string()` has it.
+    /// Converts as `string()` does.
     pub fn to_text<'a>(&'a self, world: &'a World) -> Cow<'a, str> {
         match self {
             Value::Nodes(nodes) => {
@@ -81,7 +81,7 @@ impl Value {
     }
 }
 
-/// Brings nodes into document order, each once.
+/// Sorts nodes into document order and removes duplicates.
 pub(crate) fn sort(nodes: &mut Vec<Node>) {
     if nodes.is_sorted_by(|a, b| a < b) {
         return;

@@ -1,4 +1,4 @@
-//! The documents an evaluation can reach, and handles of their nodes.
+//! The documents that an evaluation can reach, and handles of their nodes.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -11,18 +11,18 @@ use crate::ErrorKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocId(pub u32);
 
-/// A node of a document of a [`World`], or a namespace node of one of its elements. The order of handles is document order.
+/// A node of a document in a [`World`], or a namespace node of one of its elements. Handles compare in document order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
     /// Its document.
     pub doc: DocId,
-    /// The node; of a namespace node the element it belongs to.
+    /// The node; for a namespace node, its element.
     pub id: NodeId,
-    /// 0, or one more than a namespace node's place among the element's namespaces.
+    /// 0, or one more than a namespace node's index among the element's namespaces.
     namespace: u32,
 }
 
-/// The seven kinds of XPath's data model.
+/// The seven node kinds of XPath's data model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// The root of a document or of a result tree fragment.
@@ -41,53 +41,53 @@ pub enum NodeKind {
     Namespace,
 }
 
-/// The documents an evaluation can reach. Documents are added while evaluations run, and none goes before its world is
-/// cut back with [`World::truncate`] or dropped.
+/// The documents that an evaluation can reach. Documents are added while evaluations run; they are removed only by
+/// [`World::truncate`] or when the world is dropped.
 #[derive(Debug)]
 pub struct World {
     first: Arc<Document>,
-    /// Pages of 8, 16, 32.. documents: what is in does not move, so that a reference to a document outlives additions. Most
-    /// worlds have no other document, and no pages.
+    /// Pages of 8, 16, 32.. documents. Entries do not move, so that a reference to a document outlives additions. Most worlds
+    /// have only the first document, and no pages.
     pages: OnceCell<Box<[OnceCell<Page>; PAGES]>>,
     len: Cell<u32>,
 }
 
 type Page = Box<[OnceCell<Arc<Document>>]>;
 
-/// Room for 8 * (2^24 - 1) documents: memory ends first.
+/// Room for 8 * (2^24 - 1) documents, more than memory can hold.
 const PAGES: usize = 24;
 const PAGE_FIRST: u32 = 8;
 
 impl Node {
-    /// The handle of a node that is not a namespace node.
+    /// Makes the handle of a node that is not a namespace node.
     #[inline]
     pub fn new(doc: DocId, id: NodeId) -> Node {
         Node { doc, id, namespace: 0 }
     }
 
-    /// The handle of the namespace node at a place among those of `xml::Document::namespaces`.
+    /// Makes the handle of a namespace node by its index in `xml::Document::namespaces`.
     pub(crate) fn namespace(doc: DocId, element: NodeId, place: u32) -> Node {
         Node { doc, id: element, namespace: place.saturating_add(1) }
     }
 
-    /// A namespace node's place among its element's namespaces.
+    /// Returns a namespace node's index among its element's namespaces.
     pub(crate) fn place(self) -> Option<usize> {
         usize::try_from(self.namespace.checked_sub(1)?).ok()
     }
 
-    /// It is a namespace node.
+    /// Returns whether this is a namespace node.
     #[inline]
     pub fn is_namespace(self) -> bool {
         self.namespace != 0
     }
 
-    /// Another node of the same document.
+    /// Returns the handle of another node of the same document.
     #[inline]
     pub fn with(self, id: NodeId) -> Node {
         Node { doc: self.doc, id, namespace: 0 }
     }
 
-    /// The root of its document.
+    /// Returns the root of the node's document.
     #[inline]
     pub fn root(self) -> Node {
         self.with(Document::ROOT)
@@ -95,22 +95,22 @@ impl Node {
 }
 
 impl World {
-    /// A world of one document.
+    /// Makes a world of one document.
     pub fn new(first: Arc<Document>) -> World {
         World { first, pages: OnceCell::new(), len: Cell::new(1) }
     }
 
-    /// The root of the first document.
+    /// Returns the root of the first document.
     pub fn root(&self) -> Node {
         Node::new(DocId(0), Document::ROOT)
     }
 
-    /// How many documents there are.
+    /// Returns the number of documents.
     pub fn len(&self) -> u32 {
         self.len.get()
     }
 
-    /// Never: a world starts with a document.
+    /// Always false: a world starts with a document.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -134,7 +134,7 @@ impl World {
         Ok(id)
     }
 
-    /// Drops the documents added after the first `len`. Handles of theirs that are still about mean nothing any more.
+    /// Drops the documents added after the first `len`. Handles of their nodes become invalid.
     pub fn truncate(&mut self, len: u32) {
         for id in len.max(1)..self.len.get() {
             let (page, place) = place(DocId(id));
@@ -151,13 +151,13 @@ impl World {
         self.len.set(self.len.get().min(len.max(1)));
     }
 
-    /// A document. An id of another world gives a document of this one.
+    /// Returns a document. An id of another world gives some document of this one.
     #[inline]
     pub fn document(&self, id: DocId) -> &Document {
         self.shared(id)
     }
 
-    /// A document, to be kept beyond this world.
+    /// Returns a document that may be kept beyond this world.
     #[inline]
     pub fn shared(&self, id: DocId) -> &Arc<Document> {
         if id.0 == 0 {
@@ -175,13 +175,13 @@ impl World {
         found.unwrap_or(&self.first)
     }
 
-    /// The document of a node.
+    /// Returns the document of a node.
     #[inline]
     pub fn of(&self, node: Node) -> &Document {
         self.document(node.doc)
     }
 
-    /// A node's kind.
+    /// Returns a node's kind.
     #[inline]
     pub fn kind(&self, node: Node) -> NodeKind {
         if node.is_namespace() {
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// A node's name; a namespace node's is its prefix, without a namespace of its own. Empty for nodes without names.
+    /// Returns a node's name; for a namespace node the prefix, in no namespace. Empty for nodes without names.
     pub fn name(&self, node: Node) -> QName<'_> {
         match self.namespace(node) {
             Some((prefix, _)) => {
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// A node's string-value.
+    /// Returns a node's string-value.
     pub fn string_value(&self, node: Node) -> Cow<'_, str> {
         match self.namespace(node) {
             Some((_, uri)) => Cow::Borrowed(uri),
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// The node above; of an attribute or namespace node its element.
+    /// Returns the parent; for an attribute or namespace node its element.
     #[inline]
     pub fn parent(&self, node: Node) -> Option<Node> {
         match node.is_namespace() {
@@ -224,19 +224,19 @@ impl World {
         }
     }
 
-    /// Prefix and URI of a namespace node.
+    /// Returns prefix and URI of a namespace node.
     #[inline]
     pub fn namespace(&self, node: Node) -> Option<(&str, &str)> {
-        // Asked first: the list of namespaces is made anew each time.
+        // Checked first: the list of namespaces is built anew each time.
         let place = node.place()?;
         self.of(node).namespaces(node.id).get(place).copied()
     }
 }
 
-/// Which page a document other than the first is on, and where on it.
+/// Returns the page of a document other than the first, and its index on the page.
 #[inline]
 fn place(id: DocId) -> (usize, usize) {
-    // Counted from one page's length on, an id's highest bit says the page.
+    // Counted from one page's length on, an id's highest bit gives the page.
     let counted = id.0.saturating_sub(1).saturating_add(PAGE_FIRST);
     let page = counted.ilog2() - PAGE_FIRST.ilog2();
     (page as usize, (counted - (PAGE_FIRST << page)) as usize)

@@ -8,11 +8,11 @@ use super::val::Val;
 use crate::syntax::{Comparison, Op, Path};
 use crate::{Error, Evaluation, Node, World, text_number};
 
-/// Below this many pairs, comparing each with each is cheaper than a table.
+/// Below this many pairs, comparing all of them is cheaper than a hash table.
 const PAIRS_FEW: usize = 64;
 
 impl<'a> Evaluation<'a> {
-    /// Compares two expressions; a path is walked only as far as it takes.
+    /// Compares two expressions; a path is walked only until the result is known.
     pub(super) fn compare(
         &mut self,
         comparison: Comparison,
@@ -37,7 +37,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether a node of the path compares so with the value.
+    /// Returns whether any node of the path compares so with the value.
     fn compare_path(
         &mut self,
         comparison: Comparison,
@@ -123,7 +123,7 @@ impl<'a> Evaluation<'a> {
                 Ok(self.texts(right)?.iter().any(|text| left.contains(text)))
             }
             Comparison::NotEqual => {
-                // False only if all strings of both sets are one and the same.
+                // False only if all strings of both sets are equal.
                 let (left, right) = (self.texts(left)?, self.texts(right)?);
                 let (Some(one), Some(other)) = (left.first(), right.first()) else {
                     return Ok(false);
@@ -136,7 +136,7 @@ impl<'a> Evaluation<'a> {
             | Comparison::GreaterEqual => {
                 let (left, right) = (self.texts(left)?, self.texts(right)?);
                 let less = matches!(comparison, Comparison::Less | Comparison::LessEqual);
-                // The pair most likely to hold decides.
+                // The pair most likely to hold decides: the least of one side and the greatest of the other.
                 let pair = match less {
                     true => (least(&left), greatest(&right)),
                     false => (greatest(&left), least(&right)),
@@ -159,7 +159,7 @@ impl<'a> Evaluation<'a> {
 }
 
 impl Comparison {
-    /// With the sides exchanged.
+    /// Returns the same comparison with its sides exchanged.
     fn flipped(self) -> Comparison {
         match self {
             Comparison::Equal => Comparison::Equal,
@@ -183,7 +183,7 @@ impl Comparison {
     }
 }
 
-/// A node's string-value against a number or a string.
+/// Compares a node's string-value with a number or a string.
 fn compare_text(comparison: Comparison, text: &str, value: &Val<'_>) -> bool {
     match (value, comparison) {
         (Val::Text(other), Comparison::Equal) => text == other.as_str(),
@@ -203,7 +203,7 @@ fn number(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
-/// The least of the numbers among strings.
+/// Returns the least number among strings.
 fn least(texts: &[Cow<'_, str>]) -> Option<f64> {
     texts.iter().map(|text| text_number(text)).filter(|value| !value.is_nan()).reduce(f64::min)
 }

@@ -8,7 +8,7 @@ use crate::syntax::{Core, Op};
 use crate::{Error, Evaluation, Node, NodeKind, text_number};
 
 impl<'a> Evaluation<'a> {
-    /// Calls a function of XPath itself; the compiler has checked how many arguments there are.
+    /// Calls a function of XPath itself; the compiler has checked the number of arguments.
     pub(super) fn core<'v>(
         &mut self,
         function: Core,
@@ -84,7 +84,7 @@ impl<'a> Evaluation<'a> {
         Ok(found)
     }
 
-    /// The elements of a node's document with these ids, a list separated by white space.
+    /// Returns the elements of a node's document with these ids, a list separated by white space.
     pub(crate) fn elements_by_id(&self, node: Node, ids: &str) -> Vec<Node> {
         let document = self.world.of(node);
         ids.split([' ', '\t', '\r', '\n'])
@@ -118,7 +118,7 @@ impl<'a> Evaluation<'a> {
         }))
     }
 
-    /// By the nearest `xml:lang`: equal, or more special than what is wanted.
+    /// Compares with the nearest `xml:lang`: equal, or a sublanguage of the wanted one.
     fn lang(&mut self, wanted: &Op) -> Result<bool, Error> {
         let wanted = self.text(wanted)?;
         let wanted = wanted.as_str().as_bytes();

@@ -1,4 +1,4 @@
-//! The functions taken from XPath 2.0. There are no sequences here: what would be one is a node-set.
+//! Functions taken from XPath 2.0. This crate has no sequences; a node-set takes their place.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -73,12 +73,12 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Accounts for a search: linear in the text, some steps for each byte.
+    /// Charges a search: linear in the text, some steps for each byte.
     fn searches(&mut self, text: &str) -> Result<(), Error> {
         self.charge(1 + text.len() as u64)
     }
 
-    /// Compiles a pattern that was not known before. A pattern is costly: hundreds of steps for each byte.
+    /// Returns a compiled pattern. Compiling one that is no literal is costly: hundreds of steps for each byte are charged.
     fn regex(
         &mut self,
         pattern: &Op,
@@ -125,8 +125,8 @@ impl<'a> Evaluation<'a> {
         Ok(Val::Text(Str::Owned(whole)))
     }
 
-    /// Reduces the numbers of a node-set, or a single number, and says how many there were. NaN if there is none, or if
-    /// any is.
+    /// Reduces the numbers of a node-set, or a single number, and returns the result with their count. NaN if there is none, or
+    /// if any of them is NaN.
     fn reduce(&mut self, op: &Op, join: impl Fn(f64, f64) -> f64) -> Result<(f64, f64), Error> {
         let value = self.value(op)?;
         let Some(nodes) = value.as_nodes() else { return Ok((value.to_number(self.world), 1.0)) };
@@ -144,7 +144,7 @@ impl<'a> Evaluation<'a> {
         Ok((result.unwrap_or(f64::NAN), count))
     }
 
-    /// The first node of each string-value.
+    /// Returns the first node of each string-value.
     fn distinct_values(&mut self, op: &Op) -> Result<Vec<Node>, Error> {
         let mut seen = HashSet::new();
         let mut kept = Vec::new();
@@ -158,7 +158,7 @@ impl<'a> Evaluation<'a> {
         Ok(kept)
     }
 
-    /// A new document of `token` elements, as a node-set of these.
+    /// Makes a new document of `token` elements and returns them as a node-set.
     fn tokens<'v, 't>(
         &mut self,
         tokens: impl Iterator<Item = &'t str>,

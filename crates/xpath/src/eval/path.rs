@@ -1,4 +1,4 @@
-//! Paths: from a start over steps to nodes in document order.
+//! Evaluation of paths: from a start node over the steps to nodes in document order.
 
 use std::ops::ControlFlow;
 
@@ -6,13 +6,13 @@ use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Path, Predicate, Start, Step};
 use crate::{Budget, Error, Evaluation, Focus, Node};
 
-/// Takes nodes one by one, and says when it has enough.
+/// Callback that takes nodes one by one and says when it has enough.
 pub(super) type Taker<'t> = &'t mut dyn FnMut(&mut Budget, Node) -> Result<Flow, Error>;
 
 pub(super) type Flow = ControlFlow<()>;
 
 impl Evaluation<'_> {
-    /// All nodes of a path.
+    /// Returns all nodes of a path.
     pub(super) fn path_nodes(&mut self, path: &Path) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::new();
         self.path_each(path, &mut |budget, node| {
@@ -23,7 +23,7 @@ impl Evaluation<'_> {
         Ok(nodes)
     }
 
-    /// The nodes of a path in document order, each once, as long as they are taken.
+    /// Passes the nodes of a path to the callback, in document order, each once, until it has enough.
     pub(super) fn path_each(&mut self, path: &Path, take: Taker<'_>) -> Result<(), Error> {
         let one = match &path.start {
             Start::Root => self.focus.node.root(),
@@ -40,13 +40,13 @@ impl Evaluation<'_> {
             }
         };
         match path.ordered {
-            // Whoever takes knows whether it has had enough.
+            // The callback stops the walk itself.
             true => self.walk(&path.steps, one, take).map(|_| ()),
             false => self.walk_set(&path.steps, vec![one], take),
         }
     }
 
-    /// Depth first, which is document order for the paths the compiler found to be ordered.
+    /// Walks depth first, which is document order for the paths that the compiler marks as ordered.
     fn walk(&mut self, steps: &[Step], node: Node, take: Taker<'_>) -> Result<Flow, Error> {
         let Some((step, rest)) = steps.split_first() else { return take(self.budget, node) };
         if !step.plain {
@@ -77,7 +77,7 @@ impl Evaluation<'_> {
         Ok(Flow::Continue(()))
     }
 
-    /// Step by step, each from the whole set before it.
+    /// Applies the steps one by one, each to the whole node-set of the one before.
     fn walk_set(&mut self, steps: &[Step], start: Vec<Node>, take: Taker<'_>) -> Result<(), Error> {
         let mut set = start;
         for step in steps {
@@ -94,7 +94,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// The nodes of one step from one node, in document order, when predicates count.
+    /// Returns the nodes of one step from one node, in document order; predicates may use positions.
     pub(crate) fn step_from(&mut self, step: &Step, node: Node) -> Result<Vec<Node>, Error> {
         let lead = step
             .predicates
@@ -122,7 +122,7 @@ impl Evaluation<'_> {
         Ok(found)
     }
 
-    /// The node of a position among those that pass.
+    /// Returns the node at a position among those that pass.
     fn nth(
         &mut self,
         mut walk: Walk<'_>,
@@ -160,7 +160,7 @@ impl Evaluation<'_> {
         Ok(all)
     }
 
-    /// Whether a node passes predicates that do not count.
+    /// Returns whether a node passes predicates that use no position.
     #[inline]
     pub(super) fn passes(&mut self, predicates: &[Predicate], node: Node) -> Result<bool, Error> {
         if predicates.is_empty() {
@@ -181,7 +181,7 @@ impl Evaluation<'_> {
         Ok(passed)
     }
 
-    /// The nodes of a list that pass a predicate.
+    /// Returns the nodes of a list that pass a predicate.
     pub(super) fn keep(
         &mut self,
         predicate: &Predicate,
@@ -214,7 +214,7 @@ impl Evaluation<'_> {
         Ok(kept)
     }
 
-    /// A number is a position, everything else a boolean.
+    /// Tests a predicate: a number is a position, everything else a boolean.
     fn passes_place(&mut self, op: &crate::syntax::Op, position: u32) -> Result<bool, Error> {
         use crate::eval::Val;
         Ok(match self.value(op)? {

@@ -1,4 +1,4 @@
-//! A step from a whole set of nodes, without looking at any node twice where the axes of several nodes overlap.
+//! A step from a whole node-set, which visits no node twice where the axes of several nodes overlap.
 
 use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Step};
@@ -6,7 +6,7 @@ use crate::value::sort;
 use crate::{Error, Evaluation, Node, World};
 
 impl Evaluation<'_> {
-    /// The nodes of one step from a set in document order, in document order.
+    /// Applies one step to a node-set in document order; the result is in document order.
     pub(super) fn step_set(&mut self, step: &Step, from: &[Node]) -> Result<Vec<Node>, Error> {
         let mut found = Vec::new();
         if step.plain {
@@ -40,7 +40,7 @@ impl Evaluation<'_> {
         self.charge(walk.spent())
     }
 
-    /// Upwards from each node as far as the node before it has not been.
+    /// Climbs from each node until it meets the ancestors of the node before it.
     fn up_set(&mut self, step: &Step, from: &[Node], found: &mut Vec<Node>) -> Result<(), Error> {
         let world = self.world;
         let mut before: Option<Node> = None;
@@ -62,7 +62,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Whether a node is an ancestor of another.
+/// Returns whether a node is an ancestor of another.
 fn is_above(world: &World, above: Node, node: Node) -> bool {
     if above.doc != node.doc || above.is_namespace() {
         return false;
@@ -73,10 +73,10 @@ fn is_above(world: &World, above: Node, node: Node) -> bool {
     }
 }
 
-/// The nodes of a set whose axes together have all that the whole set's have.
+/// Drops the nodes of a set whose axes are covered by those of the others.
 fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
     let kept: Vec<Node> = match axis {
-        // What is inside another's subtree adds nothing.
+        // A node inside another's subtree adds nothing.
         Axis::Descendant | Axis::DescendantOrSelf => {
             let mut last: Option<Node> = None;
             from.iter()
@@ -91,7 +91,7 @@ fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow
                 })
                 .collect()
         }
-        // The siblings after the first of several cover those after the others.
+        // The siblings after the first of several nodes include those after the others.
         Axis::FollowingSibling => {
             let mut parent = None;
             from.iter()
@@ -134,7 +134,7 @@ fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow
         Axis::Attribute | Axis::Child | Axis::Namespace | Axis::Parent | Axis::Itself => {
             return from.into();
         }
-        // These climb no further than new ground by themselves.
+        // `up_set` visits no ancestor twice.
         Axis::Ancestor | Axis::AncestorOrSelf => return from.into(),
     };
     kept.into()
@@ -144,7 +144,7 @@ fn is_attribute(world: &World, node: Node) -> bool {
     matches!(world.kind(node), crate::NodeKind::Attribute | crate::NodeKind::Namespace)
 }
 
-/// The first id that can follow a node.
+/// Returns the first id that can follow a node.
 fn following_from(world: &World, node: Node) -> u32 {
     match node.is_namespace() {
         true => node.id.0 + 1,

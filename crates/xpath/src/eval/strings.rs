@@ -1,4 +1,4 @@
-//! String functions (XPath 1.0, 4.2). What they make is borrowed from what they are given wherever it can be.
+//! String functions (XPath 1.0, 4.2). Results borrow from the arguments wherever possible.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::syntax::{Core, Op};
 use crate::{Error, Evaluation};
 
 impl<'a> Evaluation<'a> {
-    /// Calls a string function; none if the function is another.
+    /// Calls a string function; None if the function is of another kind.
     pub(super) fn strings<'v>(
         &mut self,
         function: Core,
@@ -52,7 +52,7 @@ impl<'a> Evaluation<'a> {
         Ok(Some(Val::Text(text)))
     }
 
-    /// Accounts for a string before it is made.
+    /// Charges a string before it is produced.
     pub(super) fn makes(&mut self, bytes: usize) -> Result<(), Error> {
         self.budget.text(bytes).map_err(|kind| kind.at(0))
     }
@@ -102,8 +102,8 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The characters at positions from the rounded start on, and before the rounded start plus the rounded length:
-    /// positions compare as numbers, so that NaN and infinities need no rule of their own.
+    /// Returns the characters at positions from the rounded start up to the rounded start plus the rounded length, exclusive.
+    /// Positions compare as numbers, so that NaN and infinities need no special rule.
     fn substring<'v>(
         &mut self,
         text: &'v Op,
@@ -154,7 +154,7 @@ impl<'a> Evaluation<'a> {
         let mut table = HashMap::new();
         let mut to = to.as_str().chars();
         for c in from.as_str().chars() {
-            // The first of several counts, and each takes its place in the other string.
+            // The first of several equal characters counts, and each takes up a place in the other string.
             let becomes = to.next();
             table.entry(c).or_insert(becomes);
         }
@@ -164,9 +164,9 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// The characters whose positions, from 1, are within `start..end`.
+/// Returns the characters whose positions, counted from 1, are within `start..end`.
 fn part(text: &str, start: f64, end: f64) -> &str {
-    // NaN is within nothing.
+    // No position compares with NaN.
     if start.is_nan() || end.is_nan() {
         return "";
     }
@@ -184,7 +184,7 @@ fn part(text: &str, start: f64, end: f64) -> &str {
     from.and_then(|from| text.get(from..)).unwrap_or_default()
 }
 
-/// No white space but single spaces between words.
+/// Returns whether the only white space is single spaces between words.
 fn is_normalized(text: &str) -> bool {
     let mut after_space = true;
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Values while an evaluation runs: borrowed from the expression or the documents wherever they can be.
+//! Values during an evaluation, borrowed from the expression or the documents wherever possible.
 
 use std::borrow::Cow;
 use std::rc::Rc;

@@ -1,11 +1,11 @@
-//! The thirteen axes: the nodes of one axis of one node, in the axis's order.
+//! The thirteen axes: the nodes on one axis of a node, in the axis's order.
 
 use xml::{Document, Kind, NameId, NodeId};
 
 use crate::syntax::{Axis, Test};
 use crate::{NameTest, Node, World};
 
-/// Goes along an axis.
+/// Iterator over an axis.
 pub(super) struct Walk<'w> {
     document: &'w Document,
     origin: Node,
@@ -16,16 +16,16 @@ pub(super) struct Walk<'w> {
 enum State {
     One(Option<Node>),
     Up(Option<NodeId>),
-    /// From a namespace node, and then from its element.
+    /// The ancestors of a namespace node, from its element on.
     UpFrom,
     Forward(Option<NodeId>),
     Back(Option<NodeId>),
-    /// All nodes of a range of ids but attributes.
+    /// All nodes of a range of ids except attributes.
     Range {
         next: u32,
         end: u32,
     },
-    /// Down from an id, without attributes and what the origin is in.
+    /// Down from an id, without attributes and without ancestors of the origin.
     Before {
         above: u32,
     },
@@ -42,7 +42,7 @@ impl<'w> Walk<'w> {
     pub(super) fn new(world: &'w World, axis: Axis, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
         let id = origin.id;
-        // Attributes and namespace nodes have a parent, and are nobody's children or siblings.
+        // Attributes and namespace nodes have a parent, but are neither children nor siblings.
         let aside = origin.is_namespace() || document.kind(id) == Kind::Attribute;
         let state = match axis {
             Axis::Itself => State::One(Some(origin)),
@@ -89,10 +89,10 @@ impl<'w> Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// The next node that passes a node test.
+    /// Returns the next node that passes a node test.
     pub(super) fn seek(&mut self, matcher: &mut Matcher<'_>) -> Option<Node> {
         let document = self.document;
-        // What looks for elements by name is most of all work.
+        // Searching elements by name is most of the work.
         match (&mut self.state, matcher.test) {
             (State::Range { next, end }, Test::Name(test)) => {
                 let first = *next;
@@ -121,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    /// How many nodes [`Walk::seek`] has looked at since this was last asked: each costs a step.
+    /// Returns the number of nodes visited by [`Walk::seek`] since the last call: each costs a step.
     #[inline]
     pub(super) fn spent(&mut self) -> u64 {
         u64::from(std::mem::take(&mut self.looked))
@@ -191,21 +191,21 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// No document has as many names.
+/// An id that no name has: no document has as many names.
 const NO_NAME: NameId = NameId(u32::MAX);
 
-/// Applies a node test, and remembers the names it has seen last.
+/// Applies a node test and caches the names seen last.
 pub(super) struct Matcher<'e> {
     test: &'e Test,
     principal: Kind,
-    /// On the namespace axis.
+    /// The axis is the namespace axis.
     prefixes: bool,
     accepted: NameId,
     refused: NameId,
 }
 
 impl<'e> Matcher<'e> {
-    /// For one document: ids of names mean nothing in another.
+    /// A matcher serves one document: ids of names mean nothing in another.
     pub(super) fn new(axis: Axis, test: &'e Test) -> Matcher<'e> {
         let principal = match axis == Axis::Attribute {
             true => Kind::Attribute,
@@ -249,7 +249,7 @@ impl<'e> Matcher<'e> {
         name != self.refused && self.accepts_new(document, test, name)
     }
 
-    /// Compares text, once for each run of equal names.
+    /// Compares the text of a name, once for each run of equal names.
     fn accepts_new(&mut self, document: &Document, test: &NameTest, name: NameId) -> bool {
         let accepted = *test == NameTest::Any || test.accepts(document.name_of(name));
         match accepted {
@@ -259,7 +259,7 @@ impl<'e> Matcher<'e> {
         accepted
     }
 
-    /// A name means a prefix on the namespace axis, and no namespace node on any other.
+    /// Tests a namespace node. A name test means a prefix on the namespace axis, and matches no namespace node on any other.
     fn accepts_namespace(&self, document: &Document, node: Node) -> bool {
         match self.test {
             Test::Node => true,

@@ -1,4 +1,4 @@
-//! Compiled expressions.
+//! The syntax tree of compiled expressions.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Core;
 use crate::NameTest;
 use crate::regex::Regex;
 
-/// An expression. Chains of one operator are lists, so that depth comes from parentheses, predicates and calls only.
+/// An expression. A chain of one operator is a list, so that only parentheses, predicates and calls add depth.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     Number(f64),
@@ -35,7 +35,7 @@ pub(crate) enum Op {
         arguments: Box<[Op]>,
         offset: u32,
     },
-    /// A call of a function nobody has, allowed as long as it is not reached.
+    /// A call of a function that nobody has, allowed as long as it is not reached.
     Unknown {
         name: Box<str>,
         offset: u32,
@@ -43,7 +43,7 @@ pub(crate) enum Op {
     /// `if (..) then .. else ..` of XPath 2.0.
     If(Box<[Op; 3]>),
     Current,
-    /// A literal regular expression where a function takes one.
+    /// A literal regular expression as an argument of a function.
     Pattern(Arc<Regex>),
 }
 
@@ -66,12 +66,12 @@ pub(crate) enum Arithmetic {
     Modulo,
 }
 
-/// Where to start, and the steps from there.
+/// A location path: its start and its steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
     pub(crate) start: Start,
     pub(crate) steps: Box<[Step]>,
-    /// Walking the steps depth first from one node gives document order without repetition.
+    /// Walking the steps depth first from one node gives document order without duplicates.
     pub(crate) ordered: bool,
     pub(crate) offset: u32,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Path {
 pub(crate) enum Start {
     Root,
     Focus,
-    /// Any expression that gives nodes, and predicates of the whole set.
+    /// Any expression that gives nodes, with predicates on the whole set.
     Op(Op, Box<[Predicate]>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Step {
     pub(crate) axis: Axis,
     pub(crate) test: Test,
     pub(crate) predicates: Box<[Predicate]>,
-    /// No predicate looks at position or size.
+    /// No predicate uses position or size.
     pub(crate) plain: bool,
 }
 
@@ -117,28 +117,28 @@ pub(crate) enum Test {
     Text,
     Comment,
     Instruction(Option<Box<str>>),
-    /// A name of the axis's principal kind of node.
+    /// A name test for the axis's principal node kind.
     Name(NameTest),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Predicate {
-    /// A whole number from 1.
+    /// A constant position, from 1.
     Position(u32),
     /// `last()`
     Last,
-    /// Never a number, and looks at neither position nor size.
+    /// Never a number, and uses neither position nor size.
     Test(Op),
-    /// May be a number, or looks at position or size.
+    /// May be a number, or uses position or size.
     Place(Op),
 }
 
-/// How a pattern starts.
+/// The start of a pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum PatternStart {
-    /// Wherever the steps fit.
+    /// The steps may fit anywhere.
     Anywhere,
-    /// At a document's root: the last step up has it above itself.
+    /// The first step is a child of a document's root.
     Root,
     Id(Box<str>),
     Key {
@@ -147,16 +147,16 @@ pub(crate) enum PatternStart {
     },
 }
 
-/// A step of a pattern, and how it hangs below what stands before it.
+/// A step of a pattern, and how it is joined to the one before it.
 #[derive(Debug, Clone)]
 pub(crate) struct PatternStep {
     pub(crate) step: Step,
-    /// Joined by `//` to what stands before: any ancestor will do, not only the parent.
+    /// Joined by `//` to the step before: any ancestor may match, not only the parent.
     pub(crate) anywhere: bool,
 }
 
 impl Op {
-    /// The text of a literal string.
+    /// Returns the text of a literal string.
     pub(crate) fn literal(&self) -> Option<&str> {
         if let Op::Text(text) = self { Some(text) } else { None }
     }
@@ -182,7 +182,7 @@ impl Axis {
         })
     }
 
-    /// The axis that `//` before this one comes to.
+    /// Returns the axis that results from `//` before a step with this axis.
     pub(crate) fn widened(self) -> Option<Axis> {
         match self {
             Axis::Child | Axis::Descendant => Some(Axis::Descendant),
@@ -196,7 +196,7 @@ impl Axis {
         }
     }
 
-    /// Positions count against document order.
+    /// True if positions on this axis count against document order.
     pub(crate) fn is_reverse(self) -> bool {
         matches!(
             self,

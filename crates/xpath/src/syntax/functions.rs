@@ -1,4 +1,4 @@
-//! The functions of XPath itself: names, arguments and result types, one row each.
+//! Table of the functions of XPath itself: names, arguments and result types.
 
 /// A function of the core library, or of those taken from XPath 2.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) enum Core {
     Empty,
 }
 
-/// The type of a result, where it is known before evaluation.
+/// The type of a result, if it is known before evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Nodes,
@@ -56,13 +56,13 @@ pub(crate) enum Type {
     Text,
 }
 
-/// What the compiler knows of a function.
+/// Signature of a function.
 pub(crate) struct Row {
     pub(crate) function: Core,
     pub(crate) name: &'static str,
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// With one argument less than `most` it is asked of the focus.
+    /// With one argument fewer than `most`, the function applies to the context node.
     pub(crate) focus: bool,
     pub(crate) result: Type,
 }
@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     row(Core::Round, "round", 1, 1, Type::Number),
 ];
 
-/// XPath 2.0 functions, as far as four types can carry them.
+/// XPath 2.0 functions that the four types can express.
 const ROWS_2: &[Row] = &[
     row(Core::Matches, "matches", 2, 3, Type::Boolean),
     row(Core::Replace, "replace", 3, 4, Type::Text),
@@ -126,7 +126,7 @@ const ROWS_2: &[Row] = &[
     row(Core::Empty, "empty", 1, 1, Type::Boolean),
 ];
 
-/// The row of a name without prefix.
+/// Returns the row of a name without prefix.
 pub(crate) fn find(name: &str, xpath2: bool) -> Option<&'static Row> {
     let more = match xpath2 {
         true => ROWS_2,
@@ -140,7 +140,7 @@ impl Core {
         ROWS.iter().chain(ROWS_2).find(|row| row.function == self)
     }
 
-    /// The name it is called by.
+    /// Returns the function's name.
     pub(crate) fn name(self) -> &'static str {
         self.row().map_or("", |row| row.name)
     }

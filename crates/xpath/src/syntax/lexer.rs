@@ -1,5 +1,5 @@
-//! Tokens of an expression (XPath 1.0, 3.7). Whether `*` and `and` are operators is left to the grammar, which knows from
-//! the place whether an operator or an operand is due; that comes to the same as the rule by the preceding token.
+//! Tokens of an expression (XPath 1.0, 3.7). The parser decides whether `*` and `and` are operators: it knows whether an
+//! operator or an operand is due, which is equivalent to the rule by the preceding token.
 
 use crate::number::is_space;
 use crate::{Error, ErrorKind};
@@ -9,12 +9,12 @@ use crate::{Error, ErrorKind};
 pub(super) enum Token<'a> {
     Number(f64),
     Literal(&'a str),
-    /// Prefix, empty where there is none, and local part.
+    /// Prefix, empty if there is none, and local part.
     Name(&'a str, &'a str),
     /// `p:*`
     PrefixAny(&'a str),
     Variable(&'a str, &'a str),
-    /// `( ) [ ] @ , / | + - = < > * .` as they are.
+    /// One of `( ) [ ] @ , / | + - = < > * .`.
     Sign(u8),
     DotDot,
     ColonColon,
@@ -30,7 +30,7 @@ pub(super) enum Token<'a> {
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// Numbers may have an exponent, as those of XPath 2.0.
+    /// Numbers may have an exponent, as in XPath 2.0.
     exponents: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Lexer<'a> {
         Lexer { text, at: 0, exponents }
     }
 
-    /// The next token and its place; `End` again and again at the end.
+    /// Returns the next token and its offset; `End` again and again at the end.
     pub(super) fn next(&mut self) -> Result<(Token<'a>, u32), Error> {
         self.take_while(is_space);
         let offset = self.offset();
@@ -115,7 +115,7 @@ impl<'a> Lexer<'a> {
     fn variable(&mut self) -> Result<Token<'a>, Error> {
         let offset = self.offset();
         self.skip(1);
-        // The grammar's tokens may stand apart: `$ x` is a variable reference.
+        // White space may stand between the grammar's tokens: `$ x` is a variable reference.
         self.take_while(is_space);
         match self.rest().starts_with(is_name_start).then(|| self.name()) {
             Some(Token::Name(prefix, local)) => Ok(Token::Variable(prefix, local)),
@@ -123,7 +123,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `name`, `prefix:name` or `prefix:*`; `name::` leaves the colons.
+    /// `name`, `prefix:name` or `prefix:*`; the colons of `name::` are left.
     fn name(&mut self) -> Token<'a> {
         let first = self.take_while(is_name_char);
         let Some(rest) = self.rest().strip_prefix(':') else { return Token::Name("", first) };
@@ -163,7 +163,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// What an `NCName` may start with (XML 1.0, production 4, without the colon).
+/// Returns whether an `NCName` may start with a character (XML 1.0, production 4, without the colon).
 pub(super) fn is_name_start(c: char) -> bool {
     matches!(c,
         'A'..='Z' | '_' | 'a'..='z' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
@@ -172,14 +172,14 @@ pub(super) fn is_name_start(c: char) -> bool {
         | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// What an `NCName` may go on with (production 4a, without the colon).
+/// Returns whether an `NCName` may contain a character (production 4a, without the colon).
 pub(super) fn is_name_char(c: char) -> bool {
     is_name_start(c)
         || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
 
 impl Token<'_> {
-    /// For complaints.
+    /// Describes the token for messages.
     pub(super) fn shown(self) -> String {
         match self {
             Token::Number(value) => format!("the number {value}"),

@@ -1,12 +1,12 @@
-//! What can be decided about steps and predicates before anything is evaluated.
+//! Static analysis and optimisation of steps and predicates.
 
 use super::functions::Type;
 use super::{Axis, Comparison, Core, Op, Path, Predicate, Start, Step, Test};
 
-/// Steps of a path that is walked depth first: each is a call within a call.
+/// Number of steps of a path that is walked depth first: each step is a nested call.
 const ORDERED_STEPS_MAX: usize = 16;
 
-/// The step that `//` stands for.
+/// The step that `//` abbreviates.
 pub(super) fn anywhere() -> Step {
     step(Axis::DescendantOrSelf, Test::Node, Vec::new())
 }
@@ -16,7 +16,7 @@ pub(super) fn step(axis: Axis, test: Test, predicates: Vec<Predicate>) -> Step {
     Step { axis, test, predicates: predicates.into(), plain }
 }
 
-/// A path of these steps.
+/// Makes a path of these steps.
 pub(super) fn path(start: Start, steps: Vec<Step>, offset: u32) -> Op {
     let steps = merge(steps);
     let ordered = match &start {
@@ -27,8 +27,8 @@ pub(super) fn path(start: Start, steps: Vec<Step>, offset: u32) -> Op {
     Op::Path(Box::new(Path { start, steps: steps.into(), ordered, offset }))
 }
 
-/// `//x` asks all nodes for their children: the same as asking once for descendants, unless a predicate counts.
-/// `./x` is `x`.
+/// Merges steps. `//x` asks all nodes for their children, which equals one step over descendants unless a predicate uses
+/// positions. `./x` is `x`.
 fn merge(steps: Vec<Step>) -> Vec<Step> {
     let mut merged: Vec<Step> = Vec::with_capacity(steps.len());
     for mut step in steps {
@@ -50,11 +50,11 @@ fn is_bare(step: &Step, axis: Axis) -> bool {
     step.axis == axis && step.test == Test::Node && step.predicates.is_empty()
 }
 
-/// How the nodes of a step lie to each other, in the order a walk depth first finds them.
+/// Relation between the nodes of a step, in the order in which a depth-first walk finds them.
 #[derive(Clone, Copy)]
 enum Lie {
     One,
-    /// In document order, none above another.
+    /// In document order; none is an ancestor of another.
     Flat,
     /// In document order.
     Nested,
@@ -81,7 +81,7 @@ fn is_ordered(steps: &[Step]) -> bool {
     true
 }
 
-/// The type of an expression's value, where it is known.
+/// Returns the type of an expression's value, if it is known.
 pub(super) fn type_of(op: &Op) -> Option<Type> {
     match op {
         Op::Number(_) | Op::Arithmetic(..) | Op::Negate(_) => Some(Type::Number),
@@ -98,12 +98,12 @@ pub(super) fn type_of(op: &Op) -> Option<Type> {
     }
 }
 
-/// A predicate from its expression.
+/// Classifies a predicate by its expression.
 pub(super) fn predicate(op: Op) -> Predicate {
     if let Some(number) = asked_position(&op) {
         let whole = (1.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
         return match whole {
-            // No truncation: checked to be a whole number in range.
+            // Not truncated: the number is whole and in range.
             #[allow(
                 clippy::cast_possible_truncation,
                 reason = "whole and within u32, by the line above"
@@ -122,7 +122,7 @@ pub(super) fn predicate(op: Op) -> Predicate {
     }
 }
 
-/// The number in `[3]` and in `[position() = 3]`.
+/// Returns the number in `[3]` and in `[position() = 3]`.
 fn asked_position(op: &Op) -> Option<f64> {
     if let Op::Number(value) = op {
         return Some(*value);
@@ -134,7 +134,7 @@ fn asked_position(op: &Op) -> Option<f64> {
     }
 }
 
-/// `[last()]` and `[position() = last()]`.
+/// Returns whether a predicate is `[last()]` or `[position() = last()]`.
 fn is_last(op: &Op) -> bool {
     matches!(op, Op::Core { function: Core::Last, .. })
         || matches!(
@@ -149,12 +149,12 @@ fn is_last(op: &Op) -> bool {
         )
 }
 
-/// Both sides of an `=`.
+/// Returns both sides of an `=`.
 fn sides_equal(op: &Op) -> Option<&[Op; 2]> {
     if let Op::Compare(Comparison::Equal, sides) = op { Some(sides) } else { None }
 }
 
-/// Whether an expression looks at position or size.
+/// Returns whether an expression uses position or size.
 fn counts(op: &Op) -> bool {
     match op {
         Op::Number(_) | Op::Text(_) | Op::Boolean(_) | Op::Pattern(_) => false,
@@ -163,14 +163,14 @@ fn counts(op: &Op) -> bool {
         Op::Compare(_, sides) => sides.iter().any(counts),
         Op::Arithmetic(first, rest) => counts(first) || rest.iter().any(|(_, op)| counts(op)),
         Op::Negate(op) => counts(op),
-        // Predicates inside have a focus of their own.
+        // Predicates inside a path have a context of their own.
         Op::Path(path) => match &path.start {
             Start::Root | Start::Focus => false,
             Start::Op(op, _) => counts(op),
         },
         Op::Core { function: Core::Position | Core::Last, .. } => true,
         Op::Core { arguments, .. } => arguments.iter().any(counts),
-        // The caller's functions see the whole focus.
+        // The caller's functions see the whole context.
         Op::Host { .. } => true,
         Op::If(parts) => parts.iter().any(counts),
     }

@@ -1,4 +1,4 @@
-//! The grammar of expressions (XPath 1.0, section 3), by recursive descent.
+//! Recursive-descent parser of expressions (XPath 1.0, section 3).
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -12,10 +12,10 @@ use super::{Arithmetic, Comparison, Core, DEPTH_MAX, Op, Start, TEXT_BYTES_MAX, 
 use crate::regex::Regex;
 use crate::{Error, ErrorKind, Lookup, Name, NameTest, Options, Statics, Unknown};
 
-/// Comparisons in one chain without parentheses: they nest, and more than two say little.
+/// Number of comparisons chained without parentheses: they nest, and chains of more than two are hardly useful.
 const COMPARISONS_CHAINED_MAX: u32 = 4;
 
-/// Reads an expression's tokens.
+/// Parser state over the tokens of an expression.
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     pub(super) token: Token<'a>,
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
         Ok(Parser { lexer, token, offset, statics, options: statics.options(), depth: 0 })
     }
 
-    /// An expression; all nesting comes through here.
+    /// Parses an expression; all nesting goes through here.
     pub(super) fn expr(&mut self) -> Result<Op, Error> {
         if self.depth >= DEPTH_MAX {
             let kind = ErrorKind::Limit { name: "expression_depth", max: u64::from(DEPTH_MAX) };
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Steps over a comparison's sign. `a = b = c` nests to the left, one deeper with each sign.
+    /// Steps over a comparison's sign. `a = b = c` nests to the left, one level deeper with each sign.
     fn link(&mut self, links: u32) -> Result<u32, Error> {
         if links >= COMPARISONS_CHAINED_MAX {
             let kind =
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
             (0, op) => op,
             (signs, Op::Number(value)) if signs % 2 == 1 => Op::Number(-value),
             (signs, op) if signs % 2 == 1 => Op::Negate(Box::new(op)),
-            // An even number of signs still makes a number of it.
+            // An even number of signs still converts to a number.
             (_, op) => Op::Negate(Box::new(Op::Negate(Box::new(op)))),
         })
     }
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A path that starts with any other expression, or that expression alone.
+    /// Parses a path that starts with another expression, or that expression alone.
     fn path_from_value(&mut self) -> Result<Op, Error> {
         let offset = self.offset;
         let mut op = self.primary()?;
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Resolves a prefix. A name without one is in no namespace: XPath has no default namespace.
+    /// Resolves a prefix. A name without prefix is in no namespace: XPath has no default namespace.
     pub(super) fn name(&self, prefix: &str, local: &str, offset: u32) -> Result<Name, Error> {
         Ok(Name { uri: self.uri(prefix, offset)?.into(), local: local.into() })
     }
@@ -352,7 +352,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The test of `p:*`.
+    /// Returns the name test of `p:*`.
     pub(super) fn namespace_test(&self, prefix: &str) -> Result<NameTest, Error> {
         Ok(NameTest::Namespace(self.uri(prefix, self.offset)?.into()))
     }
@@ -413,7 +413,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A call of a function of XPath itself.
+/// Parses a call of a function of XPath itself.
 fn core(row: &functions::Row, mut arguments: Vec<Op>, offset: u32) -> Result<Op, Error> {
     let given = arguments.len();
     if given < row.least || given > row.most {
@@ -440,7 +440,7 @@ fn core(row: &functions::Row, mut arguments: Vec<Op>, offset: u32) -> Result<Op,
     })
 }
 
-/// A regular expression and flags that stand there as they are need not be compiled each time.
+/// Compiles a regular expression in advance if it and its flags are literals.
 fn compile_literal(function: Core, arguments: &mut [Op], offset: u32) -> Result<(), Error> {
     let flags = arguments.get(2 + usize::from(function == Core::Replace));
     let flags = flags.map_or(Some(""), Op::literal);

@@ -1,4 +1,4 @@
-//! The grammar of patterns (XSLT 1.0, 5.2) and what it says of each alternative (5.5).
+//! Parser of patterns (XSLT 1.0, 5.2); also computes each alternative's default priority and shape (5.5).
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -24,7 +24,7 @@ pub(crate) fn compile_pattern(
     Ok(alternatives.into())
 }
 
-/// Compiles `*`, `p:*` or a name, as `xsl:strip-space` lists them.
+/// Compiles `*`, `p:*` or a name, as they are listed in `xsl:strip-space`.
 pub(crate) fn compile_name_test(text: &str, statics: &dyn Statics) -> Result<NameTest, Error> {
     let mut parser = Parser::new(text, statics)?;
     match parser.test()? {
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok(described(start, steps))
     }
 
-    /// What a pattern starts with, and how steps are joined to it, if any follow.
+    /// Parses the start of a pattern, and returns how steps are joined to it, if any follow.
     fn pattern_start(&mut self) -> Result<(PatternStart, Option<bool>), Error> {
         match self.token {
             Token::Sign(b'/') => {
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// An alternative with its priority and shape.
+/// Builds an alternative with its priority and shape.
 fn described(start: PatternStart, steps: Vec<PatternStep>) -> Alternative {
     let alone = matches!(start, PatternStart::Anywhere) && steps.len() == 1;
     let Some(last) = steps.first().map(|last| &last.step) else {

@@ -1,4 +1,4 @@
-//! The grammar of location paths: steps, node tests, predicates.
+//! Parser of location paths: steps, node tests, predicates.
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -44,7 +44,7 @@ impl Parser<'_> {
         Ok(optimise::step(axis, test, predicates))
     }
 
-    /// `axis::`, `@`, or nothing, which is the child axis.
+    /// `axis::`, `@`, or nothing, which means the child axis.
     pub(super) fn axis(&mut self) -> Result<Axis, Error> {
         if self.token == Token::Sign(b'@') {
             self.advance()?;
