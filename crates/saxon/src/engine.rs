@@ -1,4 +1,4 @@
-//! The one machine of the process, and stylesheets compiled by it.
+//! The only Java machine of the process, and the stylesheets it has compiled.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,28 +18,28 @@ use crate::vm::Vm;
 /// Less than this leaves no room for Saxon itself.
 const HEAP_BYTES_MIN: u64 = 16 << 20;
 
-/// How long the machine may take to start, on a busy machine without an archive of classes.
+/// Limit on the start of the machine, generous enough for a busy host without an archive of classes.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// How long a stylesheet may take to compile. The largest known, of the size of books, take a few seconds when Java is cold.
+/// Limit on compiling one stylesheet. The largest known ones, as long as books, take a few seconds while Java is cold.
 const COMPILE_MAX: Duration = Duration::from_secs(60);
 
-/// What an operator said about the machine.
+/// Configuration of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The Java installation; found where usual if absent.
+    /// The Java installation; searched in the usual places if absent.
     pub java_home: Option<PathBuf>,
-    /// The folder with the jars; likewise.
+    /// The folder with the jars; searched in the usual places if absent.
     pub home: Option<PathBuf>,
-    /// The most that its heap may take.
+    /// Upper limit of the Java heap.
     pub heap_bytes_max: u64,
-    /// Messages that are transformed at once.
+    /// Number of messages transformed at the same time.
     pub threads: usize,
-    /// Messages that may wait; more are refused.
+    /// Number of messages that may wait; more are refused.
     pub pending_max: usize,
 }
 
-/// The machine. There is one, and it ends with the process.
+/// The Java machine. There is only one, and it ends with the process.
 pub struct Engine {
     settings: Settings,
     shared: Arc<Shared>,
@@ -51,27 +51,28 @@ pub struct Stylesheet {
     sheet: Arc<Sheet>,
 }
 
-/// Why there is no machine.
+/// Reason why there is no machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
     pub what: String,
-    /// What to do about it.
+    /// Advice for the operator.
     pub instead: &'static str,
 }
 
-/// One thing wrong with a stylesheet.
+/// An error in a stylesheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// The name of the module, as it was given; empty where it is unknown.
+    /// The name of the module as it was given; empty if unknown.
     pub module: String,
-    /// From 1, where they are known.
+    /// Counted from 1; None if unknown.
     pub line: Option<u32>,
     pub column: Option<u32>,
     pub what: String,
 }
 
 impl Engine {
-    /// The machine, started now if it was not. One that runs stays as it is, whatever is asked for: see [`Engine::settings`].
+    /// Returns the machine, started now if necessary. A running machine keeps its settings, whatever is asked for: see
+    /// [`Engine::settings`].
     pub fn get(settings: &Settings) -> Result<Arc<Engine>, Unavailable> {
         static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
         let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +98,7 @@ impl Engine {
             let gives_up = move || drop(gave_up.send(Err("it gave up".to_owned())));
             move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
-                    // Whoever waited may have given up, and finds it running at the next try.
+                    // The caller may have given up waiting; the next call finds the machine running.
                     let _told = started.send(Ok(()));
                     pool::keep(&attached, &shared, threads);
                 }
@@ -118,7 +119,7 @@ impl Engine {
         Ok(Engine { settings: settings.clone(), shared })
     }
 
-    /// What it was started with.
+    /// Returns the settings with which the machine was started.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -127,8 +128,8 @@ impl Engine {
         self.shared.reading()
     }
 
-    /// Compiles a stylesheet: the first of `modules` by its name and text, with all others that it names. Parameters are by
-    /// name and value. It blocks, for as long as compiling takes.
+    /// Compiles a stylesheet: `modules` are names and texts, the main module first, then all others that it refers to. Parameters
+    /// are names and values. Blocks until the stylesheet is compiled.
     pub fn compile(
         &self,
         modules: &[(String, Vec<u8>)],
@@ -151,7 +152,7 @@ impl Engine {
     }
 }
 
-/// What Java would end the process for, before it runs.
+/// Refuses a heap for which Java would end the process.
 fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
     let wrong = |what, instead| Err(Unavailable { what, instead });
     if bytes < HEAP_BYTES_MIN {
@@ -167,33 +168,34 @@ fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
     }
 }
 
-/// What the machine is started with.
+/// Command-line options of the machine.
 fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
     let mut options = vec![
         format!("-Djava.class.path={}", jars.class_path),
         format!("-Xmx{}", settings.heap_bytes_max),
-        // A quarter of it is for what lives as long as a message, so that it is collected seldom: with 10 MiB, which Java takes of
-        // itself, collecting took 3 % of a message's time.
+        // The young generation takes a quarter of the heap, so that it is collected seldom: with 10 MiB, Java's default,
+        // collections took 3 % of a message's time.
         format!("-Xmn{}", settings.heap_bytes_max / 4),
-        // The collector with the smallest footprint and no threads of its own: messages live for microseconds, so that a
-        // collection copies next to nothing.
+        // The collector with the smallest footprint and no threads of its own. Objects of a message live for microseconds, so
+        // that a collection copies next to nothing.
         "-XX:+UseSerialGC".to_owned(),
-        // Signals are the program's.
+        // The gateway handles signals itself.
         "-Xrs".to_owned(),
-        // Nothing is written beside what is asked for: no files of counters, no socket to attach to, a crash report on the
-        // error output.
+        // Java writes nothing that was not asked for: no performance counter files and no attach socket; crash reports go to
+        // stderr.
         "-XX:-UsePerfData".to_owned(),
         "-XX:+DisableAttachMechanism".to_owned(),
         "-XX:+ErrorFileToStderr".to_owned(),
         "-Xlog:disable".to_owned(),
-        // Saxon's stacks lock at each touch, which is a seventh of a message's time, though no other thread ever sees them. Java
-        // up to 17 can leave such a lock with its thread, and warns that later ones cannot; those pass over what they do not know.
+        // Saxon's stacks take a lock at each access, which is a seventh of a message's time, though no other thread ever sees
+        // them. Biased locking leaves such a lock with its thread. Java has it up to version 17, with a deprecation warning;
+        // later versions ignore the option.
         "-XX:+UnlockDiagnosticVMOptions".to_owned(),
         "-XX:-PrintWarnings".to_owned(),
         "-XX:+IgnoreUnrecognizedVMOptions".to_owned(),
         "-XX:+UseBiasedLocking".to_owned(),
         "-XX:BiasedLockingStartupDelay=0".to_owned(),
-        // Compiled code and classes, beside the heap: Saxon takes some 20 MiB of each.
+        // Code cache and metaspace, beside the heap: Saxon takes some 20 MiB of each.
         "-XX:ReservedCodeCacheSize=64m".to_owned(),
         "-XX:MaxMetaspaceSize=128m".to_owned(),
         "-Djavax.xml.accessExternalDTD=".to_owned(),
@@ -207,9 +209,9 @@ fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
 }
 
 impl Stylesheet {
-    /// Transforms a message. The result is within its bound, and there within `timeout` from now; what is later is stopped. A
-    /// small message of a stylesheet that has shown itself to be fast is transformed at the first poll, by this thread; others
-    /// wait for a thread of the machine's, and dropped they are not begun.
+    /// Transforms a message. The result is at most `output_bytes_max` long, and a run that is not done within `timeout` is
+    /// stopped. A small message of a stylesheet known to be fast is transformed by the calling thread at the first poll. Others
+    /// wait for a thread of the pool; if the future is dropped before that, the run does not start.
     pub async fn transform(
         &self,
         message: Message,
@@ -236,7 +238,7 @@ impl Complaint {
         Complaint { module: String::new(), line: None, column: None, what: what.to_owned() }
     }
 
-    /// A line of `Slot.compile`: module, line, column and text, with tabs between.
+    /// Parses a line of `Slot.compile`: module, line, column and text, separated by tabs.
     fn read(line: &str) -> Complaint {
         let mut parts = line.splitn(4, '\t');
         let module = parts.next().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
-//! A parsed document as the bytes that the Java half tells Saxon: no text is parsed twice, and no name is looked up twice.
+//! Binary encoding of a parsed document for the Java half: no text is parsed twice, and no name is looked up twice.
 
-/// Events, as `Feed.java` numbers them.
+/// Event codes; `Feed.java` has the same numbers.
 const START: u8 = 1;
 const END: u8 = 2;
 const TEXT: u8 = 3;
@@ -8,19 +8,19 @@ const COMMENT: u8 = 4;
 const INSTRUCTION: u8 = 5;
 const NAMESPACE: u8 = 6;
 
-/// The namespace number of names without a namespace.
+/// Namespace number of names without a namespace.
 const NONE: u32 = 0;
 
-/// A document in the making. Numbers stand seven bits a byte, the lowest first; texts with their length before them.
+/// Encoder of a document. Numbers are base-128, lowest seven bits first; texts follow their length.
 #[derive(Debug, Default, Clone)]
 pub struct Feed {
     bytes: Vec<u8>,
-    /// By the caller's id of a namespace: its number here, where it was told already.
+    /// Numbers of namespaces by the caller's id, for those already sent.
     numbers: Vec<u32>,
     told: u32,
 }
 
-/// The name of an element or attribute, with its namespace by the number that [`Feed::namespace`] gave.
+/// The name of an element or attribute; its namespace is a number returned by [`Feed::namespace`].
 #[derive(Debug, Clone, Copy)]
 pub struct Name<'a> {
     pub namespace: u32,
@@ -28,7 +28,7 @@ pub struct Name<'a> {
     pub local: &'a str,
 }
 
-/// Where a text stands in a feed, its length before it.
+/// Range of a text in a feed, including its length prefix.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     from: usize,
@@ -36,13 +36,13 @@ pub struct Place {
 }
 
 impl Feed {
-    /// A document of about so many bytes.
+    /// Makes a feed for a document of about this many bytes.
     pub fn with_capacity(bytes: usize) -> Feed {
         Feed { bytes: Vec::with_capacity(bytes), ..Feed::default() }
     }
 
-    /// The number of a namespace, which is told where it was not. `id` is the caller's own, small and dense; an empty URI is no
-    /// namespace. Asked for before the start that needs it.
+    /// Returns the number of a namespace, and sends the namespace if that is new. `id` is the caller's own, small and dense; an
+    /// empty URI means no namespace. To be called before the start event that needs the number.
     pub fn namespace(&mut self, id: u32, uri: &str) -> u32 {
         if uri.is_empty() {
             return NONE;
@@ -63,20 +63,20 @@ impl Feed {
         self.told
     }
 
-    /// Begins an element. `declared` follow as (prefix, number), then `attributes`, as many as are said here.
+    /// Begins an element. Then `declared` namespace declarations follow, and after [`Feed::attributes`] that many attributes.
     pub fn start(&mut self, name: Name<'_>, declared: usize) {
         self.bytes.push(START);
         self.name(name);
         self.number(declared);
     }
 
-    /// One declaration of the element that began.
+    /// Writes one namespace declaration of the current element.
     pub fn declared(&mut self, prefix: &str, namespace: u32) {
         self.text_bytes(prefix);
         self.number(usize::try_from(namespace).unwrap_or_default());
     }
 
-    /// So many attributes follow the declarations.
+    /// Announces the number of attributes, after the declarations.
     pub fn attributes(&mut self, count: usize) {
         self.number(count);
     }
@@ -95,14 +95,14 @@ impl Feed {
         self.text_bytes(text);
     }
 
-    /// The place of the text that was told last.
+    /// Returns the range of the text written last.
     pub fn last(&self, text: &str) -> Option<Place> {
         let to = self.bytes.len();
         let length = bytes_of(text.len());
         Some(Place { from: to.checked_sub(text.len() + length)?, to })
     }
 
-    /// The same document with other texts in these places, which come in their order.
+    /// Copies the document with other texts in these ranges, which come in order.
     pub fn with_texts<'t>(&self, texts: impl Iterator<Item = (Place, &'t str)>) -> Feed {
         let mut feed = Feed::with_capacity(self.bytes.len() * 2);
         let mut at = 0;
@@ -154,13 +154,13 @@ impl Feed {
     }
 }
 
-/// How many bytes a number takes.
+/// Returns the number of bytes in which a number is encoded.
 fn bytes_of(number: usize) -> usize {
     let bits = usize::BITS - number.leading_zeros();
     bits.div_ceil(7).max(1) as usize
 }
 
-/// A request to compile: parts with their length before them, as `Slot.compile` reads them.
+/// Encodes a request to compile: length-prefixed parts, as `Slot.compile` reads them.
 pub(crate) fn parts(groups: [&[(String, Vec<u8>)]; 2]) -> Vec<u8> {
     let mut feed = Feed::default();
     for group in groups {

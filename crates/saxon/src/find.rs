@@ -1,38 +1,38 @@
-//! Where Java and the jars are. Looks at files; starts nothing.
+//! Search for Java and the jars. Looks at files and starts nothing.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below the home of a Java installation.
+/// Path of the library below a Java home.
 const LIBJVM: &str = "lib/server/libjvm.so";
 
-/// Where Debian, Fedora and most images have their Java installations, each in a folder of its own.
+/// Folders in which Debian, Fedora and most images have their Java installations, one folder each.
 const INSTALLED: &[&str] = &["/usr/lib/jvm", "/opt/java", "/usr/java"];
 
-/// Our half on the other side.
+/// The jar with the Java half of this crate.
 const BRIDGE: &str = "tidegate-saxon.jar";
 
-/// What `scripts/saxon.sh` makes, so that Java need not read the classes one by one.
+/// Class data archive made by `scripts/saxon.sh`, so that Java need not load the classes one by one.
 const ARCHIVE: &str = "saxon.jsa";
 
-/// What to do where there is no Java.
+/// Advice if there is no Java.
 pub(crate) const INSTALL_JAVA: &str = "install a Java runtime of version 11 or later (Debian: apt-get install openjdk-17-jre-headless), or say where one is in `saxon.java_home`";
 
-/// What to do where there are no jars.
+/// Advice if there are no jars.
 pub(crate) const INSTALL_JARS: &str =
     "make them with `make saxon`, or say in `saxon.home` where they are";
 
-/// What this computer has for all, in bytes; nothing where it does not say.
+/// Returns the total memory of the host in bytes; None if it cannot be read.
 pub(crate) fn memory() -> Option<u64> {
     let said = fs::read_to_string("/proc/meminfo").ok()?;
     let line = said.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The machine's library: below the folder that was written, else `JAVA_HOME`, else that of `java` on the path, else the newest
-/// that is installed.
+/// Finds the machine's library: in the configured folder, else in `JAVA_HOME`, else by `java` on the path, else in the newest
+/// installation.
 pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(home) = written {
         let library = home.join(LIBJVM);
@@ -49,7 +49,7 @@ pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
-/// The homes of the commands `java`: each is a link to `HOME/bin/java`, perhaps by way of others.
+/// Java homes of the `java` commands on the path: each command links to `HOME/bin/java`, perhaps through other links.
 fn on_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let commands = env::split_paths(&path).map(|folder| folder.join("java"));
@@ -65,7 +65,7 @@ fn newest() -> Option<PathBuf> {
     Some(best.join(LIBJVM))
 }
 
-/// The version as its file `release` says it: `JAVA_VERSION="17.0.15"`.
+/// Reads the major version from the file `release` of a Java home: `JAVA_VERSION="17.0.15"`.
 fn version(home: &Path) -> u32 {
     let release = fs::read_to_string(home.join("release")).unwrap_or_default();
     let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
@@ -73,14 +73,14 @@ fn version(home: &Path) -> u32 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// What stands on the class path, and the archive made of it where there is one.
+/// The class path, and the class data archive made for it if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Jars {
     pub(crate) class_path: String,
     pub(crate) archive: Option<PathBuf>,
 }
 
-/// The jars: in the folder that was written, else in `TIDEGATE_SAXON`, else beside the program or where packages put them.
+/// Finds the jars: in the configured folder, else in `TIDEGATE_SAXON`, else beside the program or where packages put them.
 pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     let folder = match written {
         Some(folder) => folder.to_owned(),
@@ -93,7 +93,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     let paths = entries.flatten().map(|entry| entry.path());
     let mut jars: Vec<PathBuf> =
         paths.filter(|path| path.extension() == Some(OsStr::new("jar"))).collect();
-    // The archive was made of this order.
+    // The archive was made with this order.
     jars.sort_unstable();
     for (name, what) in [("tidegate-saxon", BRIDGE), ("saxon-he", "jar of Saxon-HE")] {
         let starts = |path: &PathBuf| {
@@ -114,7 +114,7 @@ fn usual() -> Vec<PathBuf> {
         env::var_os("TIDEGATE_SAXON").map(PathBuf::from).into_iter().collect();
     let program = env::current_exe().ok();
     if let Some(beside) = program.as_deref().and_then(Path::parent) {
-        // As installed, and as cargo and `make saxon` lay it out.
+        // Relative paths of an installation, and of the layout of cargo and `make saxon`.
         folders.extend(["saxon", "../share/tidegate/saxon", "../saxon"].map(|at| beside.join(at)));
     }
     folders.push(PathBuf::from("/usr/share/tidegate/saxon"));

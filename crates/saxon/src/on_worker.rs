@@ -1,8 +1,8 @@
-//! Short transformations, run by the worker that has the message. A job for the pool costs two switches of threads and four to six
-//! calls of the system's, which is more than a small message takes in Saxon.
+//! Short transformations, run directly by the worker that has the message. A job in the pool costs two thread switches and four
+//! to six system calls, which is more than a small message takes in Saxon.
 //!
-//! A run here is bounded: the message is small, its stylesheet has shown itself to be fast, and the keeper stops what is not.
-//! Such a run is begun anew in the pool, which it cannot tell from its first, and its stylesheet stays away from workers for a time.
+//! Such a run is bounded: the message is small, its stylesheet is known to be fast, and the keeper stops a run that takes too
+//! long. A stopped run starts again in the pool as if it were new, and its stylesheet is barred from workers for a time.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use kit::clock;
 use crate::pool::{Failed, Message, Shared, Sheet};
 use crate::seat::{Seated, Until};
 
-/// Larger messages go to the pool: a stylesheet that was fast at small ones need not be so at large ones.
+/// Larger messages go to the pool: a stylesheet that is fast on small ones need not be so on large ones.
 const BYTES_MAX: usize = 16 << 10;
 
-/// A run is stopped when it has had a core for so long since the keeper first met it, which is after two to four of its ticks.
-/// Others of this worker wait that long.
+/// A run is stopped when it has had this much CPU time since the keeper first saw it, which is after two to four ticks of the
+/// keeper. Other requests of this worker wait that long.
 const BUSY_MAX: Duration = Duration::from_millis(25);
 
 thread_local! {
-    /// This worker's seat, taken when it first needs one and kept until a run fails in it.
+    /// This worker's seat, taken on first use and kept until a run fails in it.
     static SEATED: RefCell<Option<Seated>> = const { RefCell::new(None) };
 }
 
-/// Runs it on this thread, where it may. Nothing: the pool has to.
+/// Runs the transformation on this thread, if allowed. None: it has to go to the pool.
 pub(crate) fn run(
     shared: &Arc<Shared>,
     sheet: &Sheet,
@@ -46,7 +46,7 @@ pub(crate) fn run(
     ended
 }
 
-/// Nothing: it was stopped, or failed for want of something that the pool has more of.
+/// Runs the transformation here. None if it was stopped, or ran out of a resource of which the pool has more.
 fn here(
     shared: &Shared,
     sheet: &Sheet,
@@ -66,7 +66,8 @@ fn here(
         if usual && !ended.stopped {
             return Some(ended.result);
         }
-        // What was thrown into this thread ends with the machine's idea of it: the next run is another thread's to the machine.
+        // Dropping the seat detaches the thread, and with it an error thrown into it: for the machine, the next run is on a new
+        // thread.
         *seated = None;
         None
     })

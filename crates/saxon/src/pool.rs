@@ -1,8 +1,8 @@
-//! The threads that speak Java, the queue before them, and what watches that none of them runs for ever.
+//! The pool of Java threads, its job queue, and the keeper that stops runs that take too long.
 //!
-//! A worker puts a job into the queue and waits for its answer without holding its thread. A job has a deadline: in the queue it
-//! is dropped after it, and a thread that is still at it is stopped by the keeper, ends, and is replaced. What is known to be
-//! short a worker runs itself (`on_worker`), in a seat that the keeper watches as well.
+//! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline: after it, a
+//! waiting job is dropped, and a thread that still runs one is stopped by the keeper, ends, and is replaced. Short jobs are run
+//! by the worker itself (`on_worker`), in a seat that the keeper watches as well.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,46 +20,46 @@ use crate::seat::{Ended, Seat, Seated, Until};
 use crate::trust::Trust;
 use crate::vm::{self, Attached, CpuClock, Kept, Vm};
 
-/// How often the keeper comes by: a run is stopped at most so much after its deadline.
+/// Interval of the keeper: a run is stopped at most this long after its deadline.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The heap is read once in so many ticks: it changes faster than anybody reads it, and each look costs a call.
+/// The heap is read once in this many ticks: nobody needs it more often, and each read is a call into Java.
 const HEAP_TICKS: u32 = 50;
 
-/// Java's own threads have 1 MiB; stylesheets recurse by the depth of a message, and nothing but what is touched is memory.
+/// Java's own threads have 1 MiB; stylesheets recurse with the depth of a message. Only touched pages take memory.
 const STACK_BYTES: usize = 4 << 20;
 
-/// What is transformed.
+/// The input of a transformation.
 #[derive(Debug)]
 pub enum Message {
-    /// A document that was parsed.
+    /// A parsed document.
     Xml(Feed),
-    /// A JSON text, which the stylesheet finds as the text of one element.
+    /// A JSON text, which the stylesheet gets as the text of one element.
     Json(Bytes),
 }
 
-/// Why there is no result.
+/// Reason why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// The stylesheet says so, or does what it may not.
+    /// The stylesheet terminated itself, or did something forbidden.
     Refused(String),
-    /// The message is not what the stylesheet reads: no JSON.
+    /// The message is not valid input for the stylesheet: it is not JSON.
     BadInput(String),
-    /// The result is over its bound.
+    /// The result is larger than allowed.
     TooLarge,
-    /// It needs more memory than the machine has.
+    /// The transformation needs more memory than the machine has.
     Memory,
-    /// It calls itself without an end.
+    /// The stylesheet recurses without end.
     Stack,
-    /// It took longer than it may, in the queue or at work.
+    /// The deadline has passed, in the queue or during the run.
     Late,
     /// Too many messages wait already.
     Busy,
-    /// The machine failed at it.
+    /// The machine failed.
     Broken(String),
 }
 
-/// What the machine has done and holds.
+/// Metrics of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     pub threads: u64,
@@ -68,24 +68,24 @@ pub struct Reading {
     pub heap_max_bytes: u64,
     pub done: u64,
     pub failed: u64,
-    /// Of both, those that a worker ran itself.
+    /// Number of runs, done and failed, that a worker ran itself.
     pub on_workers: u64,
-    /// Turned away, since too many waited.
+    /// Jobs refused because too many waited.
     pub refused: u64,
-    /// Stopped after their deadline.
+    /// Runs stopped after their deadline.
     pub stopped: u64,
-    /// At work, in microseconds.
+    /// Total time of runs, in microseconds.
     pub busy_micros: u64,
 }
 
-/// A sheet of the other side, given back to the keeper after its last use.
+/// A compiled stylesheet of the Java half; handed to the keeper for release after its last use.
 pub(crate) struct Sheet {
     kept: Option<Kept>,
     shared: Arc<Shared>,
     pub(crate) trust: Trust,
 }
 
-/// What a thread does.
+/// A job for a thread.
 pub(crate) enum Work {
     Transform(Job),
     Compile(Vec<u8>, SyncSender<Result<Sheet, String>>),
@@ -99,16 +99,16 @@ pub(crate) struct Job {
     pub(crate) done: oneshot::Sender<Result<Vec<u8>, Failed>>,
 }
 
-/// What workers, threads and keeper share.
+/// State shared by workers, threads and keeper.
 pub(crate) struct Shared {
-    /// Held for the push or pop of one pointer, some 30 ns: beside a transformation of 10 µs and the two wake-ups of a job,
-    /// which cost the same with any queue.
+    /// Held for the push or pop of one pointer, some 30 ns. That is little beside a transformation of 10 µs and the two wake-ups
+    /// of a job, which cost the same with any queue.
     queue: Mutex<Queue>,
     filled: Condvar,
     pending_max: usize,
     compile_max: Duration,
     garbage: Mutex<Vec<Kept>>,
-    /// The machine, once it has started.
+    /// The machine, once started.
     vm: OnceLock<Vm>,
     /// Seats of workers.
     workers: Mutex<Vec<Weak<Seat>>>,
@@ -118,7 +118,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
-    /// Threads that wait for some. Where none does, nobody need be woken, which is a call of the system's.
+    /// Number of threads waiting for work. If there is none, no wake-up is needed, which saves a system call.
     idle: usize,
 }
 
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Puts work into the queue; false: there is no room.
+    /// Puts work into the queue; false if the queue is full.
     pub(crate) fn push(&self, work: Work) -> bool {
         let mut queue = locked(&self.queue);
         let (fits, idle) = (queue.work.len() < self.pending_max, queue.idle > 0);
@@ -202,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// Seats the worker on whose thread this is.
+    /// Takes a seat for the calling worker thread.
     pub(crate) fn seat_worker(&self) -> Result<Seated, String> {
         let vm = self.vm.get().ok_or("the machine has not started")?;
         let seat = Arc::<Seat>::default();
@@ -211,13 +211,13 @@ impl Shared {
         Ok(seated)
     }
 
-    /// A worker has run one.
+    /// Counts a run on a worker.
     pub(crate) fn ran_on_worker(&self, done: bool) {
         self.counts.ended(done);
         add(&self.counts.on_workers, 1);
     }
 
-    /// Stops the workers that are late, and forgets those that are gone.
+    /// Stops late runs of workers, and drops the seats of workers that are gone.
     fn watch_workers(&self, attached: &Attached) {
         locked(&self.workers).retain(|seat| match seat.upgrade() {
             Some(seat) => {
@@ -246,13 +246,13 @@ impl Sheet {
         Sheet { kept: Some(kept), shared, trust: Trust::new() }
     }
 
-    /// It is there until the sheet is dropped.
+    /// The handle exists until the sheet is dropped.
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
 
-    /// A run of it took so long, and so much of a core: what others had of the core meanwhile is not its fault. A worker, which does
-    /// not ask the system for that, says the same twice.
+    /// Records a run: its elapsed time, and the CPU time, so that the stylesheet is not blamed for what other threads used of the
+    /// core. A worker does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
         self.trust.took(busy);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -266,11 +266,11 @@ impl Drop for Sheet {
     }
 }
 
-/// Keeps the threads: starts as many as there shall be, stops what is late, and starts others in their place. Never returns.
+/// Main loop of the keeper: starts the threads, stops late runs, and replaces threads that ended. Never returns.
 pub(crate) fn keep(attached: &Attached, shared: &Arc<Shared>, threads: usize) {
     let mut seats: Vec<Option<(Arc<Seat>, thread::JoinHandle<()>)>> = Vec::new();
     seats.resize_with(threads, || None);
-    // It is the first, and nobody asks before.
+    // Set for the first time here, and read only later.
     let _first = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
         for (index, seat) in seats.iter_mut().enumerate() {
@@ -307,7 +307,7 @@ fn started(
         let serve = move || {
             add(&shared.counts.threads, 1);
             vm::behind_workers();
-            // Without memory for a thread there is none until the next tick.
+            // If there is no memory for a thread, the next tick tries again.
             if let Ok(seated) = Seated::take(vm, &title, seat) {
                 serve(seated, &shared);
             }
@@ -318,7 +318,7 @@ fn started(
     Some((seat, thread.ok()?))
 }
 
-/// Works until it is stopped.
+/// Processes work until a run is stopped.
 fn serve(mut seated: Seated, shared: &Arc<Shared>) {
     let mut stopped = false;
     while !stopped {
@@ -327,7 +327,7 @@ fn serve(mut seated: Seated, shared: &Arc<Shared>) {
             Work::Compile(request, done) => {
                 let until = Until::Deadline(clock::now() + shared.compile_max);
                 let made = seated.compile(&request, until);
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _told = done.send(made.result.map(|kept| Sheet::new(kept, shared.clone())));
                 made.stopped
             }
@@ -335,7 +335,7 @@ fn serve(mut seated: Seated, shared: &Arc<Shared>) {
     }
 }
 
-/// Runs one job; true: it was stopped in the middle.
+/// Runs one job; true if it was stopped.
 fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     let Job { sheet, message, output_bytes_max, deadline, done } = job;
     if done.is_closed() {
@@ -355,7 +355,7 @@ fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     let busy = core.used().zip(had).map(|(now, had)| now.saturating_sub(had));
     sheet.ran(time, busy.unwrap_or(time));
     shared.counts.ended(result.is_ok());
-    // Whoever asked may have gone.
+    // The caller may have gone.
     let _told = done.send(result);
     stopped
 }
@@ -364,7 +364,7 @@ fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Relaxed);
 }
 
-/// A thread that panicked while it held one of these left nothing half done.
+/// Ignores poisoning: a thread that panicked while it held one of these locks left nothing half done.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! A thread that speaks Java, with its memory on the other side, and what stops it when a run takes too long. The pool's threads
-//! are such, and workers.
+//! Seats: threads attached to Java with their memory on the Java side, and the check that stops a run that takes too long.
+//! Threads of the pool and workers use them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use kit::clock::{self, Instant};
 use crate::pool::{Failed, Message, locked};
 use crate::vm::{Attached, CpuClock, Kept, Slot, Vm};
 
-/// A thread that was told to stop and has not is told again after so long.
+/// A thread that was told to stop but still runs is told again after this time.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
 
-/// Where one thread sits, as the keeper sees it.
+/// State of one attached thread, shared with the keeper.
 #[derive(Default)]
 pub(crate) struct Seat {
-    /// Held by the keeper while it stops the thread, so that no later run is hit.
+    /// Locked by the keeper while it stops the thread, so that it cannot hit a later run.
     running: Mutex<Running>,
 }
 
@@ -26,39 +26,39 @@ struct Running {
     stopped: bool,
 }
 
-/// When a run is late.
+/// Condition under which a run is late.
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
     Deadline(Instant),
-    /// When the thread has had so much of a core since the keeper first came by. What has to wait, for a core or for the machine
-    /// to collect garbage, is not late for that.
+    /// The thread has used this much CPU time since the keeper first saw the run. Time spent waiting, for a core or for a garbage
+    /// collection, does not count.
     Busy {
         max: Duration,
         met: Option<Met>,
     },
 }
 
-/// A run as the keeper first came by.
+/// A run as the keeper first saw it.
 #[derive(Clone, Copy)]
 pub(crate) struct Met {
     at: Instant,
     used: Option<Duration>,
 }
 
-/// What has used no core is late after so long none the less.
+/// A run that uses no CPU time is late after this time all the same.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-/// A thread in its seat. What is thrown into it is met in a run or when it leaves, which it does when it is dropped.
+/// An attached thread with its seat. An error thrown into the thread takes effect during a run, or when the seat is dropped.
 pub(crate) struct Seated {
     attached: Attached,
     slot: Slot,
     seat: Arc<Seat>,
 }
 
-/// How something ended that was watched.
+/// Result of a watched run.
 pub(crate) struct Ended<T> {
     pub(crate) result: T,
-    /// It was told to stop, so that the thread has to leave its seat.
+    /// The run was told to stop, so the thread has to leave its seat.
     pub(crate) stopped: bool,
 }
 
@@ -67,14 +67,14 @@ impl Seat {
         locked(&self.running).until = Some(until);
     }
 
-    /// True: it was stopped meanwhile.
+    /// Ends the run; true if it was stopped.
     fn end(&self) -> bool {
         let mut running = locked(&self.running);
         running.until = None;
         running.stopped
     }
 
-    /// Stops the thread if it is late. True: it was told for the first time.
+    /// Stops the thread if its run is late. True if it was told for the first time.
     pub(crate) fn watch(&self, attached: &Attached) -> bool {
         let mut running = locked(&self.running);
         let now = clock::now();
@@ -85,7 +85,7 @@ impl Seat {
         if !until.is_over(now, clock) {
             return false;
         }
-        // Where it cannot be stopped now, it can be at another time.
+        // If it cannot be stopped now, a later tick tries again.
         let told = attached.stop(thread).is_ok();
         running.until = Some(Until::Deadline(now + STOP_AGAIN));
         let first = told && !running.stopped;
@@ -95,7 +95,7 @@ impl Seat {
 }
 
 impl Until {
-    /// The keeper comes by at this time.
+    /// Checks the condition at a tick of the keeper.
     fn is_over(&mut self, now: Instant, clock: &CpuClock) -> bool {
         match self {
             Until::Deadline(deadline) => now >= *deadline,
@@ -112,7 +112,7 @@ impl Until {
 }
 
 impl Seated {
-    /// Seats this thread.
+    /// Attaches this thread and gives it the seat.
     pub(crate) fn take(vm: Vm, name: &str, seat: Arc<Seat>) -> Result<Seated, String> {
         let attached = vm.attach(name)?;
         let slot = attached.slot()?;
@@ -120,7 +120,7 @@ impl Seated {
         Ok(Seated { attached, slot, seat })
     }
 
-    /// Transforms, and is stopped where it is late.
+    /// Runs a transformation, which is stopped if it is late.
     pub(crate) fn run(
         &mut self,
         sheet: &Kept,
@@ -142,7 +142,7 @@ impl Seated {
         Ended { result, stopped }
     }
 
-    /// Compiles, likewise. What is wrong is told in lines.
+    /// Compiles a stylesheet, which is stopped if it is late. Errors are returned as lines of text.
     pub(crate) fn compile(&mut self, request: &[u8], until: Until) -> Ended<Result<Kept, String>> {
         let mut said = Vec::new();
         self.seat.begin(until);
@@ -159,7 +159,7 @@ impl Seated {
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        // What was thrown at the last moment is met by this call, and not by the machine's own end of a thread.
+        // An error thrown at the last moment is caught by this call, not by the machine's detaching of the thread.
         let _thrown = self.attached.heap();
         let thread = locked(&self.seat.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);
@@ -167,7 +167,7 @@ impl Drop for Seated {
     }
 }
 
-/// How a run ended, as `Slot.java` numbers it.
+/// Result of a run by its code in `Slot.java`.
 fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
     let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     match code {

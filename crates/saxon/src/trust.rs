@@ -1,31 +1,31 @@
-//! Which stylesheets workers may run themselves: those that have shown themselves to be fast.
+//! Decides which stylesheets workers may run themselves: those known to be fast.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-/// A run up to here is fast. A worker is held that long, as by some ten requests without a stylesheet.
+/// Largest time of a fast run. It blocks a worker as long as some ten requests without a stylesheet.
 const FAST_MAX: Duration = Duration::from_micros(250);
 
-/// So many fast runs more than slow ones weigh. By then Java has compiled what such a message uses, once over at least.
+/// Credit needed to run on workers. After that many runs, Java has compiled the code for such messages at least once.
 const NEEDED: u32 = 256;
 
-/// More does not count, so that what becomes slow is soon found to be: [`SLOW`] times four is between both.
+/// Largest credit, so that a stylesheet that becomes slow is noticed soon: four times [`SLOW`] lies between both limits.
 const MOST: u32 = 512;
 
-/// What a slow run takes away. On a worker others may have had the core meanwhile, so that one alone says little.
+/// Credit lost by a slow run. On a worker, other threads may have used the core meanwhile, so that one slow run means little.
 const SLOW: u32 = 64;
 
-/// A stylesheet that had to be stopped on a worker stays away from workers for so long: at worst a worker stands still for some
-/// hundredths of a second in it.
+/// A stylesheet that had to be stopped on a worker is barred from workers for this time. At worst, a worker stands still for
+/// some hundredths of a second once in that time.
 const BARRED: Duration = Duration::from_secs(60);
 
-/// What is known of one stylesheet's runs.
+/// Statistics of one stylesheet's runs.
 pub(crate) struct Trust {
     began: Instant,
     credit: AtomicU32,
-    /// In milliseconds from `began`.
+    /// Milliseconds after `began`.
     barred_until: AtomicU64,
 }
 
@@ -34,12 +34,12 @@ impl Trust {
         Trust { began: clock::now(), credit: AtomicU32::new(0), barred_until: AtomicU64::new(0) }
     }
 
-    /// A worker may run it.
+    /// Returns whether workers may run the stylesheet.
     pub(crate) fn is_enough(&self) -> bool {
         self.credit.load(Relaxed) >= NEEDED
     }
 
-    /// A run took so much of a core.
+    /// Records the CPU time of a run.
     pub(crate) fn took(&self, time: Duration) {
         let credit = self.credit.load(Relaxed);
         if time > FAST_MAX {
@@ -50,7 +50,7 @@ impl Trust {
         }
     }
 
-    /// A worker had to give up a run.
+    /// Bars the stylesheet after a worker had to give up a run.
     pub(crate) fn bar(&self) {
         self.barred_until.store(self.millis().saturating_add(millis(BARRED)), Relaxed);
         self.credit.store(0, Relaxed);

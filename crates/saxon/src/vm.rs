@@ -1,8 +1,8 @@
-//! The Java machine: its library loaded at run time, threads attached to it, and the few calls that cross the border.
+//! The Java machine: its library loaded at run time, threads attached to it, and the few calls into it.
 //!
-//! This is the one file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the
-//! methods named here with these signatures (their jar says its version, which is checked before anything else); an
-//! [`Attached`] stays on its thread; and references it is given were made here.
+//! This is the only file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the
+//! methods named here with these signatures (the jar's version is checked before anything else); an [`Attached`] stays on its
+//! thread; and all references passed to it were made here.
 
 #![allow(
     unsafe_code,
@@ -21,10 +21,11 @@ use jni_sys::{
     jfieldID, jint, jlong, jmethodID, jobject, jvalue,
 };
 
-/// What `Machine.version` has to say.
+/// The required result of `Machine.version`.
 const VERSION: jint = 1;
 
-/// Version 11 of the tool interface, and the bit and the two places in its tables that stopping a thread takes (jvmti.h).
+/// Version 11 of the tool interface (JVMTI), with the capability bit and the two function indices for stopping a thread
+/// (jvmti.h).
 const JVMTI_11: jint = 0x300B_0000;
 const CAN_SIGNAL_THREAD: u32 = 1 << 10;
 const STOP_THREAD: usize = 6;
@@ -34,7 +35,7 @@ type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut
 type ToolCall<A> = unsafe extern "system" fn(*mut c_void, A) -> jint;
 type ToolStop = unsafe extern "system" fn(*mut c_void, jobject, jobject) -> jint;
 
-/// The machine. It lives as long as the process: Java cannot be started twice in one.
+/// Handle of the machine, which lives as long as the process: Java cannot be started twice in one.
 #[derive(Clone, Copy)]
 pub(crate) struct Vm {
     vm: *mut JavaVM,
@@ -63,30 +64,30 @@ struct Methods {
     out: jfieldID,
 }
 
-/// An object of the machine's that is kept until it is dropped by [`Attached::forget`].
+/// A global reference to a Java object, released by [`Attached::forget`].
 pub(crate) struct Kept(jobject);
 
 // SAFETY: global references are valid on all threads.
 unsafe impl Send for Kept {}
-// SAFETY: as above, and nothing is changed through a shared one but by Java's own rules.
+// SAFETY: as above, and a shared object is changed only by Java's own rules.
 unsafe impl Sync for Kept {}
 
-/// This thread, as the machine knows it. Detached when dropped.
+/// Attachment of this thread to the machine. Detached when dropped.
 pub(crate) struct Attached {
     vm: Vm,
     env: *mut JNIEnv,
-    /// Not for another thread.
+    /// Not to be sent to another thread.
     here: PhantomData<*mut ()>,
 }
 
-/// Memory of one thread on the other side, see `Slot.java`.
+/// A thread's memory on the Java side, see `Slot.java`.
 pub(crate) struct Slot {
     object: Kept,
     input: Kept,
     room: usize,
 }
 
-/// Calls a function of the interface; what it throws is for [`Attached::thrown`].
+/// Calls a JNI function; [`Attached::thrown`] then fetches an exception.
 macro_rules! call {
     ($env:expr, $name:ident $(, $argument:expr)*) => {
         // SAFETY: the environment is this thread's; the arguments are what the function wants, by the rules at the top.
@@ -94,11 +95,11 @@ macro_rules! call {
     };
 }
 
-/// What is called when a machine that starts gives up.
+/// Callback for a machine that gives up while it starts.
 static GIVES_UP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// The machine ends the process behind this. While it starts nothing else depends on it yet: the thread that starts it stays
-/// here instead, and the gateway goes on without Java. Later it is a crash, which is the end.
+/// Called by the machine, which ends the process afterwards. While the machine starts, nothing else depends on it: the starting
+/// thread parks here instead of returning, and the gateway goes on without Java. Later it is a crash and ends the process.
 extern "C" fn abort() {
     if let Some(tell) = gives_up(None) {
         tell();
@@ -113,8 +114,8 @@ fn gives_up(tell: Option<Box<dyn FnOnce() + Send>>) -> Option<Box<dyn FnOnce() +
 }
 
 impl Vm {
-    /// Loads the library and starts the machine on this thread, which stays attached. A machine that gives up on its way calls
-    /// `tell`, and this never comes back.
+    /// Loads the library and starts the machine on this thread, which stays attached. If the machine gives up while it starts,
+    /// `tell` is called and this function never returns.
     pub(crate) fn start(
         libjvm: &Path,
         options: &[String],
@@ -174,7 +175,7 @@ impl Vm {
         Ok(attached)
     }
 
-    /// Makes this thread known to the machine.
+    /// Attaches this thread to the machine.
     pub(crate) fn attach(self, name: &str) -> Result<Attached, String> {
         plain_stack();
         let name = CString::new(name).map_err(|error| error.to_string())?;
@@ -196,23 +197,23 @@ impl Vm {
     }
 }
 
-/// Rust gives its threads a second, small stack for signals. Java takes its own signals all the time and needs more than that.
+/// Removes the small alternate signal stack that Rust gives its threads. Java's own frequent signals need more stack than that.
 fn plain_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
-/// From now on this thread does not take the core from the worker that wakes it: the worker goes on to what else is ready, and
-/// several messages are transformed at one turn. Where they share a core, a switch there and back for nearly each message had
-/// taken an eighth to a quarter of a request's time.
+/// Makes this thread a batch thread: it does not preempt the worker that wakes it. The worker goes on with other ready tasks,
+/// and several messages are transformed in one turn. If they share a core, a switch there and back for nearly each message took
+/// an eighth to a quarter of a request's time.
 pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which is about this thread. Where the system refuses, it goes on as before.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 
-/// How much of the cores a thread has had.
+/// Clock of the CPU time of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuClock(Option<libc::clockid_t>);
 
@@ -224,7 +225,7 @@ impl CpuClock {
         CpuClock((code == 0).then_some(clock))
     }
 
-    /// Nothing where the system does not say, or the thread has ended.
+    /// Returns the CPU time; None if the system does not tell, or the thread has ended.
     pub(crate) fn used(&self) -> Option<Duration> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the argument outlives the call, and a clock of a thread that has ended is refused.
@@ -239,7 +240,7 @@ impl Attached {
         self.vm
     }
 
-    /// What the classes of our jar have.
+    /// Looks up the methods of the classes in the jar.
     fn methods(&self) -> Result<Methods, String> {
         let machine = self.class(c"tidegate/saxon/Machine")?;
         let version = self.static_method(machine, c"version", c"()I")?;
@@ -269,7 +270,7 @@ impl Attached {
         })
     }
 
-    /// The tool interface, with leave to stop threads.
+    /// Returns the tool interface with the capability to stop threads.
     fn tools(&self) -> Result<*mut c_void, String> {
         let mut tools = ptr::null_mut::<c_void>();
         // A capability is a bit; the struct has four words.
@@ -289,7 +290,7 @@ impl Attached {
         }
     }
 
-    /// This thread, for [`Attached::stop`].
+    /// Returns this thread's object, for [`Attached::stop`].
     pub(crate) fn this_thread(&self) -> Result<Kept, String> {
         let class = self.class(c"java/lang/Thread")?;
         let current = self.static_method(class, c"currentThread", c"()Ljava/lang/Thread;")?;
@@ -300,7 +301,7 @@ impl Attached {
         kept
     }
 
-    /// Throws an error into another thread, wherever it is.
+    /// Throws an error into another thread, whatever it runs.
     pub(crate) fn stop(&self, thread: &Kept) -> Result<(), String> {
         let methods = &self.vm.methods;
         let error =
@@ -316,7 +317,7 @@ impl Attached {
         }
     }
 
-    /// Bytes in use, and the most that may be.
+    /// Returns the heap's bytes in use and its upper limit.
     pub(crate) fn heap(&self) -> Result<(u64, u64), String> {
         let methods = &self.vm.methods;
         let number = |method| {
@@ -327,12 +328,12 @@ impl Attached {
         Ok((number(methods.heap_used)?, number(methods.heap_max)?))
     }
 
-    /// Gives an object back to the collector.
+    /// Releases an object to the garbage collector.
     pub(crate) fn forget(&self, kept: Kept) {
         call!(self.env, DeleteGlobalRef, kept.0);
     }
 
-    /// A slot for this thread.
+    /// Makes a slot for this thread.
     pub(crate) fn slot(&self) -> Result<Slot, String> {
         let methods = &self.vm.methods;
         let object = call!(self.env, NewObjectA, methods.slot, methods.new, ptr::null());
@@ -344,7 +345,7 @@ impl Attached {
         Ok(slot)
     }
 
-    /// Compiles what `request` says. Nothing: the text says what is wrong.
+    /// Compiles a request. None: the text holds the errors.
     pub(crate) fn compile(
         &self,
         slot: &mut Slot,
@@ -364,7 +365,7 @@ impl Attached {
         Ok(None)
     }
 
-    /// Transforms; gives how it ended, by the numbers of `Slot.java`, with what it made or said.
+    /// Transforms a message; returns the outcome's code as in `Slot.java`, with the output or the message.
     pub(crate) fn run(
         &self,
         slot: &mut Slot,
@@ -396,7 +397,7 @@ impl Attached {
             self.forget(std::mem::replace(&mut slot.input, larger));
             slot.room = self.length(slot.input.0);
         }
-        // The bounds are the machine's to check, and it throws where they are not kept.
+        // The machine checks the bounds itself and throws if they are wrong.
         call!(self.env, SetByteArrayRegion, slot.input.0, 0, length, bytes.as_ptr().cast());
         self.thrown()
     }
@@ -428,7 +429,7 @@ impl Attached {
         usize::try_from(call!(self.env, GetArrayLength, array)).unwrap_or_default()
     }
 
-    /// A local reference made to last.
+    /// Makes a local reference global.
     fn keep(&self, local: jobject) -> Result<Kept, String> {
         let kept = call!(self.env, NewGlobalRef, local);
         call!(self.env, DeleteLocalRef, local);
@@ -464,7 +465,7 @@ impl Attached {
         self.thrown().map(|()| method)
     }
 
-    /// What was thrown, if something was, and nothing is pending any more.
+    /// Returns and clears the pending exception, if there is one.
     fn thrown(&self) -> Result<(), String> {
         let error = call!(self.env, ExceptionOccurred);
         if error.is_null() {
@@ -476,7 +477,7 @@ impl Attached {
         Err(text)
     }
 
-    /// The object's `toString`.
+    /// Returns the object's `toString`.
     fn text(&self, object: jobject) -> String {
         let unknown = || "an error of the Java machine".to_owned();
         let class = call!(self.env, GetObjectClass, object);
@@ -516,21 +517,21 @@ impl Drop for Attached {
 }
 
 impl Slot {
-    /// The objects on the other side, to be forgotten; it is not used after it.
+    /// Takes the slot's references for release; the slot is not used afterwards.
     pub(crate) fn take_kept(&mut self) -> [Kept; 2] {
         let none = || Kept(ptr::null_mut());
         [std::mem::replace(&mut self.object, none()), std::mem::replace(&mut self.input, none())]
     }
 }
 
-/// Memory beyond this is given back between messages; `Slot.java` has the same number.
+/// Memory beyond this is freed between messages; `Slot.java` has the same number.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 fn small(length: usize) -> Result<jint, String> {
     jint::try_from(length).map_err(|_| "it is over 2 GiB".to_owned())
 }
 
-/// A function of the tool interface, by its place.
+/// Returns a function of the tool interface by its index.
 ///
 /// # Safety
 /// `tools` is a tool interface, and the function of that place has the type.
