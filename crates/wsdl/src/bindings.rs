@@ -1,6 +1,6 @@
 //! Bindings of WSDL 1.1: SOAP 1.1 (section 3), SOAP 1.2 (the member submission of 2006) and HTTP (section 4).
 //!
-//! Owns which operation a binding's operation means, and what the SOAP extensions say about its messages.
+//! Resolves the operation that a binding's operation refers to, and reads the SOAP extensions of its messages.
 
 use crate::WSDL11;
 use crate::element::{Element, Report};
@@ -14,7 +14,7 @@ use crate::v11::words;
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 const MIME: &str = "http://schemas.xmlsoap.org/wsdl/mime/";
 
-/// What the operations of a binding have in common.
+/// Properties shared by the operations of a binding.
 struct Common<'a> {
     /// The namespace of the extension.
     extension: &'a str,
@@ -33,7 +33,7 @@ pub(crate) fn binding(
     report: &mut Report,
 ) -> Binding {
     let interface = interface(at, interfaces, report);
-    // Some tools write extensions of their own beside the one that counts.
+    // Some tools write additional extensions beside the one that counts.
     let extensions = || at.children().filter(|e| e.local() == "binding" && e.namespace() != WSDL11);
     let known = |e: &Element<'_>| matches!(e.namespace(), BINDING_11 | BINDING_12 | HTTP);
     let extension = extensions().find(known).or_else(|| extensions().next());
@@ -120,7 +120,7 @@ impl Common<'_> {
         })
     }
 
-    /// The index of the operation of that name. Where the name is overloaded, the names of input and output decide.
+    /// Returns the index of the operation of that name. If the name is overloaded, the names of input and output decide.
     fn meant(&self, at: Element<'_>, name: &str) -> Option<usize> {
         let of_name = || self.operations.iter().enumerate().filter(|(_, o)| &*o.name == name);
         let bound = [at.first(WSDL11, "input"), at.first(WSDL11, "output")];
@@ -140,7 +140,7 @@ impl Common<'_> {
         let named = body.and_then(|body| body.attribute("parts"));
         let parts = match named {
             Some(list) => self.parts(body, list, message, report),
-            // Without a list, all that are no headers.
+            // Without a `parts` list, all parts that are not headers.
             None => (0..message.parts.len())
                 .filter(|index| !headers.iter().any(|(_, part)| *part == Some(*index)))
                 .collect(),
@@ -175,7 +175,7 @@ impl Common<'_> {
         parts
     }
 
-    /// A header, and which part of the operation's own message it is.
+    /// Reads a header, and finds its part in the operation's own message.
     fn header(
         &self,
         at: Element<'_>,
@@ -212,7 +212,7 @@ impl Common<'_> {
         Some(Fault { name: name.into(), usage })
     }
 
-    /// Elements of the binding's extension, also within the root part of a multipart message.
+    /// Elements of the binding's extension, including those within the root part of a multipart message.
     fn extensions<'d>(
         &self,
         at: Element<'d>,

@@ -1,7 +1,6 @@
-//! The documents of a description: the first one, and what it imports and includes, each read once.
+//! Loads the documents of a description: the first one with all its imports and includes, each once.
 //!
-//! Owns the following of locations, within bounds, and which schemas are found on the way. It never looks into a
-//! definition.
+//! Follows locations, within bounds, and collects the schemas it meets. It never looks into a definition.
 
 use std::collections::HashSet;
 
@@ -12,15 +11,15 @@ use crate::element::{Element, File, Report};
 use crate::read::Limits;
 use crate::{Version, WSDL11, WSDL20};
 
-/// Everything that was read.
+/// All loaded documents.
 pub(crate) struct Documents {
     pub(crate) version: Version,
     pub(crate) files: Vec<File>,
-    /// Locations of schema documents that are imported as if they were descriptions, as many tools write it.
+    /// Locations of schema documents that `wsdl:import` names as if they were descriptions, as many tools write it.
     pub(crate) schemas: Vec<String>,
 }
 
-/// Reads the document at a location and all it names. Nothing is left of it if the first document is no description.
+/// Loads the document at a location and all that it refers to. None if the first document is not a description.
 pub(crate) fn load(
     location: &str,
     resolver: &dyn Resolver,
@@ -93,11 +92,11 @@ pub(crate) const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 struct Link {
     node: xml::NodeId,
     location: String,
-    /// What an import says it imports.
+    /// The namespace that an import declares.
     namespace: Option<Box<str>>,
 }
 
-/// The imports and includes of a description. One without a location says only that names are used.
+/// Returns the imports and includes of a description. One without a location only declares that names are used.
 fn links(root: Element<'_>, report: &mut Report) -> Vec<Link> {
     let mut links = Vec::new();
     let wanted = |child: &Element<'_>| {
@@ -122,7 +121,7 @@ pub(crate) fn parse(
     limits: &Limits,
     report: &mut Report,
 ) -> Option<File> {
-    // Schemas have document types for editors, and so may what has schemas in it.
+    // Schemas have document types for editors, and so may descriptions with inline schemas.
     let options =
         Options { limits: limits.xml.clone(), doctype: Doctype::Internal, ..Options::default() };
     let document = Document::parse(bytes, &options)
@@ -140,7 +139,7 @@ pub(crate) fn parse(
     Some(File { location: location.into(), document, target })
 }
 
-/// Which WSDL a root is of, if of any.
+/// Returns the version of WSDL by the root element; None if it is not WSDL.
 fn version(root: Element<'_>, report: &mut Report) -> Option<Version> {
     if root.is(WSDL11, "definitions") {
         return Some(Version::V11);

@@ -1,6 +1,6 @@
-//! Elements of WSDL documents, as the readers look at them.
+//! View of the elements of WSDL documents for the readers.
 //!
-//! Owns the look at attributes and children, and where a complaint belongs. It never decides what is wrong.
+//! Gives access to attributes and children, and places complaints. It never decides what is wrong.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use xsd::Complaint;
 use crate::model::Name;
 use crate::{WSDL11, WSDL20};
 
-/// A document with where it came from.
+/// A document with its location.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) location: Arc<str>,
     pub(crate) document: Document,
-    /// What the names it defines belong to.
+    /// The target namespace of the names it defines.
     pub(crate) target: Box<str>,
 }
 
-/// Complaints, up to a bound.
+/// Complaints, up to a maximum number.
 #[derive(Debug)]
 pub(crate) struct Report {
     complaints: Vec<Complaint>,
@@ -34,7 +34,7 @@ pub(crate) struct Element<'d> {
 }
 
 impl File {
-    /// The outermost element. A parsed document always has one.
+    /// Returns the root element. A parsed document always has one.
     pub(crate) fn root(&self) -> Element<'_> {
         let node = self.document.root_element().unwrap_or(Document::ROOT);
         Element { file: self, node }
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Complains at an element.
+    /// Adds a complaint about an element.
     pub(crate) fn at(&mut self, element: Element<'_>, code: &'static str, message: String) {
         let location = element.file.location.clone();
         let at = element.file.document.position(element.node);
@@ -93,7 +93,7 @@ impl<'d> Element<'d> {
             .map(move |node| Element { file: self.file, node })
     }
 
-    /// Child elements of a name.
+    /// Child elements with a name.
     pub(crate) fn all(self, namespace: &str, local: &str) -> impl Iterator<Item = Element<'d>> {
         self.children().filter(move |child| child.is(namespace, local))
     }
@@ -102,17 +102,17 @@ impl<'d> Element<'d> {
         self.all(namespace, local).next()
     }
 
-    /// The value of an attribute without a namespace, blanks around it cut.
+    /// Returns the value of an attribute without a namespace, trimmed.
     pub(crate) fn attribute(self, local: &str) -> Option<&'d str> {
         self.qualified("", local)
     }
 
-    /// The value of an attribute, blanks around it cut.
+    /// Returns the value of an attribute, trimmed.
     pub(crate) fn qualified(self, namespace: &str, local: &str) -> Option<&'d str> {
         self.tree().attribute(self.node, namespace, local).map(str::trim)
     }
 
-    /// The value of an attribute that has to be there.
+    /// Returns the value of a required attribute.
     pub(crate) fn required(self, local: &str, report: &mut Report) -> Option<&'d str> {
         let value = self.attribute(local).filter(|value| !value.is_empty());
         if value.is_none() {
@@ -122,14 +122,14 @@ impl<'d> Element<'d> {
         value
     }
 
-    /// The name of a definition, in an attribute that has to be there.
+    /// Returns the name of a definition from a required attribute.
     pub(crate) fn reference(self, local: &str, report: &mut Report) -> Option<Name> {
         let value = self.required(local, report)?;
         self.definition(value, report)
     }
 
-    /// The name of a definition. Without a prefix, below WSDL's own namespace as the default one, it can only be of the target
-    /// namespace: nobody defines names in WSDL's.
+    /// Resolves the name of a definition. A name without prefix whose default namespace is WSDL's own counts as a name of the
+    /// target namespace: nobody defines names in WSDL's.
     pub(crate) fn definition(self, value: &str, report: &mut Report) -> Option<Name> {
         let name = self.resolve(value, report)?;
         match &*name.namespace {
@@ -138,7 +138,7 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// What a prefixed name means here.
+    /// Resolves a prefixed name.
     pub(crate) fn resolve(self, value: &str, report: &mut Report) -> Option<Name> {
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
         match self.tree().lookup_prefix(self.node, prefix) {
@@ -152,7 +152,7 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// A name this element defines: its `name` in the target namespace.
+    /// Returns the name that this element defines: its `name` in the target namespace.
     pub(crate) fn defines(self, report: &mut Report) -> Option<Name> {
         let local = self.required("name", report)?;
         Some(Name::new(&self.file.target, local))

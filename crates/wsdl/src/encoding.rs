@@ -1,7 +1,7 @@
-//! The schemas of the SOAP encodings, which rpc/encoded descriptions extend and nobody sends along.
+//! Built-in schemas of the SOAP encodings, which rpc/encoded descriptions extend but do not include.
 //!
-//! Owns the text of those schemas (SOAP 1.1, section 5; SOAP 1.2 part 2, section 3), made from the list of built-in types
-//! they mirror. One text serves both: what only one of them has harms no user of the other.
+//! Owns the text of those schemas (SOAP 1.1, section 5; SOAP 1.2 part 2, section 3), generated from the list of built-in types
+//! they mirror. One text serves both: definitions that only one of them has do not harm users of the other.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use xml::{Document, Kind};
 
 use crate::documents::{Documents, SCHEMA};
 
-/// Of SOAP 1.1 and of 1.2. Each is also the address where its schema is said to be.
+/// Namespaces of the SOAP 1.1 and 1.2 encodings. Each is also the published address of its schema.
 const NAMESPACES: [&str; 2] =
     ["http://schemas.xmlsoap.org/soap/encoding/", "http://www.w3.org/2003/05/soap-encoding"];
 
-/// The simple types that have an element and a type of their own, with `id` and `href`.
+/// The simple types for which the schema has an element and a complex type with `id` and `href`.
 const MIRRORED: [&str; 43] = [
     "duration",
     "dateTime",
@@ -90,11 +90,11 @@ const HEAD: &str = r###"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"
 <xs:element name="anyType"/>
 "###;
 
-/// The text of an encoding's schema.
+/// Returns the text of an encoding's schema.
 pub(crate) fn schema(namespace: &str) -> String {
     let mut text = HEAD.replace("NAMESPACE", namespace);
     for name in MIRRORED {
-        // A notation has to be named by an enumeration before it can be a value's type.
+        // XSD allows NOTATION only with an enumeration, so its mirror is based on QName.
         let base = if name == "NOTATION" { "QName" } else { name };
         // Writing to a string cannot fail.
         let _written = write!(
@@ -107,13 +107,13 @@ pub(crate) fn schema(namespace: &str) -> String {
     text
 }
 
-/// The encoding whose schema is said to be at a location, with or without the slash at its end.
+/// Returns the encoding whose schema is published at a location, with or without a slash at its end.
 pub(crate) fn at(location: &str) -> Option<&'static str> {
     let bare = |text: &'static str| text.trim_end_matches('/') == location.trim_end_matches('/');
     NAMESPACES.into_iter().find(|namespace| bare(namespace))
 }
 
-/// The encodings a description imports without saying from where.
+/// Returns the encodings that a description imports without a location.
 pub(crate) fn imported(documents: &Documents) -> Vec<&'static str> {
     NAMESPACES
         .into_iter()

@@ -1,9 +1,9 @@
-//! WSDL 1.1 and 2.0: what a service offers, with the schemas of its messages as one set.
+//! WSDL 1.1 and 2.0: services with the schemas of their messages as one set.
 //!
-//! Owns the reading of descriptions, of everything they import or include, and the references between services, ports,
-//! bindings, operations and messages. It never reads a file or the network by itself: an [`xsd::Resolver`] the caller gives
-//! does. A description enters by [`read`] and leaves as a [`Description`], in which every reference is an index that leads
-//! somewhere, or as all complaints about it; by [`outline`] it leaves as what there is of its schemas and actions.
+//! Owns the reading of descriptions with all their imports and includes, and the references between services, ports, bindings,
+//! operations and messages. It never reads a file or the network by itself: the caller gives an [`xsd::Resolver`]. [`read`]
+//! returns a [`Description`], in which every reference is a valid index, or all complaints about it. [`outline`] returns as much
+//! of the schemas and actions as it finds.
 #![forbid(unsafe_code)]
 
 mod bindings;

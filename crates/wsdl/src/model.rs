@@ -1,6 +1,6 @@
-//! What a description says, read and resolved.
+//! Model of a description, read and resolved.
 //!
-//! Owns the shapes and the questions they answer alone. Indexes lead into the lists of one [`Description`].
+//! Owns the types and the queries that need no other input. Indexes refer to the lists of one [`Description`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub enum Version {
 pub struct Description {
     pub version: Version,
     pub target_namespace: Box<str>,
-    /// Locations of all documents that were read as WSDL, the first one first.
+    /// Locations of all documents read as WSDL, the first document first.
     pub documents: Vec<Box<str>>,
     pub services: Vec<Service>,
     pub bindings: Vec<Binding>,
-    /// Port types, as WSDL 1.1 calls them.
+    /// Interfaces, which WSDL 1.1 calls port types.
     pub interfaces: Vec<Interface>,
-    /// Of WSDL 1.1; 2.0 has none beside the schema's elements.
+    /// Messages of WSDL 1.1; in 2.0 the schema's elements take their place.
     pub messages: Vec<Message>,
-    /// Some document has types, though they may declare no element.
+    /// Some document has a `types` element, which may declare nothing.
     pub has_types: bool,
     /// All schemas, inline and imported, as one.
     pub schema: Arc<xsd::Schema>,
@@ -46,26 +46,26 @@ pub struct Service {
     pub ports: Vec<Port>,
 }
 
-/// An endpoint, as WSDL 2.0 calls it.
+/// A port, which WSDL 2.0 calls an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     pub name: Box<str>,
     /// Index of the binding.
     pub binding: usize,
-    /// Where it runs, as it was written.
+    /// Address of the service, as written.
     pub address: Option<Box<str>>,
 }
 
-/// How the operations of an interface are spoken.
+/// Binding of an interface to a protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     pub name: Name,
     pub protocol: Protocol,
-    /// The URI of what carries it, where one is named (`http://schemas.xmlsoap.org/soap/http`).
+    /// URI of the transport, if there is one (`http://schemas.xmlsoap.org/soap/http`).
     pub transport: Option<Box<str>>,
     /// Index of the interface; WSDL 2.0 has bindings without one.
     pub interface: Option<usize>,
-    /// What operations are that say nothing else.
+    /// Default style of the operations.
     pub style: Style,
     pub operations: Vec<BindingOperation>,
 }
@@ -74,9 +74,9 @@ pub struct Binding {
 pub enum Protocol {
     Soap11,
     Soap12,
-    /// HTTP without SOAP: the method, where the whole binding has one.
+    /// HTTP without SOAP: the method, if the whole binding has one.
     Http(Option<Box<str>>),
-    /// The namespace of an extension that is not known here, or nothing.
+    /// The namespace of an unknown extension, or empty.
     Other(Box<str>),
 }
 
@@ -97,23 +97,23 @@ pub enum Use {
 /// One operation of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindingOperation {
-    /// The name, the same as the operation's.
+    /// The name, which is that of the interface's operation.
     pub name: Box<str>,
-    /// Index of the interface and of the operation in it. Every operation of a [`Description`] has them.
+    /// Indexes of the interface and of its operation. Always present in a [`Description`].
     pub operation: Option<(usize, usize)>,
-    /// `soapAction` or `wsoap:action`, where one is written; it may be empty.
+    /// `soapAction` or `wsoap:action`, if present; it may be empty.
     pub action: Option<Box<str>>,
-    /// `soapActionRequired`, where it is written.
+    /// `soapActionRequired`, if present.
     pub action_required: Option<bool>,
     pub style: Style,
     pub input: Option<Content>,
     pub output: Option<Content>,
     pub faults: Vec<Fault>,
-    /// Of an HTTP binding.
+    /// Location of the operation in an HTTP binding.
     pub location: Option<Box<str>>,
 }
 
-/// What one direction carries.
+/// Content of one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     pub body: Body,
@@ -125,7 +125,7 @@ pub struct Body {
     /// Indexes into the message's parts, in order.
     pub parts: Vec<usize>,
     pub usage: Use,
-    /// Of the wrapper of an rpc message.
+    /// Namespace of the wrapper of an rpc message.
     pub namespace: Option<Box<str>>,
     pub encoding: Option<Box<str>>,
 }
@@ -142,12 +142,12 @@ pub struct Fault {
     pub usage: Use,
 }
 
-/// An interface: operations without a word about how they are spoken.
+/// An interface: operations, independent of any protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     pub name: Name,
     pub operations: Vec<Operation>,
-    /// Faults by name, of WSDL 2.0.
+    /// Faults by name, only in WSDL 2.0.
     pub faults: Vec<(Box<str>, Payload)>,
 }
 
@@ -156,11 +156,11 @@ pub struct Operation {
     pub name: Box<str>,
     pub input: Option<Message>,
     pub output: Option<Message>,
-    /// By name.
+    /// Faults by name.
     pub faults: Vec<(Box<str>, Message)>,
-    /// The output is written first: the service asks.
+    /// The output is written first: the service calls the client (solicit-response).
     pub solicits: bool,
-    /// `parameterOrder`, or none.
+    /// `parameterOrder`, or empty.
     pub parameter_order: Vec<Box<str>>,
 }
 
@@ -177,12 +177,12 @@ pub struct Part {
     pub payload: Payload,
 }
 
-/// What stands in a message at some place.
+/// Type of a message part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// This global element.
+    /// A global element.
     Element(Name),
-    /// Content of this type, in an element that the style names.
+    /// Content of a type, in an element named by the style.
     Type(Name),
     /// Any one element (`#any`).
     Any,
@@ -192,18 +192,18 @@ pub enum Payload {
     Other,
 }
 
-/// What an operation's messages look like in a SOAP body.
+/// Shape of an operation's messages in a SOAP body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Any number of elements of the schema, usually one.
     DocumentLiteral,
     /// One element, named as the operation, whose children are the parameters.
     Wrapped,
-    /// An element named as the operation in the body's namespace, with a child for each part.
+    /// An element named as the operation, in the body's namespace, with a child for each part.
     RpcLiteral,
-    /// The same, by the SOAP encoding rules.
+    /// Like `RpcLiteral`, by the SOAP encoding rules.
     RpcEncoded,
-    /// Elements by the SOAP encoding rules; nobody should.
+    /// Elements by the SOAP encoding rules; discouraged.
     DocumentEncoded,
 }
 
@@ -213,7 +213,7 @@ impl Name {
     }
 }
 
-/// The operation that a binding's operation speaks.
+/// Returns the operation that a binding's operation refers to.
 pub(crate) fn meant<'i>(
     interfaces: &'i [Interface],
     bound: &BindingOperation,
@@ -232,12 +232,12 @@ impl fmt::Display for Name {
 }
 
 impl Description {
-    /// The operation that a binding's operation speaks.
+    /// Returns the operation that a binding's operation refers to.
     pub fn operation(&self, bound: &BindingOperation) -> Option<&Operation> {
         meant(&self.interfaces, bound)
     }
 
-    /// What the messages of a binding's operation look like.
+    /// Returns the shape of the messages of a binding's operation.
     pub fn shape(&self, bound: &BindingOperation) -> Shape {
         let usage =
             bound.input.as_ref().or(bound.output.as_ref()).map(|content| content.body.usage);
@@ -250,7 +250,7 @@ impl Description {
         }
     }
 
-    /// The convention of `document/literal wrapped`: one part, an element named as the operation.
+    /// Returns whether the convention of `document/literal wrapped` holds: one part, an element named as the operation.
     fn is_wrapped(&self, bound: &BindingOperation) -> bool {
         let Some(input) = self.operation(bound).and_then(|operation| operation.input.as_ref())
         else {

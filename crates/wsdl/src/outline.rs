@@ -1,7 +1,7 @@
-//! A description as those need it who hold messages to its schemas and actions, and to nothing else.
+//! A lenient reading of descriptions, for users that need only the schemas and the actions of operations.
 //!
-//! Owns what may be wrong with such a description, and the schemas of its types, each compiled for itself. References
-//! between messages, port types, bindings and services are followed as far as they lead.
+//! Tolerates many faults of a description, and compiles each schema of its types separately. References between messages, port
+//! types, bindings and services are followed as far as they resolve.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
 use crate::read::{self, BuiltIn, Limits, Read};
 use crate::{Version, encoding};
 
-/// The schemas of a description and the actions of its operations. References that lead nowhere are left out.
+/// The schemas of a description and the actions of its operations. Unresolved references are left out.
 #[derive(Debug)]
 pub struct Outline {
     pub version: Version,
-    /// Locations of all documents that were read as WSDL, the first one first.
+    /// Locations of all documents read as WSDL, the first document first.
     pub documents: Vec<Box<str>>,
     pub bindings: Vec<Binding>,
-    /// Port types, as WSDL 1.1 calls them.
+    /// Interfaces, which WSDL 1.1 calls port types.
     pub interfaces: Vec<Interface>,
-    /// Some document has types, though there may be no schema in them.
+    /// Some document has a `types` element, which may have no schema.
     pub has_types: bool,
-    /// The schemas in the order of the documents, each with what it imports of the others; or what is wrong with it.
+    /// The schemas in the order of the documents, each with its imports; or the complaints about it.
     pub schemas: Vec<Made>,
-    /// What is wrong with the rest.
+    /// Complaints about everything else.
     pub unresolved: Vec<Complaint>,
 }
 
-/// A schema, or why there is none.
+/// A schema, or the complaints because of which there is none.
 pub type Made = Result<Arc<Schema>, Vec<Complaint>>;
 
 impl Outline {
-    /// The operation that a binding's operation speaks, if there is one.
+    /// Returns the operation that a binding's operation refers to, if there is one.
     pub fn operation(&self, bound: &BindingOperation) -> Option<&Operation> {
         meant(&self.interfaces, bound)
     }
 }
 
-/// Reads the description at a location as far as its schemas and its operations with their actions go. The complaints are
-/// about documents that are missing or no descriptions, and about limits.
+/// Reads the description at a location, as far as its schemas and the actions of its operations are concerned. Returns
+/// complaints only about documents that are missing or not descriptions, and about limits.
 pub fn outline(
     location: &str,
     resolver: &dyn Resolver,
@@ -75,24 +75,24 @@ pub fn outline(
     }
 }
 
-/// Whether a complaint is about a document that is not there or of no use, so that nobody knows what would be in it. The
-/// others about WSDL concern those who translate messages.
+/// True if a complaint is about a missing or useless document, whose content is therefore unknown. Other complaints about WSDL
+/// matter only for translating messages.
 pub fn is_needed(complaint: &Complaint) -> bool {
     matches!(complaint.code, "limit" | "wsdl-import" | "wsdl-not-xml" | "wsdl-root")
 }
 
-/// A schema of the types.
+/// A schema to compile.
 #[derive(Clone, Copy)]
 struct Source<'d> {
     file: &'d File,
     node: NodeId,
 }
 
-/// Where a schema of the types stands.
+/// Location of a schema of the types.
 enum Place<'d> {
     /// In the description.
     Here(Element<'d>),
-    /// In a document of its own, which this names.
+    /// In a document of its own, at this location.
     There(Element<'d>, String),
 }
 
@@ -136,7 +136,7 @@ fn whole(file: &File) -> Source<'_> {
     Source { file, node: file.root().node }
 }
 
-/// All schemas of the types in order, and behind them those that are imported as if they were descriptions.
+/// Returns all schemas of the types in order, then those that are imported as if they were descriptions.
 fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<Place<'d>> {
     let mut places = Vec::new();
     for file in &documents.files {
@@ -175,21 +175,21 @@ fn load(
     }
 }
 
-/// The schemas on their way.
+/// Input for compiling the schemas.
 struct Compiling<'d> {
     sources: &'d [Source<'d>],
-    /// What everybody names by its namespace, and nobody sends along.
+    /// Schemas of the SOAP encodings, which descriptions refer to by namespace but do not include.
     encodings: &'d [Source<'d>],
     resolver: &'d dyn Resolver,
     limits: &'d Limits,
 }
 
-/// Which schemas an import finds that leads to no document.
+/// Schemas offered to an import without a location.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Siblings {
-    /// All of its namespace.
+    /// All schemas of its namespace.
     All,
-    /// The first of its namespace, because two of them define one name.
+    /// The first schema of its namespace, because two of them define the same name.
     First,
 }
 
@@ -200,7 +200,7 @@ impl Compiling<'_> {
         let sources = self.sources.iter();
         let made = sources.map(|source| {
             let mut set = self.set(source, Siblings::All);
-            // Those that import one another are one schema.
+            // Schemas that import each other are one schema.
             let members = set.members();
             let made = known.entry(members).or_insert_with(|| set.compile().map(Arc::new));
             match made {
@@ -213,8 +213,8 @@ impl Compiling<'_> {
         made.collect()
     }
 
-    /// A schema that does not compile with what it imports: with less of it, or with all there is. Descriptions are written
-    /// that spread one namespace over several schemas, without a word of it.
+    /// Tries again to compile a schema that failed: with fewer of its siblings, or as part of all schemas together. Some
+    /// descriptions spread one namespace over several schemas without saying so.
     fn otherwise(
         &self,
         source: &Source<'_>,
@@ -244,7 +244,7 @@ impl Compiling<'_> {
         set
     }
 
-    /// All of them as one.
+    /// Compiles all schemas as one.
     fn together(&self) -> Option<Arc<Schema>> {
         let mut set = self.new_set();
         for source in self.sources.iter().chain(self.encodings) {

@@ -1,6 +1,6 @@
-//! From a location to a description.
+//! Reads a description from a location.
 //!
-//! Owns the order of the steps, and the compiling of all schemas as one set.
+//! Owns the order of the steps, and compiles all schemas as one set.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::{Version, WSDL11, WSDL20, encoding, v11, v20};
 /// Budgets of one description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// WSDL documents; schemas have their own.
+    /// WSDL documents; schema documents have a limit of their own.
     pub documents_max: usize,
     /// Services, ports, bindings, operations, messages and parts together.
     pub definitions_max: usize,
     /// Schemas of an [`crate::Outline`].
     pub schemas_max: usize,
     pub complaints_max: usize,
-    /// Of each document.
+    /// Limits of each document.
     pub xml: xml::Limits,
     pub xsd: xsd::Limits,
 }
@@ -29,11 +29,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // Descriptions people write import a handful.
+            // Descriptions that people write import a handful.
             documents_max: 200,
             // The largest public ones (NetSuite, eBay) have some thousands.
             definitions_max: 100_000,
-            // Each is compiled with what it imports; descriptions that tools write have one a namespace, some dozens.
+            // Each is compiled with its imports; descriptions that tools write have one schema for each namespace, some dozens.
             schemas_max: 500,
             complaints_max: 100,
             xml: xml::Limits::default(),
@@ -42,7 +42,7 @@ impl Default for Limits {
     }
 }
 
-/// Reads the description at a location, with everything it imports, or says all that is wrong with it.
+/// Reads the description at a location with all its imports, or returns all complaints about it.
 pub fn read(
     location: &str,
     resolver: &dyn Resolver,
@@ -61,7 +61,7 @@ pub fn read(
     }
 }
 
-/// All documents; nothing if there are too many definitions in them.
+/// Loads all documents; None if they hold too many definitions.
 pub(crate) fn documents(
     location: &str,
     resolver: &dyn Resolver,
@@ -77,7 +77,7 @@ pub(crate) fn documents(
     Some(documents)
 }
 
-/// What a reader of one version finds.
+/// Definitions found by the reader of one version.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) services: Vec<crate::Service>,
@@ -129,7 +129,7 @@ fn assemble(
     })
 }
 
-/// Elements of WSDL below the definitions of all documents: an upper bound of what will be kept.
+/// Counts the WSDL elements of all documents: an upper bound of the definitions that will be kept.
 fn definitions(documents: &Documents) -> usize {
     fn below(element: Element<'_>, depth: usize) -> usize {
         let wsdl = |child: &Element<'_>| matches!(child.namespace(), WSDL11 | WSDL20);
@@ -154,7 +154,7 @@ fn schema(
     let mut set = SchemaSet::new(&resolver, limits.xsd.clone());
     for file in &documents.files {
         for types in types(file.root()) {
-            // WSDL 2.0 lets `types` import a schema; what is imported by namespace alone is in the set already.
+            // WSDL 2.0 lets `types` import a schema; a schema imported by namespace alone is in the set already.
             for import in types.all(SCHEMA, "import") {
                 if let Some(location) = import.attribute("schemaLocation") {
                     add(&mut set, &xsd::join(&file.location, location), import, report);
@@ -187,7 +187,7 @@ fn add(set: &mut SchemaSet<'_>, location: &str, import: Element<'_>, report: &mu
     }
 }
 
-/// Parts name elements and types of the schemas.
+/// Checks that the parts of messages name elements and types of the schemas.
 pub(crate) fn check_payloads(
     at: Element<'_>,
     read: &Read,
@@ -217,7 +217,7 @@ pub(crate) fn check_payloads(
     }
 }
 
-/// The caller's documents, and the one that everybody names by its namespace.
+/// The caller's resolver, with the built-in schemas of the SOAP encodings behind it.
 pub(crate) struct BuiltIn<'r> {
     pub(crate) resolver: &'r dyn Resolver,
 }

@@ -1,4 +1,4 @@
-//! The versions of SOAP, and the namespaces that tell them apart.
+//! The versions of SOAP and their namespaces.
 
 /// The namespace of SOAP 1.1 envelopes.
 pub const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -20,7 +20,7 @@ pub enum Soap {
 }
 
 impl Soap {
-    /// Its place among the versions.
+    /// Returns the index of the version.
     pub fn index(self) -> usize {
         match self {
             Soap::V11 => 0,
@@ -28,7 +28,7 @@ impl Soap {
         }
     }
 
-    /// As people write it.
+    /// Returns the version number as people write it.
     pub fn text(self) -> &'static str {
         match self {
             Soap::V11 => "1.1",
@@ -36,7 +36,7 @@ impl Soap {
         }
     }
 
-    /// The namespace of its envelopes.
+    /// Returns the namespace of the version's envelopes.
     pub const fn namespace(self) -> &'static str {
         match self {
             Soap::V11 => SOAP_11,

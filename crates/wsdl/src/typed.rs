@@ -1,8 +1,8 @@
-//! SOAP services as APIs of JSON: messages translated both ways by the types of their schemas.
+//! JSON APIs for SOAP services: messages are translated both ways by the types of their schemas.
 //!
-//! Owns the mapping between XML and JSON, the tables that are made of a description once ([`api`]), the translation of
-//! messages by them, the OpenAPI document of the result, and the proof that an operation goes there and back. It knows
-//! nothing of HTTP. What is translated was checked on the way: a message that breaks its type is refused, never mended.
+//! Owns the mapping between XML and JSON, the tables compiled from a description once ([`api`]), the translation of messages by
+//! these tables, the OpenAPI document of the result, and the round-trip proof of an operation. It knows nothing of HTTP. Messages
+//! are validated during translation: a message that breaks its type is refused, never repaired.
 
 mod bind;
 mod build;
@@ -38,35 +38,36 @@ use model::Message;
 use write::Writer;
 use xsd::datatype::Steps;
 
-/// An envelope starts with so much memory; small messages need no more.
+/// Initial capacity of an envelope; small messages need no more.
 const ENVELOPE_BYTES: usize = 1024;
 
-/// How the XML of messages is read: what comes back is no deeper than what was sent may be.
+/// Options for parsing replies: a reply is no deeper than a request may be.
 fn options() -> &'static xml::Options {
     static OPTIONS: LazyLock<xml::Options> = LazyLock::new(xml::Options::default);
     &OPTIONS
 }
 
-/// Why a request is not translated.
+/// Reason why a request is not translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// It is no JSON: what was expected, after so many bytes.
+    /// Not JSON: the byte offset, and what was expected there.
     Malformed { at: usize, expected: &'static str },
-    /// It does not fit the operation.
+    /// The value does not fit the operation.
     Misfit(Box<Misfit>),
 }
 
-/// Memory of a thread's translations, used again.
+/// Reusable memory of a thread's translations.
 #[derive(Default)]
 struct Scratch {
     tape: Vec<Entry>,
     slots: Vec<u32>,
 }
 
-/// What a message may be. Those that people write stay below 20 deep; a text of nothing but brackets costs 20 MiB at most.
+/// Limits of a JSON message. Messages that people write are less than 20 deep; a text of nothing but brackets takes 20 MiB at
+/// most.
 const LIMITS: ::json::Limits = ::json::Limits { depth_max: 100, entries_max: 1 << 20 };
 
-/// A tape beyond this is given back.
+/// The memory of a longer tape is freed.
 const KEPT_ENTRIES_MAX: usize = 16 << 10;
 
 thread_local! {
@@ -74,7 +75,7 @@ thread_local! {
 }
 
 impl Api {
-    /// The envelope of a request; `bytes_max` bounds it.
+    /// Translates a request to an envelope; `bytes_max` limits its size.
     pub fn request(
         &self,
         operation: &Operation,
@@ -84,7 +85,7 @@ impl Api {
         self.envelope(&operation.input, json, bytes_max)
     }
 
-    /// What a reply says; `bytes_max` bounds the JSON.
+    /// Translates a reply to JSON; `bytes_max` limits its size.
     pub fn reply(
         &self,
         operation: &Operation,
@@ -94,7 +95,7 @@ impl Api {
         let output = operation.output.as_ref();
         let read = |faults| read::Reader::new(self, faults, output, bytes_max).read(xml);
         match read(&operation.faults) {
-            // A fault is one whatever its detail: what breaks its type is told as the XML it is.
+            // A fault is returned whatever its detail: a detail that breaks its type is given as XML.
             Err(why @ Unread::Misfit(_)) => match read(&[]) {
                 Ok(said @ Said::Fault(_)) => Ok(said),
                 Ok(_) | Err(_) => Err(why),
@@ -146,7 +147,7 @@ impl Api {
 }
 
 impl Api {
-    /// One element by itself, for samples.
+    /// Writes one element alone, for samples.
     fn written(
         &self,
         element: &model::Element,
@@ -195,7 +196,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A body without an element has no members to give.
+    /// Checks the value for an empty body: it has no members.
     fn nothing(&self, headers: bool) -> Done {
         let mut keys = self.keys(0);
         match self.tape.first().map(|entry| entry.kind) {
@@ -204,7 +205,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The members of an object, as names and where their values are.
+    /// Iterates over the members of an object: names, and the tape indexes of their values.
     fn keys(&self, at: usize) -> impl Iterator<Item = (Cow<'a, str>, usize)> + use<'a> {
         let (tape, text) = (self.tape, self.text);
         let end = tape.get(at).map_or(0, |entry| entry.next as usize);
@@ -244,7 +245,7 @@ impl<'a> Writer<'a> {
             let what = format!("expected one of {}", known.join(", "));
             return Err(Misfit::new(what).within(other));
         }
-        // All are known, so that there are few.
+        // All names are known, so there are few.
         if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
             let name = given.get(at).map(|(key, _)| &**key).unwrap_or_default();
             return Err(Misfit::new("expected one member of this name").within(name));

@@ -1,6 +1,6 @@
 //! WSDL 1.1: messages, port types and services.
 //!
-//! Owns what the note of 2001 says in sections 2.3, 2.4, 2.6 and 2.7; bindings are in `bindings`.
+//! Reads sections 2.3, 2.4, 2.6 and 2.7 of the note of 2001; bindings are in `bindings`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
     let messages = defined(roots().flat_map(|root| root.all(WSDL11, "message")), report);
     read.messages = messages.iter().map(|(name, at)| message(name, *at, report)).collect();
     let port_types = defined(roots().flat_map(|root| root.all(WSDL11, "portType")), report);
-    // Of those with one name the first.
+    // If several have the same name, the first counts.
     let known: HashMap<&Name, &Message> =
         read.messages.iter().rev().map(|message| (&message.name, message)).collect();
     read.interfaces =
@@ -34,7 +34,7 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
     read
 }
 
-/// Definitions of one kind with their names; a name that is defined twice is complained about, and the first is meant.
+/// Definitions of one kind with their names. A duplicate name gives a complaint, and the first definition counts.
 pub(crate) fn defined<'d>(
     elements: impl Iterator<Item = Element<'d>>,
     report: &mut Report,
@@ -113,7 +113,7 @@ fn operation(
     })
 }
 
-/// The message of an `input`, `output` or `fault`.
+/// Returns the message of an `input`, `output` or `fault`.
 fn carried(
     at: Element<'_>,
     messages: &HashMap<&Name, &Message>,
@@ -143,7 +143,7 @@ fn port(at: Element<'_>, bindings: &[&Name], report: &mut Report) -> Option<Port
         report.at(at, "wsdl-reference", format!("there is no binding {reference}"));
         return None;
     };
-    // `soap:address`, `soap12:address` and `http:address` say it alike.
+    // `soap:address`, `soap12:address` and `http:address` all have `location`.
     let address =
         at.children().find(|child| child.local() == "address" && child.namespace() != WSDL11);
     let address = address.and_then(|address| address.attribute("location")).map(Box::from);

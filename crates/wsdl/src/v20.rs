@@ -1,6 +1,6 @@
 //! WSDL 2.0: interfaces, bindings and services (part 1, section 2; the SOAP binding of part 2, section 5).
 //!
-//! Owns the interfaces' inheritance, and the names of elements in messages.
+//! Resolves the inheritance of interfaces, and the names of elements in messages.
 
 use crate::WSDL20;
 use crate::documents::Documents;
@@ -15,7 +15,7 @@ use crate::v11::defined;
 const WSOAP: &str = "http://www.w3.org/ns/wsdl/soap";
 const WHTTP: &str = "http://www.w3.org/ns/wsdl/http";
 
-/// Interfaces that extend one another deeper than this are a cycle or a joke.
+/// Longest chain of `extends`; a longer one is a cycle or nonsense.
 const EXTENDS_DEPTH_MAX: usize = 32;
 
 pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
@@ -38,7 +38,7 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
     read
 }
 
-/// An interface with what it inherits.
+/// Reads an interface with its inherited operations and faults.
 fn interface(
     name: &Name,
     at: Element<'_>,
@@ -58,7 +58,7 @@ fn interface(
     Interface { name: name.clone(), operations, faults }
 }
 
-/// The interface and those it extends, each once.
+/// Collects the interface and those it extends, each once.
 fn ancestry<'d>(
     at: Element<'d>,
     all: &[(Name, Element<'d>)],
@@ -124,7 +124,7 @@ fn operation(
     })
 }
 
-/// `element`: a name, `#any`, `#none` or `#other`. Without one there is nothing said, which is `#other`.
+/// `element`: a name, `#any`, `#none` or `#other`. If absent, it means `#other`.
 fn payload(at: Element<'_>, report: &mut Report) -> Payload {
     match at.attribute("element") {
         None | Some("#other") => Payload::Other,
@@ -144,7 +144,7 @@ fn binding(name: &Name, at: Element<'_>, interfaces: &[Interface], report: &mut 
         found
     });
     let protocol = match at.required("type", report).unwrap_or_default() {
-        // The version is 1.2 where nothing is written (part 2, 5.10.1).
+        // The default version is 1.2 (part 2, 5.10.1).
         WSOAP if at.qualified(WSOAP, "version") == Some("1.1") => Protocol::Soap11,
         WSOAP => Protocol::Soap12,
         WHTTP => Protocol::Http(at.qualified(WHTTP, "methodDefault").map(Box::from)),
@@ -165,7 +165,7 @@ fn binding(name: &Name, at: Element<'_>, interfaces: &[Interface], report: &mut 
     }
 }
 
-/// Every operation of the interface is bound, whether or not the binding says something about it (part 2, 5.8).
+/// Binds every operation of the interface, even those that the binding does not mention (part 2, 5.8).
 fn operations(
     at: Element<'_>,
     index: usize,

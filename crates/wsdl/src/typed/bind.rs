@@ -1,6 +1,6 @@
-//! Operations of a description to operations that speak JSON.
+//! Converts operations of a description to operations with JSON.
 //!
-//! Owns which port is meant, what each message's body is, and which operations cannot be offered.
+//! Chooses the port, finds each message's body, and decides which operations cannot be offered.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use crate::model::{
     Port, Protocol, Service, Shape, Use,
 };
 
-/// Which port is meant; of several the first that speaks SOAP over HTTP, SOAP 1.1 before 1.2.
+/// Choice of a port. By default the first that speaks SOAP over HTTP, SOAP 1.1 before 1.2.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
     pub service: Option<&'a str>,
     pub port: Option<&'a str>,
 }
 
-/// Makes the tables of a description. The error says what is missing.
+/// Builds the tables of a description. The error says what is missing.
 pub fn api(description: &Description, wanted: Wanted<'_>) -> Result<Api, String> {
     let (binding, version, service, port) = port(description, wanted)?;
     let mut building = Building::new(&description.schema);
@@ -90,7 +90,7 @@ fn port<'d>(description: &'d Description, wanted: Wanted<'_>) -> Result<Found<'d
     })
 }
 
-/// The names of the services that have a port of this kind.
+/// Names of the services that have a port which speaks SOAP over HTTP.
 pub fn services(description: &Description) -> impl Iterator<Item = &str> {
     let speaks = |port: &Port| description.bindings.get(port.binding).and_then(soap).is_some();
     let services = description.services.iter();
@@ -163,7 +163,7 @@ fn operation(
     })
 }
 
-/// One message; `wrapper` is the local name of an rpc message's element.
+/// Builds one message; `wrapper` is the local name of an rpc message's element.
 fn message(
     carried: &Carried,
     content: &Bound,
@@ -220,7 +220,7 @@ fn root(name: &crate::Name, building: &mut Building<'_>) -> Result<Root, String>
     Ok(Root { element: building.element(view), declarations: Box::default() })
 }
 
-/// The element of an rpc message: a child for each part, none of them in a namespace.
+/// Builds the element of an rpc message: a child for each part, none in a namespace.
 fn wrapped(
     namespace: &str,
     local: &str,

@@ -1,6 +1,6 @@
-//! Types and elements of a schema to tables.
+//! Builds the tables from types and elements of a schema.
 //!
-//! A type has its place before its content is read, so that types may hold themselves. Nothing recurses across types.
+//! A type gets its index before its content is read, so that types may contain themselves. Nothing recurses across types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::model::{
     Attribute, Content, Element, Given, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
 };
 
-/// Tables on their way.
+/// Tables under construction.
 pub(super) struct Building<'s> {
     pub(super) schema: &'s Schema,
     pub(super) elements: Vec<Element>,
     pub(super) types: Vec<Type>,
     pub(super) examples: Vec<Root>,
-    /// By their numbers in the schema.
+    /// Indexes by number in the schema.
     known_elements: HashMap<u32, usize>,
     known_types: HashMap<u32, usize>,
-    /// Types that have a place and no content.
+    /// Types that have an index but no content yet.
     open: Vec<(usize, TypeView<'s>)>,
 }
 
@@ -40,7 +40,7 @@ impl<'s> Building<'s> {
         }
     }
 
-    /// The place of an element.
+    /// Returns the index of an element.
     pub(super) fn element(&mut self, view: ElementView<'s>) -> usize {
         if let Some(known) = self.known_elements.get(&view.number()) {
             return *known;
@@ -53,7 +53,7 @@ impl<'s> Building<'s> {
         at
     }
 
-    /// An element that no schema declares: a part, or the wrapper of parts.
+    /// Adds an element that no schema declares: a part, or the wrapper of parts.
     pub(super) fn plain(
         &mut self,
         uri: &str,
@@ -68,7 +68,7 @@ impl<'s> Building<'s> {
         self.elements.len() - 1
     }
 
-    /// An element that a wildcard takes, if it has to be a declared one: the first of all by name.
+    /// Returns an example for a wildcard that accepts declared elements only: the first by name.
     pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> Option<usize> {
         if !strict || particle.min() == 0 {
             return None;
@@ -80,7 +80,7 @@ impl<'s> Building<'s> {
         Some(self.examples.len() - 1)
     }
 
-    /// The place of a type; `title` is what it is called if it has no name.
+    /// Returns the index of a type; `title` is used if the type has no name.
     pub(super) fn type_at(&mut self, view: TypeView<'s>, title: &str) -> usize {
         if let Some(known) = self.known_types.get(&view.number()) {
             return *known;
@@ -93,7 +93,7 @@ impl<'s> Building<'s> {
         at
     }
 
-    /// A type without content yet.
+    /// Adds a type without content.
     pub(super) fn push_type(&mut self, name: Option<(Box<str>, Box<str>)>, title: &str) -> usize {
         let instance = match &name {
             Some((uri, local)) if uri.is_empty() => format!(r#" xsi:type="{local}""#),
@@ -118,7 +118,7 @@ impl<'s> Building<'s> {
         self.types.len() - 1
     }
 
-    /// Reads the content of every type that has a place.
+    /// Reads the content of every type that has an index.
     pub(super) fn fill(&mut self) {
         while let Some((at, view)) = self.open.pop() {
             let content = self.content(view);
@@ -153,7 +153,7 @@ impl<'s> Building<'s> {
         }
     }
 
-    /// The types that a message may name in the place of one. For simple types it makes no difference to JSON.
+    /// Returns the types that a message may use in place of another. For simple types this makes no difference to JSON.
     fn replacements(&mut self, view: TypeView<'s>) -> Vec<Replacement> {
         let any_simple = matches!(view.content(), ContentView::Simple(simple) if matches!(simple.variety(), Variety::Ur));
         let simple = matches!(view.content(), ContentView::Simple(_));
@@ -182,7 +182,7 @@ impl<'s> Building<'s> {
         labelled.into_iter().map(place).collect()
     }
 
-    /// Whether two leaves are one name.
+    /// Returns whether two leaves have the same name.
     pub(super) fn same(&self, one: &Leaf, other: &Leaf) -> bool {
         match (self.elements.get(one.element), self.elements.get(other.element)) {
             (Some(one), Some(other)) => one.local == other.local && one.uri == other.uri,
@@ -207,7 +207,7 @@ fn attribute(view: AttributeView<'_>) -> Attribute {
     }
 }
 
-/// Attributes of one local name in two namespaces get keys with their namespaces.
+/// Gives attributes of the same local name in two namespaces keys with their namespaces.
 fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
     let mut seen: Vec<Box<str>> = Vec::new();
     for attribute in &mut attributes {

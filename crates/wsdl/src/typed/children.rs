@@ -1,14 +1,14 @@
-//! Content models to the members of an object.
+//! Maps content models to the members of an object.
 //!
-//! Owns which elements become members of their own, which become items of an array because their order means something,
-//! and which members belong together.
+//! Decides which elements become members of their own and which become items of an array because their order matters, and groups
+//! members by the content model.
 
 use xsd::walk::{ElementView, ParticleView, TermView};
 
 use super::build::Building;
 use super::model::{Children, Leaf, Member, MemberOf, Order, Slot};
 
-/// Reads the content of a type.
+/// Converts the content of a type.
 pub(super) fn children<'s>(
     building: &mut Building<'s>,
     mixed: bool,
@@ -30,20 +30,20 @@ pub(super) fn children<'s>(
     children
 }
 
-/// Everything as items of one array.
+/// Converts all content to items of one array.
 fn in_order<'s>(building: &mut Building<'s>, particle: ParticleView<'s>, mixed: bool) -> Children {
     let mut flat = Flat { children: Children { mixed, ..Children::default() } };
     let slot = flat.items(building, particle);
     Children { model: slot, ..flat.children }
 }
 
-/// Members on their way.
+/// Members under construction.
 struct Flat {
     children: Children,
 }
 
 impl Flat {
-    /// Nothing, where an element could belong to two members.
+    /// Converts a content model to members. None if an element could belong to two members.
     fn read<'s>(building: &mut Building<'s>, particle: ParticleView<'s>) -> Option<Children> {
         let mut flat = Flat { children: Children::default() };
         let model = flat.slot(building, particle)?;
@@ -104,7 +104,7 @@ impl Flat {
         }
     }
 
-    /// A member of its own. Nothing, where the element is in another member already.
+    /// Adds a member for an element. None if the element is in another member already.
     fn leaf<'s>(
         &mut self,
         building: &mut Building<'s>,
@@ -144,7 +144,7 @@ impl Flat {
         Slot::Member(index)
     }
 
-    /// A repeated group as items. Nothing, where one of its elements is in another member already.
+    /// Converts a repeated group to an array of items. None if one of its elements is in another member already.
     fn repeated<'s>(
         &mut self,
         building: &mut Building<'s>,
@@ -242,15 +242,15 @@ fn has_wildcard(order: &Order) -> bool {
     }
 }
 
-/// The element itself and what may stand in its place, as far as they may stand there themselves.
+/// Returns the element and its substitutes, without abstract ones.
 fn alternatives(element: ElementView<'_>) -> Vec<ElementView<'_>> {
     let all = std::iter::once(element).chain(element.substitutes());
     let concrete: Vec<ElementView<'_>> = all.filter(|one| !one.is_abstract()).collect();
-    // An abstract element that nothing stands for cannot be written; it stays, so that a message says so.
+    // An abstract element without substitutes cannot be written; it is kept, so that a message says so.
     if concrete.is_empty() { vec![element] } else { concrete }
 }
 
-/// The element of a group that holds nothing else, and how often it may stand.
+/// Returns the element of a group that holds nothing else, and how often it may occur.
 fn single<'s>(particle: ParticleView<'s>) -> Option<(ElementView<'s>, u64, Option<u64>)> {
     let (min, max) = (particle.min(), particle.max());
     let times = |inner: Option<u64>| Some(max?.saturating_mul(inner?));

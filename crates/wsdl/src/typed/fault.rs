@@ -1,6 +1,6 @@
-//! SOAP faults as they are read.
+//! Reading of SOAP faults.
 //!
-//! Owns where in a fault the reader is: SOAP 1.1, section 4.4; SOAP 1.2 part 1, section 5.4.
+//! Tracks the position within a fault: SOAP 1.1, section 4.4; SOAP 1.2 part 1, section 5.4.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,18 @@ use super::read::Fault;
 use crate::Soap;
 use json::push_string;
 
-/// A fault on its way.
+/// A fault that is being read.
 pub(super) struct Faulting {
     pub(super) fault: Fault,
-    /// What the elements of the detail are in JSON, one after another.
+    /// The detail's elements in JSON, one after another.
     pub(super) values: String,
-    /// Where each of them begins.
+    /// Offset of each of them.
     pub(super) begins: Vec<usize>,
     version: Soap,
-    /// The names of the elements that are open, below `Fault`.
+    /// Names of the open elements below `Fault`.
     open: Vec<Box<str>>,
     text: String,
-    /// The code within which another one stands.
+    /// Codes that contain the current one.
     codes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Faulting {
         }
     }
 
-    /// An element begins. True: it is one of the detail's, and somebody else reads it.
+    /// Handles the start of an element. True if it belongs to the detail and is to be read by the caller.
     pub(super) fn start(&mut self, name: QName<'_>) -> bool {
         let is_detail = matches!(self.open.as_slice(), [only] if is_detail(only));
         self.text.clear();
@@ -50,13 +50,13 @@ impl Faulting {
         self.text.push_str(text);
     }
 
-    /// The fault, once all of it was read.
+    /// Returns the fault, once all of it was read.
     pub(super) fn done(mut self) -> Fault {
         self.fault.details = self.details();
         self.fault
     }
 
-    /// The detail's elements as members: what a name has several times is a list.
+    /// Returns the detail's elements as members of an object: elements with the same name become a list.
     fn details(&self) -> String {
         let mut members: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -83,12 +83,12 @@ impl Faulting {
         out
     }
 
-    /// An element of the detail has been read.
+    /// Handles the end of an element of the detail.
     pub(super) fn leave(&mut self) {
         self.open.pop();
     }
 
-    /// An element ends. True: it was the fault itself.
+    /// Handles the end of an element. True if it was the fault itself.
     pub(super) fn end(&mut self) -> bool {
         let Some(name) = self.open.pop() else {
             self.settle();
@@ -114,7 +114,7 @@ impl Faulting {
         false
     }
 
-    /// Codes within codes: SOAP 1.1 parts them by dots, SOAP 1.2 by elements.
+    /// Splits the code into code and subcodes: SOAP 1.1 separates them by dots, SOAP 1.2 nests elements.
     fn settle(&mut self) {
         let codes = std::mem::take(&mut self.codes);
         let mut all = codes.iter().flat_map(|code| match self.version {

@@ -1,13 +1,13 @@
-//! Elements that no declaration names, as XML in a string.
+//! Undeclared elements, as XML in a string.
 //!
-//! Owns the check of such a string on its way in, and the writing of one on its way out: whole by itself, every prefix
-//! declared where it is used.
+//! Checks such a string in requests and writes one in replies. A written fragment is complete: every prefix is declared where it
+//! is used.
 
 use xml::{Here, Options, QName, Sink, Start};
 
 use super::scalar::push_text;
 
-/// Whether a text is one element, complete in itself.
+/// Checks that a text is one complete element.
 pub(super) fn check(text: &str) -> Result<(), String> {
     let text = text.trim();
     if text.starts_with("<?") || text.starts_with("<!") {
@@ -17,7 +17,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     parsed.map_err(|error| format!("expected an element of XML: {error}"))
 }
 
-/// The same element, written as one that was read.
+/// Parses an element and writes it in the form in which elements of replies are written.
 pub(super) fn again(text: &str) -> Result<String, String> {
     let mut fragment = Fragment::default();
     xml::parse(text.as_bytes(), &Options::default(), &mut fragment)
@@ -62,11 +62,11 @@ impl Sink for Nothing {
     }
 }
 
-/// An element on its way into a string.
+/// An element being written to a string.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
     pub(super) text: String,
-    /// Prefixes and namespaces that are declared, with the depth.
+    /// Declared prefixes and namespaces, each with its depth.
     declared: Vec<(String, String, usize)>,
     pub(super) depth: usize,
 }
@@ -81,7 +81,7 @@ impl Fragment {
             if !attribute.name.prefix.is_empty() {
                 self.declare(attribute.name.prefix, attribute.name.namespace.uri);
             }
-            // The names of types are values.
+            // Attribute values may be names of types with a prefix.
             if let Some((prefix, _)) = attribute.value.split_once(':')
                 && let Some(namespace) = start.scope.lookup(prefix)
             {
@@ -102,7 +102,7 @@ impl Fragment {
         push_text(&mut self.text, text, false);
     }
 
-    /// True: the element is complete.
+    /// Ends an element. True if the fragment is complete.
     pub(super) fn end(&mut self, name: QName<'_>) -> bool {
         match self.text.strip_suffix('>').filter(|_| self.just_opened()) {
             Some(open) => {
@@ -122,7 +122,7 @@ impl Fragment {
         self.depth == 0
     }
 
-    /// The last thing written is a start tag.
+    /// Returns whether the last thing written is a start tag.
     fn just_opened(&self) -> bool {
         let tag = self.text.rfind('<').and_then(|at| self.text.get(at..)).unwrap_or_default();
         !tag.starts_with("</") && !tag.ends_with("/>") && tag.ends_with('>')

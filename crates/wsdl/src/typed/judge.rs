@@ -1,4 +1,4 @@
-//! A message judged by the schema's own rules: where the tables alone cannot say whether it is valid, and in proofs.
+//! Validates a message by the schema itself, where the tables alone cannot decide, and in proofs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xsd::{Bounds, Root as Wanted, Schema, Stop, Validator};
 
 use super::model::{Api, Message};
 
-/// What is wrong with the headers and the body of an envelope.
+/// Checks the headers and the body of an envelope. The error says what is wrong.
 pub(super) fn judge(api: &Api, message: &Message, envelope: &[u8]) -> Result<(), String> {
     let bounds = Bounds { invalid_max: 1, ..Bounds::default() };
     let mut judge =
@@ -26,7 +26,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What the element at this depth has to be; nothing for those nobody declares.
+    /// Returns the requirement for an element at this depth; None for undeclared ones.
     fn wanted(&self, name: QName<'_>) -> Option<Wanted> {
         match (self.depth, self.message.is_rpc) {
             (2, false) => Some(Wanted::Declared),

@@ -1,8 +1,8 @@
-//! Why a value does not fit a type, and where it stands.
+//! Errors of values that do not fit a type, with their place.
 
 use std::fmt;
 
-/// A value of JSON that does not fit, or a message that cannot be made.
+/// Error of a JSON value that does not fit, or of a message that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// Segments of the JSON pointer, the innermost first.
@@ -11,7 +11,7 @@ pub struct Misfit {
     too_large: bool,
 }
 
-/// The error is boxed, since it is rare and the way of a value that fits is not.
+/// The error is boxed: errors are rare, and the path of values that fit stays small.
 pub(super) type Done<T = ()> = Result<T, Box<Misfit>>;
 
 impl Misfit {
@@ -26,24 +26,24 @@ impl Misfit {
         Box::new(Misfit { path: Vec::new(), what, too_large: true })
     }
 
-    /// The same, one level further out.
+    /// Moves the error one level outwards.
     #[cold]
     pub(super) fn within(mut self: Box<Misfit>, segment: &str) -> Box<Misfit> {
         self.path.push(segment.replace('~', "~0").replace('/', "~1"));
         self
     }
 
-    /// The JSON pointer (RFC 6901) of the value; empty for all of it.
+    /// Returns the JSON pointer (RFC 6901) of the value; empty for the whole document.
     pub fn pointer(&self) -> String {
         self.path.iter().rev().fold(String::new(), |pointer, segment| pointer + "/" + segment)
     }
 
-    /// What was expected, and what was found.
+    /// Returns what was expected, and what was found.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The message is over its bound.
+    /// True if the message exceeds its size limit.
     pub fn is_too_large(&self) -> bool {
         self.too_large
     }

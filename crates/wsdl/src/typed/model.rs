@@ -1,6 +1,6 @@
-//! The tables of a typed API: operations, elements and types as both directions look at them.
+//! Tables of a typed API: operations, elements and types, for both directions.
 //!
-//! Immutable, to be shared between threads. Indexes lead into the lists of one [`Api`].
+//! Immutable and shareable between threads. Indexes refer to the lists of one [`Api`].
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use xsd::datatype::SimpleType;
 
 use crate::Soap;
 
-/// Operations of a description with everything that translates their messages.
+/// Operations of a description with everything needed to translate their messages.
 #[derive(Debug)]
 pub struct Api {
     pub(crate) schema: Arc<Schema>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) elements: Vec<Element>,
     pub(crate) types: Vec<Type>,
-    /// Elements that wildcards take, for samples.
+    /// Example elements for wildcards, for samples.
     pub(crate) examples: Vec<Root>,
-    /// Operations that cannot be offered, and why.
+    /// Operations that cannot be offered, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
-    /// Where the service runs, as the description says.
+    /// Address of the service by the description.
     pub(crate) address: Option<Box<str>>,
     pub(crate) version: Soap,
     pub(crate) title: Box<str>,
@@ -32,19 +32,19 @@ pub struct Operation {
     pub(crate) name: Box<str>,
     pub(crate) action: Option<Box<str>>,
     pub(crate) input: Message,
-    /// None of a one-way operation.
+    /// None for a one-way operation.
     pub(crate) output: Option<Message>,
     /// Elements that a fault's detail may hold.
     pub(crate) faults: Vec<usize>,
 }
 
-/// One message: its headers and what its body holds.
+/// A message: its headers and the content of its body.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) headers: Vec<Root>,
     /// None for an empty body.
     pub(crate) body: Option<Root>,
-    /// The body is the wrapper of an rpc message, which no schema declares.
+    /// Parts of an rpc message, whose wrapper no schema declares.
     pub(crate) rpc: Vec<RpcPart>,
     pub(crate) is_rpc: bool,
 }
@@ -56,11 +56,11 @@ pub(crate) struct RpcPart {
     pub(crate) type_name: (Box<str>, Box<str>),
 }
 
-/// An element that stands in the envelope, with the namespaces that are declared at it.
+/// An element of the envelope, with the namespace declarations it carries.
 #[derive(Debug)]
 pub(crate) struct Root {
     pub(crate) element: usize,
-    /// ` xmlns:n0="..."` for all that can stand below.
+    /// ` xmlns:n0="..."` for every namespace that may occur below.
     pub(crate) declarations: Box<str>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Root {
 pub(crate) struct Element {
     pub(crate) uri: Box<str>,
     pub(crate) local: Box<str>,
-    /// `<n0:local`, without its end.
+    /// `<n0:local`, an unfinished start tag.
     pub(crate) open: Box<str>,
     /// `</n0:local>`
     pub(crate) close: Box<str>,
@@ -86,9 +86,9 @@ pub(crate) struct Given {
 
 #[derive(Debug)]
 pub(crate) struct Type {
-    /// Of a global type.
+    /// Name of a global type.
     pub(crate) name: Option<(Box<str>, Box<str>)>,
-    /// What it is called in a document.
+    /// Title of the type in documentation.
     pub(crate) title: Box<str>,
     /// ` xmlns:t="..." xsi:type="t:Name"`
     pub(crate) instance: Box<str>,
@@ -96,9 +96,9 @@ pub(crate) struct Type {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) any_attribute: bool,
     pub(crate) content: Content,
-    /// Types that may stand in its place.
+    /// Types that may be used in place of this one.
     pub(crate) replacements: Vec<Replacement>,
-    /// It may stand in another's place, so that `$type` may be said of it.
+    /// The type may be used in place of another, so that `$type` is allowed.
     pub(crate) replaces: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Attribute {
 
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// A simple type: a value of JSON by itself.
+    /// A simple type: a plain JSON value.
     Text(Scalar),
     /// Simple content: the member `value` beside the attributes.
     Value(Scalar),
@@ -132,7 +132,7 @@ pub(crate) enum Content {
     Children(Children),
 }
 
-/// How the texts of a simple type are written in JSON.
+/// JSON representation of a simple type.
 #[derive(Debug, Clone)]
 pub(crate) struct Scalar {
     pub(crate) simple: Arc<SimpleType>,
@@ -142,53 +142,53 @@ pub(crate) struct Scalar {
 #[derive(Debug, Clone)]
 pub(crate) enum ScalarKind {
     Boolean,
-    /// Of `decimal` or what derives from it; whether it is `integer` or what derives from that.
+    /// `decimal` or a type derived from it; `whole` if it is `integer` or derived from that.
     Number {
         whole: bool,
     },
-    /// Of `float` or `double`, which have values that are no numbers of JSON.
+    /// `float` or `double`, some of whose values are not JSON numbers.
     Float,
     Text,
     /// A qualified name, as `{uri}local`.
     Name,
     List(Box<Scalar>),
-    /// As the first member that takes the text.
+    /// The first member type that accepts the text.
     Union(Vec<Scalar>),
     /// Any text.
     Free,
 }
 
-/// What stands in an element that has elements.
+/// Content of an element with child elements.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    /// There may be text between the elements.
+    /// Text is allowed between the elements.
     pub(crate) mixed: bool,
-    /// A text alone is written as a string.
+    /// Content of text only is written as a string.
     pub(crate) shorthand: bool,
-    /// In the order of the schema.
+    /// Members in the order of the schema.
     pub(crate) members: Vec<Member>,
-    /// Keys with the members they mean, sorted.
+    /// Sorted keys with the indexes of their members.
     pub(crate) keys: Vec<(Box<str>, usize)>,
-    /// Elements that may stand here, in the order of the schema.
+    /// Allowed elements, in the order of the schema.
     pub(crate) leaves: Vec<Leaf>,
-    /// The leaves, sorted by local name.
+    /// Indexes of the leaves, sorted by local name.
     pub(crate) names: Vec<usize>,
-    /// The member that takes what no leaf is.
+    /// The member for elements that are no leaf.
     pub(crate) wild: Option<usize>,
     pub(crate) model: Slot,
 }
 
-/// A member of the object an element becomes.
+/// A member of the JSON object for an element.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) key: Box<str>,
     /// `"key":`
     pub(crate) quoted: Box<str>,
     pub(crate) of: MemberOf,
-    /// It is an array.
+    /// The member is an array.
     pub(crate) many: bool,
     pub(crate) min: u64,
-    /// None: as often as you like.
+    /// None if unbounded.
     pub(crate) max: Option<u64>,
 }
 
@@ -196,22 +196,22 @@ pub(crate) struct Member {
 pub(crate) enum MemberOf {
     /// The index of the element.
     Element(usize),
-    /// Elements of a wildcard, as XML. The index of an example, where it has to be a declared one.
+    /// Elements of a wildcard, as XML. The index of an example, if the wildcard accepts declared elements only.
     Any { example: Option<usize> },
-    /// Elements whose order means something: objects of one member each.
+    /// Elements whose order matters: objects of one member each.
     Items { order: Order },
 }
 
-/// An element that may stand here.
+/// An element allowed in the content.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) element: usize,
     pub(crate) member: usize,
-    /// Its key where it is one of several in an array.
+    /// Its key if it is one of several elements in an array.
     pub(crate) key: Box<str>,
 }
 
-/// Which members belong together.
+/// Tree of the content model over members.
 #[derive(Debug)]
 pub(crate) enum Slot {
     /// A member by its index.
@@ -232,10 +232,10 @@ impl Default for Slot {
     }
 }
 
-/// How items may follow one another, for samples.
+/// Allowed order of items, for samples.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// By the local name and namespace of the element.
+    /// One element, by its index.
     Leaf {
         element: usize,
         min: u64,
@@ -258,27 +258,27 @@ pub(crate) enum Order {
 pub(crate) const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
 impl Api {
-    /// The operations that are offered.
+    /// Returns the operations that are offered.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Operations that cannot be offered, and why.
+    /// Iterates over operations that cannot be offered, with the reason.
     pub fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
         self.left_out.iter().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
-    /// Where the service runs, as the description says.
+    /// Returns the address of the service by the description.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
 
-    /// The version of SOAP its port speaks.
+    /// Returns the SOAP version of the port.
     pub fn version(&self) -> Soap {
         self.version
     }
 
-    /// The name of the service.
+    /// Returns the name of the service.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -289,19 +289,19 @@ impl Operation {
         &self.name
     }
 
-    /// What its requests name as their action.
+    /// Returns the SOAP action of requests.
     pub fn action(&self) -> Option<&str> {
         self.action.as_deref()
     }
 
-    /// It has no reply.
+    /// Returns whether the operation has no reply.
     pub fn is_one_way(&self) -> bool {
         self.output.is_none()
     }
 }
 
 impl Slot {
-    /// Whether some member of it is there.
+    /// Returns whether any member of the slot is present.
     pub(crate) fn is_met(&self, there: &dyn Fn(usize) -> bool) -> bool {
         match self {
             Slot::Member(member) => there(*member),
@@ -311,7 +311,7 @@ impl Slot {
         }
     }
 
-    /// Whether nothing of it has to be there.
+    /// Returns whether all members of the slot may be absent.
     pub(crate) fn is_emptiable(&self, members: &[Member]) -> bool {
         match self {
             Slot::Member(member) => members.get(*member).is_none_or(|member| member.min == 0),
@@ -324,7 +324,7 @@ impl Slot {
         }
     }
 
-    /// The keys of the members in it, for a message.
+    /// Collects the keys of the slot's members, for a message.
     pub(crate) fn keys<'m>(&self, members: &'m [Member], found: &mut Vec<&'m str>) {
         match self {
             Slot::Member(member) => found.extend(members.get(*member).map(|member| &*member.key)),
@@ -336,7 +336,7 @@ impl Slot {
 }
 
 impl Children {
-    /// The member of a key; `near` is where it is looked for first.
+    /// Returns the member of a key; the search starts at `near`.
     #[inline]
     pub(crate) fn member(&self, key: &str, near: usize) -> Option<usize> {
         if self.members.get(near).is_some_and(|member| *member.key == *key) {

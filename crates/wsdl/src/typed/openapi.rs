@@ -9,17 +9,17 @@ use serde_json::{Map, Value as Json, json};
 use super::model::{Api, Message, Operation};
 use schemas::Schemas;
 
-/// Where the operations of an API are.
+/// Paths at which the operations of an API are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<'a> {
-    /// What stands in front of every path.
+    /// URL in front of every path.
     pub server: &'a str,
     /// The method and path of each operation, by its index.
     pub places: Vec<(String, String)>,
 }
 
 impl Api {
-    /// The document of the API as it is served.
+    /// Returns the OpenAPI document of the API as it is served.
     pub fn openapi(&self, document: &Document<'_>) -> String {
         let mut schemas = Schemas::new(self);
         let mut paths: Map<String, Json> = Map::new();
@@ -64,7 +64,7 @@ fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Jso
     });
     replies.insert("default".to_owned(), problem);
     let schema = body(&operation.input, schemas);
-    // No body is taken for an object without members.
+    // A missing body counts as an object without members.
     let needs_body = api.request(operation, b"", usize::MAX).is_err();
     json!({
         "operationId": &*operation.name,
@@ -76,7 +76,7 @@ fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Jso
     })
 }
 
-/// The schema of a message's JSON.
+/// Returns the schema of a message's JSON.
 fn body(message: &Message, schemas: &mut Schemas<'_>) -> Json {
     let schema = match &message.body {
         Some(root) => schemas.element(root.element),
@@ -122,7 +122,7 @@ fn problem() -> Json {
     })
 }
 
-/// Names that are given once.
+/// Unique names of components.
 #[derive(Default)]
 struct Titles {
     of: HashMap<usize, String>,

@@ -1,5 +1,5 @@
-//! The proof that operations go there and back: a sample is translated to SOAP, judged by the schema, translated back, and has
-//! to be what it was.
+//! Round-trip proof of operations: a sample is translated to SOAP, validated by the schema, and translated back; the result has
+//! to equal the sample.
 
 use super::model::{Api, Message, Operation};
 use super::read::{Reader, Said};
@@ -9,18 +9,18 @@ use super::{Refused, judge};
 /// Far above any sample.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Rules that hold between values, which samples know nothing of.
+/// Marks complaints about identity constraints, which relate values and which samples cannot satisfy.
 const IDENTITY: &str = ": cvc-identity-constraint";
 
-/// What came of one operation.
+/// Result for one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     pub operation: String,
-    /// Messages that went there and back.
+    /// Number of messages that passed the round trip.
     pub messages: usize,
-    /// What did not, and why.
+    /// Messages that failed, with the reason.
     pub failures: Vec<String>,
-    /// Sides for which there is no sample, and why.
+    /// Messages for which there is no sample, with the reason.
     pub unproved: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ fn one(api: &Api, operation: &Operation) -> Proof {
         let mut unmade: Option<String> = None;
         let before = proof.messages;
         for variety in Variety::ALL {
-            // Two items may break a rule of identity, which no translation can know; one item cannot.
+            // Two items may break an identity constraint, which no translation can know; one item cannot.
             let tried = [2, 1].map(|items| {
                 let json = sample(api, message, variety, items)?;
                 Ok(there_and_back(api, operation, message, &json).map_err(|why| (why, json)))

@@ -1,7 +1,7 @@
-//! XML to JSON: the events of a message written straight out as the values its types are.
+//! XML to JSON: writes the events of a message directly as values of their types.
 //!
-//! Owns the envelope, the walk through the types and what has to be there at the end of each element. No tree is made: what is
-//! kept is a frame for each element that is open.
+//! Owns the envelope, the walk through the types, and the check of required elements at the end of each element. It builds no
+//! tree: it keeps only a frame for each open element.
 
 use xml::{Here, QName, Sink, Start};
 use xsd::datatype::Steps;
@@ -18,7 +18,7 @@ mod texts;
 use frames::Frame;
 pub(super) use texts::{Prefixes, push_value};
 
-/// What a message says.
+/// Result of reading a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// The value of the body, headers among its members.
@@ -28,27 +28,27 @@ pub enum Said {
     Nothing,
 }
 
-/// A SOAP fault in both versions' common words.
+/// A SOAP fault in a form common to both versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fault {
     /// The local name of the code: `Client`, `Server`, `Sender`, `Receiver`...
     pub code: String,
-    /// Local names of the codes within, of SOAP 1.2; of SOAP 1.1 what follows a dot.
+    /// Local names of the subcodes of SOAP 1.2; for SOAP 1.1, the parts behind a dot.
     pub subcodes: Vec<String>,
     pub reason: String,
-    /// Who found it.
+    /// The node that reported the fault.
     pub actor: String,
-    /// Local names of the elements of its detail.
+    /// Local names of the detail's elements.
     pub names: Vec<String>,
-    /// The same elements, as the members of an object of JSON; those of one name are a list.
+    /// The detail's elements as members of a JSON object; elements with the same name are a list.
     pub details: String,
 }
 
-/// Why a message cannot be told in JSON.
+/// Reason why a message cannot be translated to JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unread {
     Xml(xml::Error),
-    /// It does not keep to the description.
+    /// The message does not match the description.
     Misfit(String),
 }
 
@@ -74,18 +74,18 @@ fn misfit<T>(what: String) -> Done<T> {
     Err(Unread::Misfit(what))
 }
 
-/// Where in the envelope the reader is.
+/// Current part of the envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Outside,
     Envelope,
     Header,
-    /// Within an element of the header that nobody asked about; so deep.
+    /// Within a header element that nobody needs, at this depth.
     SkippedHeader(usize),
-    /// The same of the body.
+    /// The same for the body.
     SkippedBody(usize),
     Body,
-    /// Within a header or the body's element.
+    /// Within a header's or the body's element.
     Value,
     Fault,
 }
@@ -93,17 +93,17 @@ enum Part {
 /// Reads one message.
 pub(super) struct Reader<'a> {
     api: &'a Api,
-    /// The elements that may stand in the detail of a fault.
+    /// Elements that may occur in the detail of a fault.
     faults: &'a [usize],
     message: Option<&'a Message>,
     part: Part,
-    /// A header is being read, not the body.
+    /// The reader is in a header, not in the body.
     in_header: bool,
     version: Soap,
     frames: Vec<Frame<'a>>,
-    /// For each object that is open, how often each member was there.
+    /// For each open object, the count of each member.
     counts: Vec<u64>,
-    /// Text not written yet.
+    /// Text that is not written yet.
     text: String,
     out: String,
     /// Members of `$headers`.
@@ -112,9 +112,9 @@ pub(super) struct Reader<'a> {
     fault: Option<Faulting>,
     said: bool,
     bytes_max: usize,
-    /// Something was read that only the schema's own rules can judge.
+    /// The message has content that only the schema itself can validate.
     unsure: bool,
-    /// What the patterns of its texts may still cost.
+    /// Remaining budget for matching patterns.
     steps: Steps,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An element of the envelope itself.
+    /// Handles an element of the envelope itself.
     fn outer(&mut self, start: &Start<'_>) -> Done {
         let (uri, local) = (start.name.namespace.uri, start.name.local);
         let own = uri == self.version.namespace();
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
         let element = |root: &Root| api.elements.get(root.element);
         let found = headers.iter().filter_map(element).find(|one| is_named(one, start.name));
         let Some(found) = found else {
-            // Blocks that the description does not name are between the service and the gateway.
+            // Header blocks that the description does not name concern only the service and the gateway.
             self.part = Part::SkippedHeader(1);
             return Ok(());
         };
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             self.part = Part::SkippedBody(1);
             return Ok(());
         };
-        // The wrapper of an rpc message has no name of its own (Basic Profile 1.1, R2729 notwithstanding).
+        // The name of an rpc message's wrapper is not checked (Basic Profile 1.1, R2729 notwithstanding).
         let any_name = message.is_some_and(|message| message.is_rpc);
         if self.said || !(any_name || is_named(element, start.name)) {
             return misfit(format!(
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Within a fault: its own elements, and those of its detail.
+    /// Handles elements within a fault: its own, and those of its detail.
     fn in_fault(&mut self, start: &Start<'_>) -> Done {
         let Some(fault) = &mut self.fault else { return Ok(()) };
         if !fault.start(start.name) {
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The element that began last is complete.
+    /// Handles the end of the current header, body element or detail element.
     fn complete(&mut self) {
         match self.part {
             Part::Fault => self.after_detail(),

@@ -1,6 +1,6 @@
-//! Values that fit a type, made up: for proofs, and for those who read the document.
+//! Generates sample values of types, for proofs and for readers of the OpenAPI document.
 //!
-//! A sample is written exactly as the reader writes it, so that a proof may compare texts.
+//! A sample has exactly the form that the reader writes, so that a proof can compare texts.
 
 mod texts;
 
@@ -12,24 +12,24 @@ use json::push_string;
 
 use super::scalar::quoted_key;
 
-/// Elements inside one another; a type that cannot end within them has no sample.
+/// Nesting depth of elements; a type that needs more has no sample.
 const DEPTH_MAX: usize = 24;
 
-/// What may be left out is left out below this, and once a sample is so long.
+/// Optional content is left out below this depth, and once a sample is this long.
 const FULL_DEPTH: usize = 4;
 const FULL_BYTES: usize = 20_000;
 
-/// A sample beyond this is given up.
+/// A longer sample is given up.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
 
-/// What is in a sample.
+/// Selection of the content of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variety {
-    /// All that may be there, the first of each choice.
+    /// All optional content, the first of each choice.
     Full,
-    /// What has to be there.
+    /// Required content only.
     Least,
-    /// All that may be there, the last of each choice, derived types and nils where there may be some.
+    /// All optional content, the last of each choice, and derived types and nils where allowed.
     Other,
 }
 
@@ -37,9 +37,9 @@ impl Variety {
     pub(super) const ALL: [Variety; 3] = [Variety::Full, Variety::Least, Variety::Other];
 }
 
-/// A sample of a message's JSON.
+/// Generates a sample of a message's JSON.
 ///
-/// `items` is how many an array has that may have more: two of them may break a rule that only the schema knows.
+/// `items` is the length of repeatable arrays: two items may break a constraint that only the schema knows.
 pub(super) fn sample(
     api: &Api,
     message: &Message,
@@ -73,23 +73,23 @@ pub(super) fn sample(
     Ok(sampler.out)
 }
 
-/// Why there is no sample.
+/// Reason why there is no sample.
 type Why = String;
 
 struct Sampler<'a> {
     api: &'a Api,
     variety: Variety,
     out: String,
-    /// Types that are being written.
+    /// Types that enclose the current position.
     active: Vec<usize>,
-    /// An array has so many.
+    /// Length of arrays.
     items: u64,
-    /// How many IDs were written, each another one.
+    /// Number of IDs written; each is unique.
     ids: Cell<u32>,
 }
 
 impl<'a> Sampler<'a> {
-    /// What may be left out is written.
+    /// Returns whether optional content is written.
     fn full(&self) -> bool {
         self.variety != Variety::Least
             && self.active.len() <= FULL_DEPTH
@@ -130,7 +130,7 @@ impl<'a> Sampler<'a> {
         written
     }
 
-    /// The type that is written, and its label where it is another one than the element's.
+    /// Returns the type to write, and its label if it is not the element's own.
     fn actual(
         &self,
         element: &Element,
@@ -195,7 +195,7 @@ impl<'a> Sampler<'a> {
                 Some(items) => {
                     if let Some(text) = alone(children, &items).filter(|_| self.out.ends_with('{'))
                     {
-                        // A text alone is a string.
+                        // Content of text only is a string.
                         self.out.pop();
                         self.out.push_str(text);
                         return Ok(());
@@ -211,7 +211,7 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// The items of mixed content, written apart.
+    /// Writes the items of mixed content to a separate string.
     fn mixed(&mut self, children: &'a Children) -> Result<String, Why> {
         let before = std::mem::take(&mut self.out);
         self.out.push('[');
@@ -310,7 +310,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// An element that a wildcard takes, as XML in a string.
+    /// Writes an element for a wildcard, as XML in a string.
     fn any(&mut self, example: Option<usize>) -> Result<(), Why> {
         let api = self.api;
         let root = example.and_then(|at| api.examples.get(at));
@@ -330,7 +330,7 @@ impl<'a> Sampler<'a> {
         };
         sampler.element(root.element)?;
         let mut xml = api.written(element, &root.declarations, &sampler.out)?;
-        // Written as one that was read.
+        // Normalised to the form that the reader writes.
         xml = fragment::again(&xml)?;
         self.ids.set(sampler.ids.get());
         push_string(&mut self.out, &xml);
@@ -418,7 +418,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// The items of mixed content as a string, where they are a text alone.
+/// Returns the items of mixed content as a string, if they are text only.
 fn alone<'i>(children: &Children, items: &'i str) -> Option<&'i str> {
     let inner = items.strip_prefix('[')?.strip_suffix(']')?;
     match inner {
@@ -432,5 +432,5 @@ fn alone<'i>(children: &Children, items: &'i str) -> Option<&'i str> {
 /// Text between elements, as JSON.
 const TEXT: &str = "\"text & more \"";
 
-/// An element of no schema.
+/// An element without a schema.
 const ANY: &str = "<any xmlns=\"urn:sample\"/>";

@@ -1,6 +1,6 @@
-//! Texts of XML as values of JSON, and back.
+//! Conversion between texts of XML and values of JSON.
 //!
-//! Owns how a number, a name or a list is written on either side. No digit is lost: a number is never more than its digits.
+//! Defines the form of numbers, names and lists on both sides. No digit is lost: numbers are handled as digits only.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use json::push_string;
 
 use super::model::{Scalar, ScalarKind};
 
-/// A number with an exponent is written out to so many digits; more mean nobody's amount.
+/// A number with an exponent is expanded to at most this many digits; longer ones are no realistic values.
 const EXPONENT_DIGITS_MAX: usize = 400;
 
 /// `"key":`
@@ -19,7 +19,7 @@ pub(super) fn quoted_key(key: &str) -> String {
     text
 }
 
-/// Appends a text of character data or of an attribute in double quotes. False: a character cannot be in XML.
+/// Appends a text as character data or as an attribute in double quotes. False if a character is not allowed in XML.
 pub(super) fn push_text(out: &mut String, text: &str, attribute: bool) -> bool {
     let mut from = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -47,8 +47,7 @@ pub(super) fn push_text(out: &mut String, text: &str, attribute: bool) -> bool {
     true
 }
 
-/// A number of JSON as a decimal: without an exponent, and without a fraction of zeros where it is whole. None: it has too
-/// many digits.
+/// Converts a JSON number to a decimal: no exponent, and no zero fraction if `whole`. None if it has too many digits.
 pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     let has_exponent = number.contains(['e', 'E']);
     if !(has_exponent || whole && number.contains('.')) {
@@ -62,7 +61,7 @@ pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     };
     let (front, back) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let mut digits: String = [front, back].concat();
-    // Where the point stands among the digits.
+    // Position of the point among the digits.
     let mut point = i64::try_from(front.len()).ok()?.checked_add(exponent)?;
     let zeros = digits.len() - digits.trim_start_matches('0').len();
     digits.drain(..zeros);
@@ -92,7 +91,7 @@ pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(text))
 }
 
-/// Appends a number of XML (`decimal` or `double`, already found valid, blanks cut) as one of JSON.
+/// Appends an XML number (a valid `decimal` or `double`, trimmed) as a JSON number.
 pub(super) fn push_number(out: &mut String, text: &str) {
     let (sign, digits) = match text.as_bytes().first() {
         Some(b'-') => ("-", text.get(1..).unwrap_or_default()),
@@ -114,7 +113,7 @@ pub(super) fn push_number(out: &mut String, text: &str) {
     out.push_str(exponent);
 }
 
-/// What a value of JSON has to be for a type, for messages.
+/// Describes the JSON value that a type expects, for messages.
 pub(super) fn expected(scalar: &Scalar) -> &'static str {
     match &scalar.kind {
         ScalarKind::Boolean => "true or false",

@@ -1,13 +1,13 @@
-//! Prefixes: which namespaces get one, where they are declared, and every tag as it is written.
+//! Assigns namespace prefixes, places their declarations, and writes all tags in advance.
 //!
-//! An API of one namespace whose elements are all in it writes no prefix at all, as people do.
+//! An API of one namespace whose elements are all in it gets no prefix at all, as people write it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::model::{Content, Element, MemberOf, Operation, Order, Root, Type, XSI};
 
-/// Writes the tags of all elements and attributes, and what is declared at each root.
+/// Writes the tags of all elements and attributes, and the declarations of each root.
 pub(super) fn write(
     elements: &mut [Element],
     types: &mut [Type],
@@ -44,7 +44,7 @@ pub(super) fn write(
 /// The namespaces of an API.
 struct Spaces {
     all: Vec<Box<str>>,
-    /// There is one, and it needs no prefix.
+    /// There is only one, and it needs no prefix.
     plain: bool,
 }
 
@@ -80,7 +80,7 @@ impl Spaces {
         }
     }
 
-    /// The declarations of everything that can stand below a root.
+    /// Returns the declarations for everything that may occur below a root.
     fn declared(&self, root: &Root, elements: &[Element], types: &[Type]) -> String {
         let mut reach = Reach::default();
         reach.element(root.element, elements);
@@ -108,7 +108,7 @@ impl Spaces {
     }
 }
 
-/// What can stand below an element.
+/// Namespaces and types that may occur below an element.
 #[derive(Default)]
 struct Reach<'a> {
     spaces: BTreeSet<&'a str>,

@@ -1,6 +1,6 @@
-//! JSON to XML: values taken from the tape in the order of the schema, and written straight out.
+//! JSON to XML: values are taken from the tape in the order of the schema and written directly.
 //!
-//! Recursion is bounded by [`super::LIMITS`], which no message gets past.
+//! Recursion is bounded by [`super::LIMITS`], which every message satisfies.
 
 mod said;
 mod texts;
@@ -15,20 +15,20 @@ use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type
 use super::scalar::{expected, push_text};
 use said::{choice, labels, listed, missing, unknown};
 
-/// Writes the values of one tape.
+/// Writer over the values of one tape.
 pub(super) struct Writer<'a> {
     pub(super) api: &'a Api,
     pub(super) text: &'a str,
     pub(super) tape: &'a [Entry],
-    /// For each object that is open, where the values of its attributes and members are; 0 for none.
+    /// For each open object, the tape indexes of its attributes' and members' values; 0 for none.
     pub(super) slots: &'a mut Vec<u32>,
     pub(super) out: String,
     pub(super) bytes_max: usize,
-    /// Something was written that only the schema's own rules can judge.
+    /// The message has content that only the schema itself can validate.
     pub(super) unsure: bool,
-    /// Names without a prefix are of the namespace that the root declares.
+    /// The root declares a default namespace, so names without a prefix are in it.
     pub(super) has_default: bool,
-    /// What the patterns of its texts may still cost.
+    /// Remaining budget for matching patterns.
     pub(super) steps: Steps,
 }
 
@@ -37,11 +37,11 @@ struct Open<'a> {
     element: &'a Element,
     of: &'a Type,
     at: usize,
-    /// Where its slots begin: attributes, `value`, members.
+    /// Index of its first slot: attributes, `value`, members.
     base: usize,
-    /// `$headers` may be among its members: it is the body of a message that has some.
+    /// `$headers` is allowed: the object is the body of a message with headers.
     top: bool,
-    /// The `$type` that was heeded.
+    /// The `$type` that was applied.
     named: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
         self.text.get(entry.from as usize..entry.to as usize).unwrap_or_default()
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     fn string(&self, at: usize) -> Cow<'a, str> {
         match self.entry(at).kind {
             Kind::Escaped => Cow::Owned(::json::unescaped(self.raw(at))),
@@ -97,7 +97,7 @@ impl<'a> Writer<'a> {
         Err(Misfit::new(format!("expected {wanted}, found {found}")))
     }
 
-    /// Writes an element whose value stands at `at`; `declarations` are the namespaces of all below.
+    /// Writes an element whose value is at `at`; `declarations` are the namespaces of everything below.
     pub(super) fn element(
         &mut self,
         element: &'a Element,
@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An element whose value is an object; its start tag is still open.
+    /// Writes an element whose value is an object; its start tag is still open.
     fn object(&mut self, element: &'a Element, of: &'a Type, at: usize, top: bool) -> Done {
         let mut actual = of;
         let may_be_named = of.replaces || !of.replacements.is_empty();
@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         written
     }
 
-    /// The value of a member, by its name.
+    /// Returns the value of a member by its name.
     fn find(&self, at: usize, name: &str) -> Option<usize> {
         let end = self.entry(at).next as usize;
         let mut key = at + 1;
@@ -269,7 +269,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The slot of a member's name.
+    /// Returns the slot of a member's name.
     fn place(&self, open: &Open<'_>, name: &str, near: usize) -> Option<usize> {
         if name.starts_with('@') {
             let at = open.of.attributes.iter().position(|attribute| *attribute.key == *name)?;
@@ -284,7 +284,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Notes where the value of a slot is. Null is as good as nothing, unless it means something.
+    /// Stores the tape index of a slot's value. Null counts as absent, unless it means nil.
     fn take(&mut self, open: &Open<'_>, slot: usize, value: usize) -> Done {
         if self.slot(slot) != 0 {
             return Err(Misfit::new("expected one member of this name"));
@@ -410,7 +410,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An element whose order among its neighbours the schema's own rules will judge.
+    /// Writes an element whose order among its siblings the schema itself will validate.
     fn item(&mut self, children: &'a Children, index: usize, member: &Member, at: usize) -> Done {
         self.unsure = true;
         let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);

@@ -1,6 +1,6 @@
 //! Types as JSON Schema (2020-12).
 //!
-//! Every type with members has its place among the components, so that types may hold themselves.
+//! Every type with members is a component, so that types may contain themselves.
 
 use serde_json::{Map, Value as Json, json};
 use xsd::datatype::{Builtin, SimpleType};
@@ -11,11 +11,11 @@ use crate::typed::model::{
     Api, Children, Content, Given, Member, MemberOf, Scalar, ScalarKind, Slot, Type,
 };
 
-/// Schemas on their way.
+/// Schemas under construction.
 pub(super) struct Schemas<'a> {
     api: &'a Api,
     titles: Titles,
-    /// Types that have a name and no schema.
+    /// Types that have a name but no schema yet.
     open: Vec<usize>,
     made: Map<String, Json>,
 }
@@ -28,7 +28,7 @@ impl<'a> Schemas<'a> {
         schemas
     }
 
-    /// All that were asked for, and those they name.
+    /// Returns all requested schemas with those they refer to.
     pub(super) fn finish(mut self) -> Map<String, Json> {
         while let Some(at) = self.open.pop() {
             let (Some(of), Some(title)) =
@@ -47,7 +47,7 @@ impl<'a> Schemas<'a> {
         self.api.elements.get(element).map(|element| element.local.to_string())
     }
 
-    /// The schema of an element's value.
+    /// Returns the schema of an element's value.
     pub(super) fn element(&mut self, at: usize) -> Json {
         let Some(element) = self.api.elements.get(at) else { return json!({}) };
         let mut schema = self.type_of(element.type_at);
@@ -70,7 +70,7 @@ impl<'a> Schemas<'a> {
 
     fn type_of(&mut self, at: usize) -> Json {
         let Some(of) = self.api.types.get(at) else { return json!({}) };
-        // Anything at all, and its derived types are all there are.
+        // `anyType`: any content, and all types are derived from it.
         let anything = matches!(&of.content, Content::Children(children) if children.shorthand && children.wild.is_some());
         if anything {
             return json!({
@@ -177,7 +177,7 @@ impl<'a> Schemas<'a> {
             schema.insert("allOf".to_owned(), rules.into());
         }
         let object = Json::Object(schema);
-        // A text alone is a string, and so is a value without attributes.
+        // Content of text only is a string, and so is a value without attributes.
         match &of.content {
             Content::Children(children) if children.shorthand => {
                 json!({ "anyOf": [{ "type": "string" }, object] })
@@ -241,7 +241,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// What has to be there: members by name, and one of each choice.
+/// Collects the requirements: required members, and one member of each choice.
 fn needs(children: &Children, slot: &Slot, required: &mut Vec<Json>, rules: &mut Vec<Json>) {
     match slot {
         Slot::Member(member) => {
@@ -273,7 +273,7 @@ fn needs(children: &Children, slot: &Slot, required: &mut Vec<Json>, rules: &mut
     }
 }
 
-/// A component's name has only such characters (OpenAPI 3.1, 4.8.7).
+/// Replaces characters that a component's name may not have (OpenAPI 3.1, 4.8.7).
 fn component(title: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let title: String = title.chars().map(|c| if plain(c) { c } else { '_' }).collect();
@@ -305,7 +305,7 @@ fn scalar_schema(scalar: &Scalar) -> Json {
     schema
 }
 
-/// The one value there is, where all its forms are one in JSON.
+/// Adds a fixed value, if all its lexical forms are the same in JSON.
 fn fixed(scalar: &Scalar, given: &Given, keys: &mut Map<String, Json>) {
     let text = given.text.trim();
     let value = match scalar.kind {
@@ -369,12 +369,12 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     }
 }
 
-/// Whether the length of a text is that of its value.
+/// Returns whether the length facets of a type count characters of its text.
 fn is_counted(simple: &SimpleType) -> bool {
     !matches!(simple.builtin(), Builtin::HexBinary | Builtin::Base64Binary)
 }
 
-/// What a text says, where its type has a name that people know.
+/// Describes the texts of a built-in type, if its format is well known.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others are texts like any")]
 fn words(builtin: Builtin) -> Option<&'static str> {
     Some(match builtin {

@@ -1,4 +1,4 @@
-//! Elements as they begin, have children, and end.
+//! Frames of open elements: their start, children, and end.
 
 use xml::{QName, Start};
 
@@ -10,51 +10,51 @@ use json::push_string;
 
 use crate::typed::scalar::quoted_key;
 
-/// Prefixes and what they mean.
+/// Prefixes with their namespaces.
 type Prefixes = Box<[(Box<str>, Box<str>)]>;
 
-/// An element that is open.
+/// Frame of an open element.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     element: &'a Element,
     kind: FrameKind<'a>,
-    /// What closes the objects around the value.
+    /// JSON that closes the objects around the value.
     wrap: &'static str,
-    /// For qualified names: the prefixes in scope.
+    /// Prefixes in scope, kept for qualified names.
     prefixes: Option<Prefixes>,
 }
 
 #[derive(Debug)]
 pub(super) enum FrameKind<'a> {
     Text(&'a Scalar),
-    /// Nothing may stand in it; whether it is nil.
+    /// No content is allowed: the type is empty or the element is nil.
     Empty,
     Children {
         of: &'a Children,
-        /// Where its counts begin.
+        /// Index of its first count.
         base: usize,
         /// The member whose array is open.
         open: Option<usize>,
-        /// The leaf that was met last.
+        /// The leaf matched last.
         near: usize,
         first: bool,
-        /// Nothing was written: a text alone is a string.
+        /// Nothing is written yet: content of text only is a string.
         pending: bool,
     },
 }
 
-/// How an element is to be read.
+/// Instructions for reading an element.
 struct Instructed<'a> {
     of: &'a Type,
-    /// Of a type in the place of the declared one.
+    /// Label of the type that replaces the declared one.
     label: Option<&'a str>,
     nil: bool,
-    /// How many attributes are the type's own.
+    /// Number of attributes other than `xsi:` ones.
     plain: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// An element begins; `wrap` closes what was opened around it.
+    /// Handles the start of an element; `wrap` closes what was opened around it.
     pub(super) fn begin(
         &mut self,
         element: &'a Element,
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What `xsi:type` and `xsi:nil` say of an element.
+    /// Evaluates `xsi:type` and `xsi:nil` of an element.
     fn instructed(
         &self,
         element: &Element,
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Ok(Instructed { of, label, nil, plain })
     }
 
-    /// The body's own element, which tells the headers too.
+    /// Returns whether this is the body's own element, which also gets the headers.
     fn is_top(&self) -> bool {
         self.frames.is_empty() && !self.in_header && self.fault.is_none()
     }
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What `xsi:type` names, if it is another type than the declared one.
+    /// Returns the type that `xsi:type` names, if it differs from the declared one.
     fn replaced(
         &self,
         declared: &'a Type,
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         });
         match found {
             Some(found) => Ok(Some(found)),
-            // Of simple types the declared one says how they look in JSON.
+            // For simple types, the declared one determines the form in JSON.
             None if is(declared) || matches!(declared.content, Content::Text(_)) => Ok(None),
             None => misfit(format!("the type {value} cannot stand here")),
         }
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An element within another one.
+    /// Handles the start of a child element.
     pub(super) fn child(&mut self, start: &Start<'_>) -> Done {
         let api = self.api;
         self.flush_text()?;
@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A fragment among the children is complete.
+    /// Handles the end of a fragment among the children.
     pub(super) fn after_fragment(&mut self) {
         let frame = self.frames.last();
         if let Some(FrameKind::Children { of, open: Some(open), .. }) = frame.map(|f| &f.kind)
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Writes text that stands between elements; a value that is no text alone is begun.
+    /// Writes text between elements, and begins a value that is not text only.
     fn flush_text(&mut self) -> Done {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let FrameKind::Children { of, open, first, pending, base, .. } = &mut frame.kind else {
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
                 if !std::mem::take(first) {
                     self.out.push(',');
                 }
-                // Mixed content is one member.
+                // Mixed content has a single member.
                 let quoted = of.members.first().map(|member| &*member.quoted).unwrap_or_default();
                 self.out.push_str(quoted);
                 self.out.push('[');
@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The innermost element ends.
+    /// Handles the end of the innermost element.
     pub(super) fn leave(&mut self, _: QName<'_>) -> Done {
         if let Some(FrameKind::Children { pending: false, .. }) =
             self.frames.last().map(|f| &f.kind)
@@ -427,7 +427,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The leaf of a name; those behind the last one are looked at first.
+/// Returns the leaf of a name; the search starts behind the last one.
 fn find<'a>(
     api: &'a crate::typed::Api,
     of: &'a Children,
@@ -452,7 +452,7 @@ fn find<'a>(
     same.find_map(|at| of.leaves.get(*at).filter(|leaf| is(leaf)).map(|leaf| (*at, leaf)))
 }
 
-/// Whether everything is there that has to be; else what is wrong.
+/// Checks that all required members are present. The error says what is missing.
 fn complete(of: &Children, slot: &Slot, counts: &[u64]) -> Result<(), String> {
     let count = |member: usize| counts.get(member).copied().unwrap_or(0);
     match slot {

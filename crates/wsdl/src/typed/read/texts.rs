@@ -1,4 +1,4 @@
-//! Texts of simple types as values of JSON.
+//! Converts texts of simple types to JSON values.
 
 use xsd::datatype::{Names, Steps};
 
@@ -8,10 +8,10 @@ use json::push_string;
 
 use crate::typed::scalar::push_number;
 
-/// What a prefix means.
+/// Resolves a prefix to its namespace.
 pub(in crate::typed) type Resolve<'r> = dyn Fn(&str) -> Option<&'r str> + 'r;
 
-/// What the texts of one message see.
+/// Context of the texts of one message.
 pub(in crate::typed) struct Prefixes<'d, 'r> {
     pub(in crate::typed) resolve: &'d Resolve<'r>,
     pub(in crate::typed) steps: &'d Steps,
@@ -39,7 +39,7 @@ impl Reader<'_> {
     }
 }
 
-/// Appends the value of a text that is known to be valid.
+/// Appends the value of a valid text.
 pub(in crate::typed) fn push_value(
     out: &mut String,
     scalar: &Scalar,

@@ -1,4 +1,4 @@
-//! Texts that a simple type takes.
+//! Finds texts that a simple type accepts.
 
 use xsd::datatype::{Builtin, Names, NoNames, Steps, Variety};
 use xsd::walk::{Facets, facets, sample};
@@ -7,7 +7,7 @@ use super::Sampler;
 use crate::typed::model::{Scalar, ScalarKind};
 use crate::typed::read::{Prefixes, push_value};
 
-/// Texts of the common types. The first that a type takes is its sample.
+/// Candidate texts of common types. The first one that a type accepts is its sample.
 const TEXTS: &[&str] = &[
     "a < b & \"c\"",
     "text",
@@ -32,14 +32,14 @@ const TEXTS: &[&str] = &[
     "",
 ];
 
-/// Numbers: more digits than a double holds first.
+/// Candidate numbers; the first have more digits than a double holds.
 const NUMBERS: &[&str] =
     &["12345678901234567890.125", "12345678901234567890", "70", "7", "0.5", "1", "0", "-1", "100"];
 
-/// How often what may be repeated in an expression is tried.
+/// Repetition counts tried for repeatable parts of a regular expression.
 const TIMES: &[u32] = &[0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64];
 
-/// No text is tried that is longer.
+/// Longer texts are not tried.
 const LENGTH_MAX: u64 = 4096;
 
 struct Prefix;
@@ -54,7 +54,7 @@ impl Names for Prefix {
 }
 
 impl Sampler<'_> {
-    /// A value of JSON for a simple type.
+    /// Returns a JSON value for a simple type.
     pub(super) fn text(&self, scalar: &Scalar, fixed: Option<&str>) -> Result<String, String> {
         let mut out = String::new();
         let resolve = |prefix: &str| Prefix.resolve(prefix).map(|_| "urn:sample");
@@ -119,7 +119,7 @@ fn candidate(scalar: &Scalar) -> Option<String> {
     })
 }
 
-/// Two items, or as many as there have to be.
+/// Returns a list of two items, or of as many as required.
 fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
     let one = candidate(item).filter(|one| !one.contains(char::is_whitespace));
     let one = one.or_else(|| takes(item, "a").then(|| "a".to_owned()))?;
@@ -130,7 +130,7 @@ fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
     lengths.map(repeated).find(|text| takes(scalar, text))
 }
 
-/// What the facets themselves suggest.
+/// Returns candidate texts derived from the facets.
 fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
     let mut all: Vec<String> = facets.enumeration.iter().flatten().cloned().collect();
     match scalar.kind {

@@ -1,4 +1,4 @@
-//! What is said of values that do not fit.
+//! Messages about values that do not fit.
 
 use crate::typed::misfit::Misfit;
 use crate::typed::model::{Children, Content, Slot, Type};
@@ -41,7 +41,7 @@ pub(super) fn labels(of: &Type) -> String {
     listed(&labels)
 }
 
-/// Names for a message; more than a few help nobody.
+/// Lists names for a message; only the first few.
 pub(super) fn listed(names: &[&str]) -> String {
     const SHOWN_MAX: usize = 12;
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();

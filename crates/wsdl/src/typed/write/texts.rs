@@ -1,4 +1,4 @@
-//! Texts of elements and attributes, found valid before they are written.
+//! Texts of elements and attributes, validated before they are written.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::typed::scalar::{decimal, expected, push_text};
 use ::json::Kind;
 
 impl<'a> Writer<'a> {
-    /// The text of an element, its start tag still open.
+    /// Writes the text of an element whose start tag is still open.
     pub(super) fn text_of(&mut self, element: &Element, scalar: &Scalar, at: usize) -> Done {
         let text = self.lexical(scalar, element.given.as_ref(), at)?;
         if let ScalarKind::Name = scalar.kind {
@@ -28,15 +28,15 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A qualified name's declaration and text.
+    /// Returns a qualified name's declaration and text.
     fn name(&self, text: &str, prefix: &str) -> Done<(String, String)> {
         let (uri, local) = match split_name(text) {
-            // Without a prefix it would be a name of the namespace that all elements below the root share.
+            // Without a prefix, the name would be in the default namespace that the root declares.
             None if self.has_default && !text.contains(':') => {
                 return Err(Misfit::new("expected a name as `{namespace}local`"));
             }
             None => return Ok((String::new(), text.into())),
-            // What Namespaces in XML keeps for itself has its prefix, and no other.
+            // The reserved namespace of XML has its fixed prefix.
             Some((xml::XML_NAMESPACE, local)) => {
                 return Ok((String::new(), format!("xml:{local}")));
             }
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
         Ok((declaration, format!("{prefix}:{local}")))
     }
 
-    /// The text of a value, found valid.
+    /// Returns the valid text of a value.
     fn lexical(&self, scalar: &Scalar, given: Option<&Given>, at: usize) -> Done<Cow<'a, str>> {
         let text = self.text_for(scalar, at)?;
         let checked = match (&scalar.kind, split_name(&text)) {
@@ -82,12 +82,12 @@ impl<'a> Writer<'a> {
         text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
     }
 
-    /// Names of a text of this message.
+    /// Resolves names for a text of this message.
     fn sharing<'b>(&'b self, names: &'b dyn Names) -> Sharing<'b> {
         Sharing { names, steps: &self.steps }
     }
 
-    /// The text of a value of the right sort.
+    /// Returns the text of a value of the right kind.
     fn text_for(&self, scalar: &Scalar, at: usize) -> Done<Cow<'a, str>> {
         let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);
         match (&scalar.kind, self.entry(at).kind) {
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Attributes that only a wildcard takes.
+    /// Writes attributes that only a wildcard accepts.
     fn others(&mut self, open: &Open<'a>) -> Done {
         let end = self.entry(open.at).next as usize;
         let mut key = open.at + 1;
@@ -182,7 +182,7 @@ impl<'a> Writer<'a> {
         self.unsure = true;
         let name = key.strip_prefix('@').unwrap_or(key);
         let (uri, local) = split_name(name).unwrap_or(("", name));
-        // A type would cut blanks, and what is written has them.
+        // Validation would trim blanks, but the name is written with them.
         let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
         if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
         {
@@ -207,12 +207,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// `{uri}local` as its parts.
+/// Splits `{uri}local`.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('{')?.split_once('}').filter(|(uri, _)| !uri.is_empty())
 }
 
-/// One prefix, `q`.
+/// A single prefix, `q`.
 struct Prefix<'a> {
     uri: &'a str,
 }
