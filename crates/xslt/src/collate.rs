@@ -1,22 +1,22 @@
-//! The order of texts in `xsl:sort`: as a dictionary has them, letters before their accents, accents before case.
+//! Collation for `xsl:sort`: dictionary order, letters before their accents, accents before case.
 //!
-//! One order for all languages: a gateway's result must not hang on the machine's locale.
+//! One order for all languages: a gateway's result must not depend on the machine's locale.
 
 use std::cmp::Ordering;
 
-/// Which of `a` and `A` comes first where that alone decides.
+/// Decides whether `a` or `A` comes first if the texts differ only in case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     UpperFirst,
     LowerFirst,
 }
 
-/// A text made ready to be compared many times.
+/// A collation key, computed once per text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     letters: String,
     accents: String,
-    /// The text where nothing but its case is left to decide.
+    /// The text itself, for a comparison by case only.
     cased: String,
     case: Case,
 }
@@ -46,7 +46,7 @@ impl PartialOrd for Key {
     }
 }
 
-/// Lower-case letters of Latin-1 and Latin Extended-A by the letter under the accent.
+/// Lower-case letters of Latin-1 and Latin Extended-A by their base letter.
 const ACCENTED: &[(char, &str)] = &[
     ('a', "àáâãäåāăą"),
     ('c', "çćĉċč"),

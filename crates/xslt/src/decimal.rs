@@ -32,10 +32,10 @@ impl Default for DecimalFormat {
     }
 }
 
-/// More digits than a double can have are zeros: a pattern of a million is not worth their memory.
+/// Further digits than a double can have are zeros. The limit keeps long patterns from taking memory.
 const DIGITS_MAX: usize = 400;
 
-/// One half of a pattern.
+/// The subpattern for positive or for negative numbers.
 #[derive(Debug, Default)]
 struct Half {
     prefix: String,
@@ -43,7 +43,7 @@ struct Half {
     integer_least: usize,
     fraction_least: usize,
     fraction_most: usize,
-    /// Digits between grouping separators; none without them.
+    /// Digits between grouping separators; None if there are none.
     group: Option<usize>,
     scale: Scale,
 }
@@ -56,7 +56,7 @@ enum Scale {
     PerMille,
 }
 
-/// Where in a half the reader is.
+/// Part of a subpattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Prefix,
@@ -66,7 +66,7 @@ enum Part {
 }
 
 impl DecimalFormat {
-    /// Writes a number by a pattern; an error is a sentence about the pattern.
+    /// Formats a number by a pattern; the error is a sentence about the pattern.
     pub(crate) fn format(&self, number: f64, pattern: &str) -> Result<String, String> {
         let (positive, negative) = match pattern.split_once(self.pattern_separator) {
             Some((positive, negative)) => (positive, Some(negative)),
@@ -82,7 +82,7 @@ impl DecimalFormat {
             true => self.infinity.to_string(),
             false => self.digits(number.abs(), &half),
         };
-        // A number that is rounded to nothing has no sign.
+        // A number that is rounded to zero has no sign.
         let nothing = number.is_finite() && body.chars().all(|c| !self.counts(c));
         let signed = below && !nothing;
         Ok(match (signed, negative) {
@@ -96,7 +96,7 @@ impl DecimalFormat {
         })
     }
 
-    /// A digit that is not zero.
+    /// Returns whether a character is a digit other than zero.
     fn counts(&self, c: char) -> bool {
         let zero = u32::from(self.zero_digit);
         (1..10).contains(&u32::from(c).wrapping_sub(zero))

@@ -1,51 +1,51 @@
-//! What is wrong with a stylesheet or with its run, and where.
+//! Errors of a stylesheet or of a run, with their positions.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in a stylesheet. Cheap to copy about: the file's name is shared.
+/// A position in a stylesheet. Cheap to clone: the file's name is shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct At {
-    /// The stylesheet module, as the caller or the resolver named it; empty where it has no name.
+    /// The stylesheet module, as the caller or the resolver named it; empty if it has no name.
     pub file: Arc<str>,
-    /// From 1; 0 where there is no place.
+    /// From 1; 0 if there is no position.
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
 }
 
-/// A stylesheet that does not compile, or a transformation that did not end well.
+/// Error of a stylesheet that does not compile, or of a failed transformation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
     pub at: At,
 }
 
-/// Why.
+/// Kind of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The stylesheet, or a document it asks for, is not well-formed.
     Document(Box<str>),
-    /// A rule of XSLT 1.0 about stylesheets is broken: found while compiling.
+    /// A static rule of XSLT 1.0 is broken; found at compile time.
     Static(Box<str>),
-    /// An expression, a pattern or an attribute value template makes no sense.
+    /// An expression, a pattern or an attribute value template is invalid.
     Expression(Box<str>),
-    /// A rule of XSLT 1.0 was broken in the run, and there is no usual way to go on.
+    /// A dynamic rule of XSLT 1.0 is broken, and there is no usual recovery.
     Dynamic(Box<str>),
-    /// The resolver has no such document, or does not give it out.
+    /// The resolver has no such document, or refuses it.
     Resolve { href: Box<str>, cause: Box<str> },
-    /// The stylesheet said `<xsl:message terminate="yes">`; its text.
+    /// The stylesheet ran `<xsl:message terminate="yes">`; its text.
     Terminated(Box<str>),
-    /// A budget of [`crate::Budgets`] or of the compiler is used up: its name and its value.
+    /// A budget of [`crate::Budgets`] or of the compiler is used up: name and value of the limit.
     Limit { name: &'static str, max: u64 },
 }
 
-/// Why there is no result of a text.
+/// Reason why transforming a text gives no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// It is no document, or not one that is accepted.
+    /// The text is not a document, or is refused.
     Source(xml::Error),
-    /// The transformation did not end well.
+    /// The transformation failed.
     Run(Error),
 }
 
@@ -54,7 +54,7 @@ impl Error {
         Error { kind, at }
     }
 
-    /// Of the budget `name`.
+    /// Makes the error of the budget `name`.
     pub(crate) fn limit(name: &'static str, max: u64, at: At) -> Error {
         Error { kind: ErrorKind::Limit { name, max }, at }
     }

@@ -1,6 +1,6 @@
-//! Numbers as `xsl:number` writes them (XSLT 1.0, 7.7.1): format tokens, letters, Roman numerals, grouping.
+//! Number formatting of `xsl:number` (XSLT 1.0, 7.7.1): format tokens, letters, Roman numerals, grouping.
 
-/// How many digits stand between separators.
+/// Separator and size of digit groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grouping {
     pub(crate) separator: String,
@@ -10,12 +10,12 @@ pub(crate) struct Grouping {
 /// One token of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
-    /// Digits from this zero on, at least so many of them.
+    /// Digits from this zero on, with a minimum width.
     Decimal {
         zero: char,
         width: usize,
     },
-    /// Letters from this one on, as many as there are.
+    /// Letters from this one on, `count` in all.
     Letters {
         first: char,
         count: u32,
@@ -25,13 +25,13 @@ enum Token {
     },
 }
 
-/// Leading zeros beyond this are not worth their memory.
+/// Limit on leading zeros, to save memory.
 const WIDTH_MAX: usize = 100;
 
-/// Roman numerals are written up to here, others in digits.
+/// Larger numbers are written in digits instead of Roman numerals.
 const ROMAN_MAX: u64 = 100_000;
 
-/// Writes a list of numbers, such as `1.2.3`, by a format.
+/// Formats a list of numbers, such as `1.2.3`.
 pub(crate) fn format(numbers: &[f64], format: &str, grouping: Option<&Grouping>) -> String {
     let pieces = pieces(format);
     let is_token = |piece: &&str| piece.chars().next().is_some_and(char::is_alphanumeric);
@@ -65,7 +65,7 @@ pub(crate) fn format(numbers: &[f64], format: &str, grouping: Option<&Grouping>)
 
 const DECIMAL: Token = Token::Decimal { zero: '0', width: 1 };
 
-/// Runs of letters and digits, and runs of anything else.
+/// Splits a format into runs of letters and digits, and runs of other characters.
 fn pieces(format: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = format;
@@ -95,7 +95,7 @@ fn token(text: &str) -> Token {
         "a" => Token::Letters { first: 'a', count: 26 },
         "I" => Token::Roman { upper: true },
         "i" => Token::Roman { upper: false },
-        // Greek and Cyrillic letters, as far as they follow one another.
+        // Greek and Cyrillic letters, as far as their code points are consecutive.
         "\u{391}" => Token::Letters { first: '\u{391}', count: 17 },
         "\u{3b1}" => Token::Letters { first: '\u{3b1}', count: 17 },
         "\u{410}" => Token::Letters { first: '\u{410}', count: 32 },
@@ -104,7 +104,7 @@ fn token(text: &str) -> Token {
     }
 }
 
-/// Zeros of the decimal digits of Unicode (general category Nd) in the basic plane, and a few beyond.
+/// Code points of the digit zero in Unicode (general category Nd) in the basic plane, and a few beyond.
 const ZEROS: &[u32] = &[
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
     0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
@@ -127,7 +127,7 @@ fn one(number: f64, token: Token, grouping: Option<&Grouping>, out: &mut String)
     if rounded < 0.0 {
         out.push('-');
     }
-    // Below 10^18 and whole: the text of a double is its digits.
+    // Whole and below 10^18: the text of the double is its digits.
     let whole: u64 = format!("{:.0}", rounded.abs()).parse().unwrap_or(0);
     match token {
         Token::Letters { first, count } if whole > 0 => letters(whole, first, count, out),

@@ -1,6 +1,6 @@
-//! A compiled stylesheet: instructions in one list, and the tables they refer to. Immutable.
+//! A compiled stylesheet: a flat list of instructions, and the tables they refer to. Immutable.
 //!
-//! Instructions jump within the list instead of nesting, so that the machine needs no recursion of its own.
+//! Instructions jump within the list instead of being nested, so that the machine needs no recursion.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ use crate::decimal::DecimalFormat;
 use crate::exslt::Function;
 use crate::out::Settings;
 
-/// Where an instruction is in [`Program::code`].
+/// Address of an instruction in [`Program::code`].
 pub(crate) type Pc = u32;
 
-/// All there is to run.
+/// A compiled program.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// No other has it.
+    /// Unique among all programs.
     pub(crate) id: u64,
     pub(crate) code: Vec<Op>,
-    /// For each instruction the place in the stylesheet it came from.
+    /// For each instruction, its place in the stylesheet.
     pub(crate) places: Vec<Place>,
     pub(crate) modules: Vec<Module>,
     pub(crate) templates: Vec<Template>,
@@ -30,13 +30,13 @@ pub(crate) struct Program {
     pub(crate) modes: Vec<Mode>,
     pub(crate) globals: Vec<Global>,
     pub(crate) sets: Vec<Entry>,
-    /// By the number a key's name has.
+    /// Keys by the number of their name.
     pub(crate) keys: Vec<Vec<Key>>,
     pub(crate) key_names: HashMap<Name, u32>,
     pub(crate) formats: HashMap<Name, DecimalFormat>,
-    /// What numbered function calls are.
+    /// Function calls by their number.
     pub(crate) calls: Vec<CallSite>,
-    /// Prefixes in scope where a function needs them at run time.
+    /// Prefixes in scope, for functions that need them at run time.
     pub(crate) scopes: Vec<Vec<(Box<str>, Box<str>)>>,
     pub(crate) functions: Vec<UserFunction>,
     pub(crate) spaces: Vec<SpaceRule>,
@@ -58,25 +58,25 @@ pub(crate) struct Place {
     pub(crate) column: u32,
 }
 
-/// Instructions that run with variables of their own, up to a [`Op::Return`].
+/// A sequence of instructions with its own variables, up to a [`Op::Return`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
     pub(crate) pc: Pc,
-    /// How many variables they need.
+    /// Number of its variables.
     pub(crate) slots: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Template {
     pub(crate) entry: Entry,
-    /// For a node without content it does no more than copy it.
+    /// For a node without content, the template only copies the node.
     pub(crate) copies: bool,
-    /// For a node with content it does no more than this.
+    /// For a node with content, the template does only this.
     pub(crate) passes: Option<Pass>,
 }
 
-/// A node with content is copied or not, and templates are applied to what is in it: what the built-in rules and the commonest
-/// template of all do.
+/// Copies a node with content or not, and applies templates to its content: the effect of the built-in rules and of the
+/// identity template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     pub(crate) copy: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Pass {
 }
 
 impl Template {
-    /// A template that is compiled to an entry of the code.
+    /// Makes a template compiled to an entry of the code.
     pub(crate) fn new(entry: Entry, code: &[Op]) -> Template {
         let rest = code.get(entry.pc as usize..).unwrap_or_default();
         let returns = |pc: Pc| matches!(code.get(pc as usize), Some(Op::Return));
@@ -106,15 +106,15 @@ impl Template {
     }
 }
 
-/// One alternative of a template's pattern.
+/// A template rule for one alternative of a template's pattern.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) template: u32,
     pub(crate) alternative: xpath::Alternative,
-    /// Being in a list of the node's kind and name is all it asks.
+    /// Every node of the rule's list, by kind and name, matches.
     pub(crate) certain: bool,
     pub(crate) precedence: u32,
-    /// The lowest precedence among what its stylesheet imports: `xsl:apply-imports` looks from there to `precedence`.
+    /// The lowest precedence among the imports of its stylesheet: `xsl:apply-imports` searches from there to `precedence`.
     pub(crate) imports_from: u32,
     pub(crate) priority: f64,
 }
@@ -122,9 +122,9 @@ pub(crate) struct Rule {
 /// Rules for nodes with names, each list best first.
 #[derive(Debug, Default)]
 pub(crate) struct ByName {
-    /// By local part and namespace: rules for the name and rules for any name, merged. In the order of [`by_name`].
+    /// Lists by local part and namespace, each with the rules for that name and for any name. Sorted by [`by_name`].
     pub(crate) named: Box<[NamedRules]>,
-    /// For all other names.
+    /// Rules for all other names.
     pub(crate) others: Box<[u32]>,
 }
 
@@ -136,20 +136,20 @@ pub(crate) struct NamedRules {
     pub(crate) rules: Box<[u32]>,
 }
 
-/// The order of names: by length first, so that most comparisons look at no text.
+/// Compares names by length first, so that most comparisons look at no text.
 pub(crate) fn by_name(a: (&str, &str), b: (&str, &str)) -> Ordering {
     let lengths = a.0.len().cmp(&b.0.len());
     lengths.then_with(|| a.0.cmp(b.0)).then_with(|| a.1.cmp(b.1))
 }
 
 impl ByName {
-    /// A name's place among those with rules of their own.
+    /// Returns a name's index among those with rules of their own.
     pub(crate) fn find(&self, local: &str, uri: &str) -> Option<usize> {
         let order = |rules: &NamedRules| by_name((&rules.local, &rules.uri), (local, uri));
         self.named.binary_search_by(order).ok()
     }
 
-    /// The rules at a place, or those for other names.
+    /// Returns the rules at an index, or those for other names.
     #[inline]
     pub(crate) fn rules(&self, place: Option<usize>) -> &[u32] {
         let named = place.and_then(|place| self.named.get(place));
@@ -157,7 +157,7 @@ impl ByName {
     }
 }
 
-/// The rules of a mode, by what they can match; each list best first.
+/// The rules of a mode by the nodes they can match, each list best first.
 #[derive(Debug, Default)]
 pub(crate) struct Mode {
     pub(crate) elements: ByName,
@@ -175,7 +175,7 @@ pub(crate) struct Global {
     pub(crate) name: Name,
     pub(crate) is_param: bool,
     pub(crate) entry: Entry,
-    /// Globals its own text names: made before it, so that chains of them need no depth.
+    /// Globals that its own text refers to: evaluated before it, so that chains of them need no recursion.
     pub(crate) needs: Vec<u32>,
     pub(crate) place: Place,
 }
@@ -187,18 +187,18 @@ pub(crate) struct Key {
     pub(crate) place: Place,
 }
 
-/// A function call in an expression: which function, and where it stands.
+/// A function call in an expression: the function, and the place of the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallSite {
     pub(crate) function: Called,
     pub(crate) module: u32,
-    /// In [`Program::scopes`].
+    /// Index in [`Program::scopes`].
     pub(crate) scope: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Called {
-    /// `key()`, and the key's number if the name is literal.
+    /// `key()`, with the key's number if the name is literal.
     Key(Option<u32>),
     Document,
     FormatNumber,
@@ -208,9 +208,9 @@ pub(crate) enum Called {
     FunctionAvailable,
     UnparsedEntityUri,
     Extension(Function),
-    /// A `func:function`, in [`Program::functions`].
+    /// A `func:function`, by its index in [`Program::functions`].
     User(u32),
-    /// An expression that was not understood in forwards-compatible mode.
+    /// An expression that failed to compile in forwards-compatible mode.
     Broken,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct UserFunction {
     pub(crate) params: Vec<u32>,
 }
 
-/// One name of `xsl:strip-space` or `xsl:preserve-space`; the list has the deciding ones first.
+/// A name of `xsl:strip-space` or `xsl:preserve-space`; the first rule that matches decides.
 #[derive(Debug)]
 pub(crate) struct SpaceRule {
     pub(crate) test: NameTest,
@@ -232,7 +232,7 @@ pub(crate) struct SpaceRule {
     pub(crate) priority: f64,
 }
 
-/// A name as a stylesheet wrote it.
+/// A name as written in the stylesheet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Named {
     pub(crate) prefix: Box<str>,
@@ -258,12 +258,12 @@ pub(crate) enum Part {
 pub(crate) struct Literal {
     pub(crate) name: Named,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
-    /// So many of the first of them libxslt gives it.
+    /// Number of the first namespaces that libxslt gives the element.
     pub(crate) near: usize,
 }
 
 impl Literal {
-    /// The namespaces it is given; `lean`: those that libxslt gives it.
+    /// Returns its namespaces; if `lean`, only those that libxslt gives.
     #[inline]
     pub(crate) fn namespaces(&self, lean: bool) -> &[(Box<str>, Box<str>)] {
         match lean {
@@ -273,12 +273,12 @@ impl Literal {
     }
 }
 
-/// The name of an `xsl:element` or `xsl:attribute` that is made in the run.
+/// Computed name of an `xsl:element` or `xsl:attribute`.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) name: Avt,
     pub(crate) namespace: Option<Avt>,
-    /// In [`Program::scopes`].
+    /// Index in [`Program::scopes`].
     pub(crate) scope: u32,
 }
 
@@ -294,14 +294,14 @@ pub(crate) struct SortKey {
 pub(crate) struct ForEach {
     pub(crate) select: Expr,
     pub(crate) sorts: Box<[SortKey]>,
-    /// Behind the loop.
+    /// Address behind the loop.
     pub(crate) end: Pc,
 }
 
-/// What templates are applied to.
+/// The nodes to which templates are applied.
 #[derive(Debug)]
 pub(crate) enum Select {
-    /// The children, and before them the attributes or not: what nearly all stylesheets ask for, without an expression.
+    /// The children, and before them the attributes if asked for. Nearly all stylesheets use this; it needs no expression.
     Content {
         attributes: bool,
     },
@@ -309,7 +309,7 @@ pub(crate) enum Select {
 }
 
 impl Select {
-    /// Whether attributes are wanted, where children are.
+    /// For a selection of content, returns whether it includes attributes.
     pub(crate) fn content(&self) -> Option<bool> {
         match self {
             Select::Content { attributes } => Some(*attributes),
@@ -323,7 +323,7 @@ pub(crate) struct Apply {
     pub(crate) select: Select,
     pub(crate) mode: u32,
     pub(crate) sorts: Box<[SortKey]>,
-    /// How many parameters lie on the stack for it.
+    /// Number of its parameters on the stack.
     pub(crate) params: u32,
 }
 
@@ -345,26 +345,26 @@ pub(crate) struct Numbering {
     pub(crate) grouping_size: Option<Avt>,
 }
 
-/// Where a result tree fragment or a value goes.
+/// Destination of a result tree fragment or a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Dest {
     /// A variable of the running entry.
     Local(u32),
     /// A parameter for the next call, by the number of its name.
     Param(u32),
-    /// What the entry gives: a global's value, a function's result.
+    /// The result of the entry: a global's value, or a function's result.
     Result,
 }
 
 /// One instruction.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Goes on with the nodes of the topmost apply frame. Stands first in the code.
+    /// Goes on with the next node of the topmost apply frame. It is the first instruction of the code.
     NextNode,
     /// Ends an entry.
     Return,
     Jump(Pc),
-    /// Goes on behind if the expression is true, else there.
+    /// Goes on if the expression is true, otherwise jumps.
     Unless(Expr, Pc),
     Text(Box<str>),
     RawText(Box<str>),
@@ -373,14 +373,14 @@ pub(crate) enum Op {
     Start(Box<Literal>),
     StartMade(Box<Made>),
     End,
-    /// An attribute whose name is known.
+    /// An attribute with a constant name.
     Attribute(Box<(Named, Avt)>),
-    /// Begins to keep text instead of writing it.
+    /// Begins to collect text instead of writing it.
     BeginText,
-    /// The text kept becomes an attribute.
+    /// Turns the collected text into an attribute.
     EndAttribute(Box<Made>),
     EndComment,
-    /// The text kept becomes a namespace node.
+    /// Turns the collected text into a namespace node.
     EndNamespace(Avt),
     EndInstruction(Avt),
     EndMessage {
@@ -390,13 +390,13 @@ pub(crate) enum Op {
     BeginTree,
     EndTree(Dest),
     Set(Dest, Expr),
-    /// Takes the parameter of that name, or goes on behind to make the default, which ends at the second place.
+    /// Takes the parameter of that name and jumps to `otherwise`; without one, goes on to compute the default.
     Param {
         slot: u32,
         name: u32,
         otherwise: Pc,
     },
-    /// A global parameter: as `Param`, from what the caller gave.
+    /// A global parameter: as `Param`, with the caller's values.
     GlobalParam {
         number: u32,
         otherwise: Pc,
@@ -416,9 +416,9 @@ pub(crate) enum Op {
         params: u32,
     },
     Number(Box<Numbering>),
-    /// Reached, it is an error.
+    /// An error when it is reached.
     Fail(Box<str>),
 }
 
-/// The bit that tells a global's number from a local's.
+/// The bit that distinguishes a global's number from a local's.
 pub(crate) const GLOBAL: u32 = 1 << 31;

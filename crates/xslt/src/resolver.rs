@@ -1,21 +1,21 @@
-//! Where other documents come from: modules of a stylesheet, and what `document()` asks for.
+//! Source of other documents: modules of a stylesheet, and documents for `document()`.
 
-/// A document that a resolver found.
+/// A document returned by a resolver.
 #[derive(Debug, Clone)]
 pub struct Resource {
-    /// Its own address: the base for references in it, its name in errors, and what makes two of them the same.
+    /// Its own address: the base of references in it, its name in errors, and its identity.
     pub uri: String,
     pub bytes: Vec<u8>,
 }
 
-/// Finds documents for a stylesheet. Nothing is loaded but by one of these.
+/// Finds documents for a stylesheet. This is the only way to load any.
 pub trait Resolver {
-    /// `href` as it was written; `base` is the address of the document it was written in, empty where that has none.
-    /// An error is a sentence for whoever wrote the stylesheet.
+    /// Resolves `href` as written; `base` is the address of the document with the reference, empty if it has none. The error is a
+    /// sentence for the stylesheet's author.
     fn resolve(&self, href: &str, base: &str) -> Result<Resource, String>;
 }
 
-/// Refuses everything: for a stylesheet of one module that asks for no documents.
+/// Refuses everything: for stylesheets of one module that ask for no documents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nothing;
 

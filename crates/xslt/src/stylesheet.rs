@@ -1,4 +1,4 @@
-//! The way in: compile a stylesheet, transform documents.
+//! Public interface: compiles stylesheets and transforms documents.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::resolver::{Nothing, Resolver};
 use crate::run::{Given, Held, Machine, Reach, spaces};
 use crate::stream::{Known, Stream, Streamed, lower};
 
-/// Room for a result besides what grows with its source.
+/// Initial capacity of a result beside the part that grows with its source.
 const ROOM_BYTES: usize = 256;
 
-/// A compiled stylesheet. Immutable, to be shared between threads.
+/// A compiled stylesheet. Immutable and shareable between threads.
 #[derive(Debug)]
 pub struct Stylesheet {
     program: Program,
-    /// What `xsl:output` asks for where results are written in canonical form.
+    /// The settings of `xsl:output` for canonical form.
     canonical: Settings,
-    /// The program without a tree, where it needs none.
+    /// The streaming program, if the stylesheet needs no tree.
     streamed: Option<Streamed>,
-    /// What runs without a tree know of one another.
+    /// Pool of caches for streaming runs.
     shelf: Shelf<Known>,
 }
 
@@ -42,7 +42,7 @@ pub struct Parameter {
     pub value: Argument,
 }
 
-/// What a parameter is set to.
+/// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A string.
@@ -55,38 +55,38 @@ pub enum Argument {
     Expression(Box<str>),
 }
 
-/// What one transformation is given beside its source.
+/// Inputs of a transformation beside its source.
 pub struct Run<'a> {
-    /// Values for parameters; those the stylesheet does not have are ignored.
+    /// Values of parameters; those that the stylesheet does not have are ignored.
     pub parameters: &'a [Parameter],
-    /// Where `document()` gets documents from.
+    /// Resolver of documents for `document()`.
     pub resolver: &'a dyn Resolver,
-    /// What the transformation may cost.
+    /// Limits on the cost of the transformation.
     pub budgets: Budgets,
-    /// The address of the source, the base for references in it.
+    /// The address of the source, the base of references in it.
     pub base: &'a str,
-    /// Seconds since 1970 in UTC, for functions that tell the time; without, they have none to tell.
+    /// Seconds since 1970 in UTC, for functions that return the time; if None, they have no time.
     pub now: Option<i64>,
-    /// Where functions that give random numbers start.
+    /// Seed of functions that return random numbers.
     pub seed: u64,
-    /// Writes XML whatever `xsl:output` says.
+    /// Writes XML, whatever `xsl:output` says.
     pub as_xml: bool,
-    /// How XML is written, unless `as_xml` says that it is.
+    /// Form of the XML, ignored if `as_xml` is set.
     pub style: Style,
 }
 
-/// What a transformation gave.
+/// Result of a transformation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// The result, serialised.
     pub bytes: Vec<u8>,
-    /// How.
+    /// The method used.
     pub method: Method,
-    /// What a reply with these bytes is labelled, without the character set.
+    /// Media type for a reply with these bytes, without the character set.
     pub media_type: Cow<'static, str>,
-    /// Of the bytes.
+    /// Encoding of the bytes.
     pub encoding: Encoding,
-    /// What `xsl:message` said, in order.
+    /// Texts of `xsl:message`, in order.
     pub messages: Vec<String>,
 }
 
@@ -106,8 +106,8 @@ impl Default for Run<'_> {
 }
 
 impl Stylesheet {
-    /// Compiles a stylesheet. `uri` is its address: its name in errors, and the base for references in it. The resolver
-    /// is asked for what it imports and includes.
+    /// Compiles a stylesheet. `uri` is its address: its name in errors, and the base of references in it. The resolver supplies
+    /// imports and includes.
     pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
         let program = compile::compile(bytes, uri, resolver)?;
         let streamed = lower(&program);
@@ -115,14 +115,13 @@ impl Stylesheet {
         Ok(Stylesheet { program, canonical, streamed, shelf: Shelf::default() })
     }
 
-    /// Whether [`Stylesheet::transform_bytes`] reads and writes at once, without a tree of the source.
+    /// Returns whether [`Stylesheet::transform_bytes`] streams, without a tree of the source.
     pub fn streams(&self) -> bool {
         self.streamed.is_some()
     }
 
-    /// Parses a document and transforms it into bytes: the same as parsing and [`Stylesheet::transform`] one after the other,
-    /// but that its steps are counted by events where it streams. A document that is malformed is that whatever else is
-    /// wrong.
+    /// Parses a document and transforms it to bytes. The result is that of parsing and [`Stylesheet::transform`], except that a
+    /// streaming run counts its steps by events. If the document is malformed, that error is returned whatever else is wrong.
     pub fn transform_bytes(
         &self,
         source: &[u8],
@@ -145,7 +144,7 @@ impl Stylesheet {
         Ok(output(Some(composer), &settings, Vec::new()))
     }
 
-    /// Transforms a document into bytes.
+    /// Transforms a document to bytes.
     pub fn transform(&self, source: &Arc<Document>, run: &Run<'_>) -> Result<Output, Error> {
         let settings = self.settings(run);
         let capacity = ROOM_BYTES + 24 * source.len() as usize;
@@ -164,7 +163,7 @@ impl Stylesheet {
         }
     }
 
-    /// Transforms a document into a tree; gives it with the messages.
+    /// Transforms a document to a tree; returns it with the messages.
     pub fn transform_to_tree(
         &self,
         source: &Arc<Document>,
@@ -215,7 +214,7 @@ impl Stylesheet {
     }
 }
 
-/// Whether a parameter's value has to be looked for in the source.
+/// Returns whether a parameter's value has to be evaluated in the source.
 fn asks_source(run: &Run<'_>) -> bool {
     run.parameters.iter().any(|parameter| match parameter.value {
         Argument::Expression(_) => true,

@@ -1,4 +1,4 @@
-//! Attribute value templates (XSLT 1.0, 7.6.2), and bodies that come to nothing but text.
+//! Attribute value templates (XSLT 1.0, 7.6.2), and bodies that produce only text.
 
 use super::element::{Child, Element};
 use super::{Compiler, Locals};
@@ -31,7 +31,7 @@ impl<'m> Compiler<'m> {
                 parts.push(Part::Value(self.expr(e, locals, inner)?));
                 rest = after.strip_prefix('}').unwrap_or(after);
             } else {
-                // A lone closing brace: an error that others recover from by taking it as it is.
+                // A lone closing brace is an error; in forwards-compatible mode it counts as text, as in other processors.
                 if !e.forwards() {
                     return Err(self.wrong(e, format!("`{text}`: a closing brace stands alone")));
                 }
@@ -49,7 +49,7 @@ impl<'m> Compiler<'m> {
         Ok(Avt::Parts(parts.into()))
     }
 
-    /// The template in an attribute; none where it is absent.
+    /// Returns the template in an attribute; None if the attribute is absent.
     pub(super) fn avt_of(
         &self,
         e: Element<'m>,
@@ -59,7 +59,7 @@ impl<'m> Compiler<'m> {
         e.attribute(local).map(|text| self.avt(e, locals, text)).transpose()
     }
 
-    /// The body as a template, if it is text and `xsl:value-of` alone.
+    /// Returns the body as a template, if it consists of text and `xsl:value-of` only.
     pub(super) fn text_body(&self, e: Element<'m>, locals: &Locals) -> Result<Option<Avt>, Error> {
         let mut parts = Vec::new();
         for child in e.children() {
@@ -100,7 +100,7 @@ fn push_text(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// Where the expression ends: the next closing brace outside of literals.
+/// Returns the end of an expression: the next closing brace outside of literals.
 fn expression_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {

@@ -1,15 +1,15 @@
-//! Bodies of templates and instructions: text, literal elements, and which instruction a child is.
+//! Bodies of templates and instructions: text, literal elements, and the choice of the instruction for a child.
 
 use super::element::{Child, Element};
 use super::{Compiler, FUNCTIONS, Locals, is_blank};
 use crate::error::Error;
 use crate::program::{Dest, Op};
 
-/// Children that belong to their parent and are no instructions.
+/// Children that are part of their parent's syntax and not instructions.
 const PARTS: &[&str] = &["sort", "with-param", "fallback"];
 
 impl<'m> Compiler<'m> {
-    /// Compiles the content of an element; variables end with it.
+    /// Compiles the content of an element; its variables go out of scope at the end.
     pub(super) fn body(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let visible = locals.visible.len();
         let takes_params = e.xsl() == Some("template") || e.name().namespace.uri == FUNCTIONS;
@@ -41,7 +41,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// An element that is not of XSLT.
+    /// Compiles an element outside XSLT's namespace.
     fn other(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let name = e.name();
         if name.namespace.uri == FUNCTIONS && name.local == "result" && locals.function {
@@ -55,7 +55,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// An instruction nobody has: its fallbacks, or an error when it is reached (XSLT 1.0, 15).
+    /// Compiles an unknown instruction: its fallbacks, or an error when it is reached (XSLT 1.0, 15).
     pub(super) fn unknown(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let mut any = false;
         for child in e.elements().filter(|child| child.xsl() == Some("fallback")) {
@@ -70,7 +70,7 @@ impl<'m> Compiler<'m> {
     }
 
     pub(super) fn variable(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
-        // The name is not in scope in its own value.
+        // The variable is not in scope in its own value.
         let name = self.required_name(e)?;
         let slot = locals.slots;
         locals.slots += 1;
@@ -86,7 +86,7 @@ impl<'m> Compiler<'m> {
         let slot = locals.slots;
         locals.slots += 1;
         let pc = self.emit(Op::Param { slot, name: number, otherwise: 0 }, e);
-        // The default may name the parameters before it, but not itself.
+        // The default may refer to the parameters before it, but not to itself.
         self.value_into(e, locals, Dest::Local(slot))?;
         let otherwise = self.here();
         self.patch(pc, Op::Param { slot, name: number, otherwise });
@@ -94,7 +94,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// The value of a variable, parameter or result: `select`, or the content as a tree, or nothing.
+    /// Compiles the value of a variable, parameter or result: `select`, or the content as a tree, or an empty string.
     pub(super) fn value_into(
         &mut self,
         e: Element<'m>,

@@ -21,7 +21,7 @@ impl<'m> Compiler<'m> {
         match (name.namespace.uri, name.local) {
             (XSLT, local) => self.standard(d, e, local),
             (FUNCTIONS, "function") => self.function(e),
-            // Elements of the user's, which mean nothing here; but they have to be in a namespace.
+            // Elements of the user's own are ignored, but need a namespace.
             ("", _) if !e.forwards() => {
                 Err(self.wrong(e, format!("{} at the top needs a namespace", e.shown())))
             }
@@ -45,7 +45,7 @@ impl<'m> Compiler<'m> {
             "output" => self.output(e),
             "strip-space" => self.space(d, e, true),
             "preserve-space" => self.space(d, e, false),
-            // Read before, or read when all the others have been.
+            // Handled before, or after all the others.
             "attribute-set" | "namespace-alias" | "import" | "include" => Ok(()),
             _ if e.forwards() => Ok(()),
             _ => Err(self.wrong(e, format!("{} cannot stand at the top", e.shown()))),
@@ -83,7 +83,7 @@ impl<'m> Compiler<'m> {
         let mut named = None;
         if let Some(text) = name {
             let name = self.qname(e, text)?;
-            // Only the declaration of the highest precedence may be called.
+            // Only the declaration of the highest precedence can be called.
             let found = self.templates.get(&name).copied();
             named = found.filter(|(_, precedence)| *precedence == d.precedence).map(|(n, _)| n);
         }
@@ -182,7 +182,7 @@ impl<'m> Compiler<'m> {
             digit: character("digit", usual.digit)?,
             pattern_separator: character("pattern-separator", usual.pattern_separator)?,
         };
-        // Two of one name that differ are an error (XSLT 1.0, 12.3); the usual way on is the last one.
+        // Two different formats of the same name are an error (XSLT 1.0, 12.3); like most processors, the last one wins here.
         self.program.formats.insert(name, format);
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Attributes of all `xsl:output` are merged, each from the highest precedence (XSLT 1.0, 16).
+    /// Merges the attributes of all `xsl:output`; for each, the highest precedence wins (XSLT 1.0, 16).
     fn output(&mut self, e: Element<'m>) -> Result<(), Error> {
         if let Some(names) = e.attribute("cdata-section-elements") {
             for text in names.split_ascii_whitespace() {
@@ -221,7 +221,7 @@ impl<'m> Compiler<'m> {
                 "xml" => Some(Method::Xml),
                 "html" => Some(Method::Html),
                 "text" => Some(Method::Text),
-                // A method of a later version, or of somebody's own: the usual one.
+                // A method of a later version or of another vendor: the default method is used.
                 other if other.contains(':') || e.forwards() => None,
                 other => return Err(self.wrong(e, format!("there is no output method `{other}`"))),
             };
@@ -229,7 +229,7 @@ impl<'m> Compiler<'m> {
                 self.output.method = method;
             }
         }
-        // Declarations come in ascending precedence, so that a later one may overwrite.
+        // Declarations come in ascending precedence, so a later one may overwrite an earlier one.
         let text = |local: &str| e.attribute(local).map(Box::<str>::from);
         let (omit, alone) =
             (self.yes_no(e, "omit-xml-declaration")?, self.yes_no(e, "standalone")?);
@@ -251,13 +251,13 @@ impl<'m> Compiler<'m> {
     }
 }
 
-/// Whether a text is the name of an encoding (XML 1.0, production 81).
+/// Returns whether a text is the name of an encoding (XML 1.0, production 81).
 fn is_encoding(name: &str) -> bool {
     let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(part)
 }
 
-/// Whether being of a shape's kind and name is all that an alternative asks.
+/// Returns whether every node of the shape's kind and name matches the alternative.
 fn is_certain(alternative: &Alternative) -> bool {
     let unchecked = match &alternative.shape {
         Shape::Element(NameTest::Namespace(_)) | Shape::Attribute(NameTest::Namespace(_)) => true,

@@ -1,4 +1,4 @@
-//! Template rules by what they can match, best first, so that a node is tried against few of them.
+//! Dispatch tables: template rules by the nodes they can match, best first, so that a node is tested against few of them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::Compiler;
 use crate::program::{ByName, Mode, NamedRules, Rule, by_name};
 
 impl Compiler<'_> {
-    /// Adds a rule to modes, none meaning all. The lists are made when all rules are there.
+    /// Adds a rule to modes, or to all modes if none are given. The tables are built once all rules are known.
     pub(super) fn add_rule(&mut self, modes: &[u32], rule: Rule) {
         let number = u32::try_from(self.program.rules.len()).unwrap_or(u32::MAX);
         self.program.rules.push(rule);
@@ -18,7 +18,7 @@ impl Compiler<'_> {
         self.in_modes.extend(modes.iter().map(|mode| (*mode, number)));
     }
 
-    /// Makes each mode's lists, and brings the rules for white space into their order.
+    /// Builds each mode's tables, and sorts the rules for white space.
     pub(super) fn sort_rules(&mut self) {
         let len = self.modes_len();
         self.program.modes.resize_with(len, Mode::default);
@@ -26,7 +26,7 @@ impl Compiler<'_> {
             let own = self.in_modes.iter().filter(|(mode, _)| *mode == at).map(|(_, rule)| *rule);
             let mut all: Vec<u32> = own.chain(self.everywhere.iter().copied()).collect();
             let rules = &self.program.rules;
-            // Of equal ones the last in the stylesheet counts (XSLT 1.0, 5.5).
+            // Of equal rules, the last in the stylesheet wins (XSLT 1.0, 5.5).
             all.sort_by(|a, b| {
                 let key = |n: &u32| rules.get(*n as usize).map(|r| (r.precedence, r.priority));
                 let (a_key, b_key) = (key(a), key(b));
@@ -34,7 +34,7 @@ impl Compiler<'_> {
             });
             *mode = lists(&all, rules);
         }
-        // Of those that are alike in both, the last in the stylesheet counts (XSLT 1.0, 3.4).
+        // Of rules equal in both, the last in the stylesheet wins (XSLT 1.0, 3.4).
         self.program.spaces.reverse();
         self.program.spaces.sort_by(|a, b| {
             let order = b.precedence.cmp(&a.precedence);

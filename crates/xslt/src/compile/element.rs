@@ -1,4 +1,4 @@
-//! An element of a stylesheet as the compiler reads it.
+//! View of the stylesheet's elements for the compiler.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Element<'m> {
     node: NodeId,
 }
 
-/// A child that means something: white space between elements is gone (XSLT 1.0, 3.4).
+/// A significant child: white space between elements is stripped (XSLT 1.0, 3.4).
 pub(super) enum Child<'m> {
     Element(Element<'m>),
     Text(&'m str),
@@ -44,13 +44,13 @@ impl<'m> Element<'m> {
         self.document().map_or(none, |document| document.name(self.node))
     }
 
-    /// The local part of the name, for elements of XSLT only.
+    /// Returns the local part of the name, for elements of XSLT only.
     pub(super) fn xsl(self) -> Option<&'m str> {
         let name = self.name();
         (name.namespace.uri == XSLT).then_some(name.local)
     }
 
-    /// `xsl:if` and the like, or `prefix:local`, for messages.
+    /// Returns `xsl:if` and the like, or `prefix:local`, for messages.
     pub(super) fn shown(self) -> String {
         let name = self.name();
         match (self.xsl(), name.prefix) {
@@ -60,17 +60,17 @@ impl<'m> Element<'m> {
         }
     }
 
-    /// An attribute in no namespace.
+    /// Returns an attribute in no namespace.
     pub(super) fn attribute(self, local: &str) -> Option<&'m str> {
         self.document()?.attribute(self.node, "", local)
     }
 
-    /// An attribute in XSLT's namespace.
+    /// Returns an attribute in XSLT's namespace.
     pub(super) fn xsl_attribute(self, local: &str) -> Option<&'m str> {
         self.document()?.attribute(self.node, XSLT, local)
     }
 
-    /// One that stands on elements of XSLT bare and on others with XSLT's namespace.
+    /// Returns a standard attribute: unqualified on elements of XSLT, in XSLT's namespace on other elements.
     pub(super) fn standard(self, local: &str) -> Option<&'m str> {
         match self.xsl() {
             Some(_) => self.attribute(local),
@@ -92,7 +92,7 @@ impl<'m> Element<'m> {
         is_element.then_some(Element { node: parent, ..self })
     }
 
-    /// This element and those it lies in, innermost first.
+    /// Iterates over this element and its ancestors, innermost first.
     pub(super) fn ancestry(self) -> impl Iterator<Item = Element<'m>> {
         std::iter::successors(Some(self), |element| element.parent())
     }
@@ -103,7 +103,7 @@ impl<'m> Element<'m> {
         Place { module: self.module, line: position.line, column: position.column }
     }
 
-    /// What a prefix means here.
+    /// Returns the namespace of a prefix in scope.
     pub(super) fn lookup(self, prefix: &str) -> Option<&'m str> {
         match prefix {
             "xml" => Some(XML_NAMESPACE),
@@ -111,18 +111,18 @@ impl<'m> Element<'m> {
         }
     }
 
-    /// All prefixes in scope but `xml`.
+    /// Returns all prefixes in scope except `xml`.
     pub(super) fn namespaces(self) -> Vec<(&'m str, &'m str)> {
         let all = self.document().map(|document| document.namespaces(self.node));
         all.unwrap_or_default().into_iter().filter(|(prefix, _)| *prefix != "xml").collect()
     }
 
-    /// The prefixes that stand on it.
+    /// Returns the prefixes declared on the element itself.
     pub(super) fn declared(self) -> impl Iterator<Item = (&'m str, &'m str)> {
         self.document().into_iter().flat_map(move |document| document.declared(self.node))
     }
 
-    /// Elements of a version other than 1.0 are read in forwards-compatible mode (XSLT 1.0, 2.5).
+    /// Returns whether the element is in forwards-compatible mode: its version is not 1.0 (XSLT 1.0, 2.5).
     pub(super) fn forwards(self) -> bool {
         let version = self.ancestry().find_map(|element| match element.xsl() {
             Some("stylesheet" | "transform") => element.attribute("version"),
@@ -143,7 +143,7 @@ impl<'m> Element<'m> {
         preserves == Some(true)
     }
 
-    /// The children that mean something.
+    /// Returns the significant children.
     pub(super) fn children(self) -> Vec<Child<'m>> {
         let Some(document) = self.document() else { return Vec::new() };
         let keeps = self.xsl() == Some("text");
@@ -163,7 +163,7 @@ impl<'m> Element<'m> {
         children
     }
 
-    /// The element children.
+    /// Returns the element children.
     pub(super) fn elements(self) -> impl Iterator<Item = Element<'m>> {
         self.children().into_iter().filter_map(|child| match child {
             Child::Element(element) => Some(element),
@@ -172,7 +172,7 @@ impl<'m> Element<'m> {
     }
 }
 
-/// Only white space of XML.
+/// Returns whether a text is only white space of XML.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

@@ -1,4 +1,4 @@
-//! What has a name for the whole stylesheet: global variables, attribute sets, functions.
+//! Named things of the whole stylesheet: global variables, attribute sets, functions.
 
 use xpath::Name;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::program::{Dest, Entry, Op};
 
 impl<'m> Compiler<'m> {
-    /// A global variable or parameter; one that another of higher precedence hides is only checked.
+    /// Compiles a global variable or parameter; one hidden by another of higher precedence is only checked.
     pub(super) fn global(&mut self, d: &Declaration, e: Element<'m>) -> Result<(), Error> {
         let name = self.required_name(e)?;
         let counts = self
@@ -39,7 +39,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// All attribute sets: each becomes an entry that first uses other sets, then makes its attributes.
+    /// Compiles all attribute sets: each becomes an entry that first uses other sets, then makes its attributes.
     pub(super) fn attribute_sets(&mut self) -> Result<(), Error> {
         let sets = std::mem::take(&mut self.set_parts);
         self.check_set_cycles(&sets)?;
@@ -67,7 +67,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// The sets that an element names, applied in their order.
+    /// Applies the attribute sets that an element names, in their order.
     pub(super) fn use_sets(&mut self, e: Element<'m>) -> Result<(), Error> {
         let Some(names) = e.standard("use-attribute-sets") else { return Ok(()) };
         for text in names.split_ascii_whitespace() {
@@ -82,7 +82,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Sets that use themselves are an error (XSLT 1.0, 7.1.4).
+    /// Checks that no attribute set uses itself, which is an error (XSLT 1.0, 7.1.4).
     fn check_set_cycles(&self, sets: &[Vec<Declaration>]) -> Result<(), Error> {
         let mut uses: Vec<Vec<usize>> = Vec::new();
         for parts in sets {
@@ -97,7 +97,7 @@ impl<'m> Compiler<'m> {
             }
             uses.push(used);
         }
-        // Takes away sets that use only what was taken away before; what stays is a cycle.
+        // Removes sets that use only removed ones; those that remain form a cycle.
         let mut settled = vec![false; sets.len()];
         let is_settled = |settled: &[bool], set: usize| settled.get(set).copied().unwrap_or(true);
         loop {
@@ -117,7 +117,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// A `func:function`.
+    /// Compiles a `func:function`.
     pub(super) fn function(&mut self, e: Element<'m>) -> Result<(), Error> {
         let name = self.required_name(e)?;
         let Some(number) = self.functions.get(&name).copied() else { return Ok(()) };

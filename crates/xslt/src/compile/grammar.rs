@@ -1,4 +1,4 @@
-//! Which attributes the elements of XSLT take (XSLT 1.0, appendix B).
+//! Table of the attributes that each element of XSLT allows (XSLT 1.0, appendix B).
 
 use super::Compiler;
 use super::element::{Child, Element};
@@ -80,7 +80,7 @@ const ATTRIBUTES: &[(&str, &[&str])] = &[
     ("with-param", &["name", "select"]),
 ];
 
-/// Elements that `element-available()` knows: the instructions.
+/// Returns whether an element is an instruction, for `element-available()`.
 pub(crate) fn is_instruction(local: &str) -> bool {
     const OTHERS: &[&str] = &[
         "attribute-set",
@@ -100,7 +100,7 @@ pub(crate) fn is_instruction(local: &str) -> bool {
     ATTRIBUTES.iter().any(|(name, _)| *name == local) && !OTHERS.contains(&local)
 }
 
-/// Elements that hold nothing in any version, but for fallbacks.
+/// Elements that are empty in every version, except for fallbacks.
 const EMPTY: &[&str] = &[
     "copy-of",
     "decimal-format",
@@ -113,7 +113,7 @@ const EMPTY: &[&str] = &[
 ];
 
 impl<'m> Compiler<'m> {
-    /// Refuses content where there can be none.
+    /// Refuses content of elements that must be empty.
     fn check_empty(&self, e: Element<'m>) -> Result<(), Error> {
         let empty = e.xsl().is_some_and(|local| EMPTY.contains(&local));
         let holds = |child: &Child<'_>| match child {
@@ -126,7 +126,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// Refuses attributes an element of XSLT does not have; in forwards-compatible mode they are ignored.
+    /// Refuses attributes that an element of XSLT does not have; in forwards-compatible mode they are ignored.
     pub(super) fn check_attributes(&self, e: Element<'m>) -> Result<(), Error> {
         self.check_empty(e)?;
         if e.forwards() {

@@ -37,7 +37,7 @@ impl<'m> Compiler<'m> {
                 let terminate = self.yes_no(e, "terminate")?.unwrap_or(false);
                 self.kept(e, locals, Op::EndMessage { terminate })
             }
-            // Of XSLT 2.0, for those who ask for that.
+            // From XSLT 2.0, for stylesheets of a later version.
             "namespace" if e.forwards() => {
                 let name = self.required(e, "name")?;
                 let name = self.avt(e, locals, name)?;
@@ -86,7 +86,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Content that becomes text for the instruction `end`.
+    /// Compiles content that becomes text for the instruction `end`.
     fn kept(&mut self, e: Element<'m>, locals: &mut Locals, end: Op) -> Result<(), Error> {
         self.emit(Op::BeginText, e);
         self.body(e, locals)?;
@@ -94,7 +94,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// The test of an `xsl:if` or `xsl:when`; the instruction to patch when its end is known.
+    /// Compiles the test of an `xsl:if` or `xsl:when`. Returns the instruction to patch once the end is known.
     fn test(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<Pc, Error> {
         let test = self.required(e, "test")?;
         let expr = self.expr(e, locals, test)?;
@@ -107,7 +107,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Lets a jump or a test lead here.
+    /// Patches a jump or a test to lead to the current position.
     fn land(&mut self, pc: Pc) {
         let here = self.here();
         match self.program.code.get_mut(pc as usize) {
@@ -157,7 +157,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// The sort keys of an `xsl:for-each` or `xsl:apply-templates`.
+    /// Compiles the sort keys of an `xsl:for-each` or `xsl:apply-templates`.
     fn sorts(&mut self, e: Element<'m>, locals: &Locals) -> Result<Box<[SortKey]>, Error> {
         let mut sorts = Vec::new();
         for sort in e.elements().filter(|child| child.xsl() == Some("sort")) {
@@ -184,7 +184,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Puts parameters on the stack; how many.
+    /// Compiles parameters, which are pushed on the stack. Returns their number.
     fn params(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<u32, Error> {
         let mut names = Vec::new();
         for param in e.elements().filter(|child| child.xsl() == Some("with-param")) {

@@ -6,10 +6,10 @@ use super::{Compiler, Locals, XSLT};
 use crate::error::Error;
 use crate::program::{Literal, Named, Op};
 
-/// What a namespace of the stylesheet becomes in the result.
+/// Replacement of a stylesheet's namespace in the result.
 #[derive(Debug, Clone)]
 pub(super) struct Alias {
-    /// For names that have none.
+    /// Prefix for names without one.
     pub(super) prefix: Box<str>,
     pub(super) uri: Box<str>,
     pub(super) precedence: u32,
@@ -37,7 +37,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// A literal result element with its attributes and content.
+    /// Compiles a literal result element with its attributes and content.
     pub(super) fn literal(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let name = self.aliased(e.name(), true);
         let namespaces = self.result_namespaces(e);
@@ -70,11 +70,11 @@ impl<'m> Compiler<'m> {
             local: name.local.into(),
             uri: name.namespace.uri.into(),
         };
-        // The default namespace is none for attributes.
+        // The default namespace does not apply to attributes.
         if !element && name.namespace.uri.is_empty() {
             return own;
         }
-        // Only the namespace is another one (XSLT 1.0, 7.1.1), unless there was none, or is none.
+        // Only the namespace is replaced (XSLT 1.0, 7.1.1), unless the old or the new one is none.
         match self.aliases.get(name.namespace.uri) {
             Some(alias) if own.uri.is_empty() || alias.uri.is_empty() => {
                 let prefix = if alias.uri.is_empty() { "".into() } else { alias.prefix.clone() };
@@ -85,8 +85,8 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// The namespace nodes a literal element has in the result: those in scope that are not excluded, without those its
-    /// literal parent has already.
+    /// Returns the namespace nodes of a literal element in the result: those in scope that are not excluded, except those that
+    /// its literal parent has already.
     fn result_namespaces(&self, e: Element<'m>) -> Vec<(Box<str>, Box<str>)> {
         let own = self.all_namespaces(e);
         let around = e.ancestry().skip(1).find(|outer| {
@@ -105,7 +105,7 @@ impl<'m> Compiler<'m> {
         let excluded = excluded(e);
         let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
         for (prefix, uri) in e.namespaces() {
-            // What is excluded is so by what the stylesheet says.
+            // Exclusion goes by the namespaces in the stylesheet, before aliases.
             if uri == XSLT || excluded.contains(&uri) || uri.is_empty() {
                 continue;
             }
@@ -117,14 +117,15 @@ impl<'m> Compiler<'m> {
         list
     }
 
-    /// Whether an element's namespace is one of extension elements here (XSLT 1.0, 14.1).
+    /// Returns whether an element is an extension element here (XSLT 1.0, 14.1).
     pub(super) fn is_extension(&self, e: Element<'m>) -> bool {
         let uri = e.name().namespace.uri;
         !uri.is_empty() && prefixes(e, "extension-element-prefixes").contains(&uri)
     }
 }
 
-/// How many of its namespaces libxslt gives a literal element: within an instruction those that stand on it, which come first.
+/// Returns how many of the first namespaces libxslt gives a literal element. Within an instruction only those declared on the
+/// element, which come first.
 fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
     match e.parent().and_then(Element::xsl) {
         None | Some("template") => namespaces.len(),
@@ -135,14 +136,14 @@ fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
     }
 }
 
-/// Namespaces kept out of the result: excluded ones and those of extensions.
+/// Returns the namespaces kept out of the result: excluded ones and those of extensions.
 fn excluded(e: Element<'_>) -> Vec<&str> {
     let mut excluded = prefixes(e, "exclude-result-prefixes");
     excluded.extend(prefixes(e, "extension-element-prefixes"));
     excluded
 }
 
-/// The namespaces of the prefixes that an attribute lists, here and on the elements around.
+/// Returns the namespaces of the prefixes listed in an attribute, here and on enclosing elements.
 fn prefixes<'m>(e: Element<'m>, local: &str) -> Vec<&'m str> {
     let mut uris = Vec::new();
     for element in e.ancestry() {

@@ -1,4 +1,4 @@
-//! Reads a stylesheet's modules and puts their declarations into the order of import precedence.
+//! Reads a stylesheet's modules and puts their declarations in the order of import precedence.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use super::XSLT;
 use crate::error::{At, Error, ErrorKind};
 use crate::resolver::Resolver;
 
-/// Modules of one stylesheet; more are a mistake or an attack.
+/// Number of modules of one stylesheet; more are a mistake or an attack.
 const MODULES_MAX: usize = 500;
 
-/// Modules that import or include one another, one in the other. Reading them is recursive.
+/// Nesting depth of imports and includes. Reading modules is recursive.
 const NESTING_MAX: usize = 40;
 
-/// Elements inside one another. The compiler is recursive, and a worker's stack has 2 MiB.
+/// Nesting depth of elements. The compiler is recursive, and a worker's stack has 2 MiB.
 const DEPTH_MAX: u32 = 120;
 
-/// A module as it was read.
+/// A parsed module.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) uri: Arc<str>,
     pub(super) document: Arc<Document>,
 }
 
-/// A top-level element and what its place among the imports means for it.
+/// A top-level element with its place in the import tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Declaration {
     pub(super) module: u32,
     pub(super) node: NodeId,
     pub(super) precedence: u32,
     pub(super) imports_from: u32,
-    /// The element is the whole stylesheet, a template for the root (XSLT 1.0, 2.3).
+    /// The element is a whole simplified stylesheet, a template for the root (XSLT 1.0, 2.3).
     pub(super) simplified: bool,
 }
 
-/// Reads modules.
+/// Loader of modules.
 pub(super) struct Loader<'r> {
     pub(super) modules: Vec<Loaded>,
     pub(super) declarations: Vec<Declaration>,
@@ -45,7 +45,7 @@ pub(super) struct Loader<'r> {
     path: Vec<Arc<str>>,
 }
 
-/// What one level of the import tree has: a module and all it includes.
+/// Contents of one level of the import tree: a module and all it includes.
 #[derive(Default)]
 struct LevelParts {
     imports: Vec<(String, u32, NodeId)>,
@@ -63,13 +63,13 @@ impl<'r> Loader<'r> {
         }
     }
 
-    /// Reads the principal module and all it leads to.
+    /// Reads the principal module and all modules it refers to.
     pub(super) fn load(&mut self, bytes: &[u8], uri: &str) -> Result<(), Error> {
         let module = self.read(bytes, uri)?;
         self.level(module)
     }
 
-    /// Imports first, so that they have the lower precedence (XSLT 1.0, 2.6.2).
+    /// Reads the imports first, so that they have the lower precedence (XSLT 1.0, 2.6.2).
     fn level(&mut self, module: u32) -> Result<(), Error> {
         let imports_from = self.precedence;
         let mut parts = LevelParts::default();
@@ -88,7 +88,7 @@ impl<'r> Loader<'r> {
         Ok(())
     }
 
-    /// The declarations of a module, those of included modules in the place of the inclusion.
+    /// Collects the declarations of a module; those of included modules stand in place of the inclusion.
     fn gather(&mut self, module: u32, parts: &mut LevelParts) -> Result<(), Error> {
         let Some(document) = self.document(module) else { return Ok(()) };
         let Some(root) = document.root_element() else { return Ok(()) };

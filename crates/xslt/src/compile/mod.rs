@@ -1,4 +1,4 @@
-//! A stylesheet's text into a program: names, expressions, templates and patterns are all settled here.
+//! Compiles a stylesheet's text to a program; all names, expressions, templates and patterns are resolved here.
 
 mod avt;
 mod body;
@@ -49,11 +49,11 @@ pub(crate) fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Resul
     compiler.finish(&modules)
 }
 
-/// What is known while compiling.
+/// State of the compiler.
 pub(super) struct Compiler<'m> {
     modules: &'m [Loaded],
     program: Program,
-    /// Numbers of names.
+    /// Numbers by name.
     modes: HashMap<Name, u32>,
     params: HashMap<Name, u32>,
     sets: HashMap<Name, u32>,
@@ -63,33 +63,33 @@ pub(super) struct Compiler<'m> {
     templates: HashMap<Name, (u32, u32)>,
     /// Declarations of each attribute set, in their order.
     set_parts: Vec<Vec<Declaration>>,
-    /// Which declaration of a global counts.
+    /// For each global, the declaration in effect.
     chosen: HashMap<Name, Declaration>,
-    /// Rules with their modes, and those of all modes.
+    /// Rules with their modes, and rules for all modes.
     in_modes: Vec<(u32, u32)>,
     everywhere: Vec<u32>,
     aliases: HashMap<Box<str>, literal::Alias>,
     output: Declared,
-    /// Filled while expressions compile, which borrow the compiler.
+    /// Filled while expressions are compiled, which borrow the compiler.
     notes: RefCell<Notes>,
 }
 
-/// What expressions leave behind when they are compiled.
+/// Side results of compiling expressions.
 #[derive(Default)]
 struct Notes {
     calls: Vec<CallSite>,
     scopes: Vec<Vec<(Box<str>, Box<str>)>>,
-    /// Globals that were named since the list was last taken.
+    /// Globals referred to since the list was last taken.
     needs: Vec<u32>,
 }
 
 /// Variables of the entry being compiled.
 #[derive(Default)]
 pub(super) struct Locals {
-    /// In scope, inner ones last.
+    /// Variables in scope, inner ones last.
     visible: Vec<(Name, u32)>,
     slots: u32,
-    /// The entry is a function's: `func:result` ends it.
+    /// The entry is that of a function: `func:result` ends it.
     function: bool,
 }
 
@@ -140,7 +140,7 @@ impl<'m> Compiler<'m> {
     }
 
     fn node(&self, module: u32, node: xml::NodeId) -> Element<'m> {
-        // Modules are never removed: their numbers are places in the list.
+        // Modules are never removed: their numbers are indexes of the list.
         let found = self.modules.get(module as usize).or(self.modules.first());
         Element::new(found.map(|m| &m.document), module, node)
     }
@@ -153,12 +153,12 @@ impl<'m> Compiler<'m> {
         pc
     }
 
-    /// Where the next instruction will be.
+    /// Returns the address of the next instruction.
     fn here(&self) -> Pc {
         Pc::try_from(self.program.code.len()).unwrap_or(Pc::MAX)
     }
 
-    /// Puts another instruction in the place of one that waited for its target.
+    /// Replaces an instruction, once its jump target is known.
     fn patch(&mut self, pc: Pc, op: Op) {
         if let Some(place) = self.program.code.get_mut(pc as usize) {
             *place = op;
@@ -171,7 +171,7 @@ impl<'m> Compiler<'m> {
         At { file: file.unwrap_or_default(), line: place.line, column: place.column }
     }
 
-    /// The error that a rule of XSLT is broken at an element.
+    /// Makes the error of a broken rule of XSLT at an element.
     fn wrong(&self, element: Element<'_>, what: impl Into<Box<str>>) -> Error {
         Error::new(ErrorKind::Static(what.into()), self.at(element))
     }

@@ -1,4 +1,4 @@
-//! Names of a stylesheet: QNames with their prefixes resolved, and the numbers the program knows them by.
+//! Names of a stylesheet: resolves QNames and assigns the numbers that the program uses.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::{Compiler, FUNCTIONS, XSLT};
 use crate::error::Error;
 use crate::program::{Global, Named, Template, UserFunction};
 
-/// The mode of templates and instructions that name none.
+/// Mode of templates and instructions without a mode.
 pub(super) const NO_MODE: u32 = 0;
 
-/// A QName's prefix and local part; none where the text is no QName.
+/// Returns the prefix and local part of a QName; None if the text is not a QName.
 pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     let (prefix, local) = match text.split_once(':') {
         Some(("", _)) => return None,
@@ -23,7 +23,7 @@ pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     (is_ncname(local) && (prefix.is_empty() || is_ncname(prefix))).then_some((prefix, local))
 }
 
-/// A name without colons (Namespaces in XML, 3).
+/// Returns whether a text is a name without colons (Namespaces in XML, 3).
 pub(crate) fn is_ncname(text: &str) -> bool {
     let start = |c: char| {
         c.is_ascii_alphabetic()
@@ -42,20 +42,20 @@ pub(crate) fn is_ncname(text: &str) -> bool {
     chars.next().is_some_and(start) && chars.all(part)
 }
 
-/// The number of a name, a new one if it is new.
+/// Returns the number of a name, a new one if the name is new.
 fn number(names: &mut HashMap<Name, u32>, name: Name) -> u32 {
     let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
     *names.entry(name).or_insert(next)
 }
 
 impl<'m> Compiler<'m> {
-    /// A QName where no prefix means no namespace, as for variables, modes, keys and templates.
+    /// Resolves a QName without default namespace, as for variables, modes, keys and templates.
     pub(super) fn qname(&self, element: Element<'_>, text: &str) -> Result<Name, Error> {
         let named = self.named(element, text, false)?;
         Ok(Name { uri: named.uri, local: named.local })
     }
 
-    /// A QName with its prefix; `default`: no prefix means the default namespace.
+    /// Resolves a QName and keeps its prefix; if `default`, the default namespace applies to names without prefix.
     pub(super) fn named(
         &self,
         element: Element<'_>,
@@ -76,7 +76,7 @@ impl<'m> Compiler<'m> {
         Ok(Named { prefix: prefix.into(), local: local.into(), uri: uri.into() })
     }
 
-    /// A required attribute.
+    /// Returns a required attribute.
     pub(super) fn required(&self, element: Element<'m>, local: &str) -> Result<&'m str, Error> {
         element.attribute(local).ok_or_else(|| {
             self.wrong(element, format!("{} needs the attribute {local}", element.shown()))
@@ -88,7 +88,7 @@ impl<'m> Compiler<'m> {
         self.qname(element, text)
     }
 
-    /// `yes` or `no`; none where the attribute is absent.
+    /// Parses `yes` or `no`; None if the attribute is absent.
     pub(super) fn yes_no(&self, element: Element<'_>, local: &str) -> Result<Option<bool>, Error> {
         match element.attribute(local).map(str::trim) {
             None => Ok(None),
@@ -110,7 +110,7 @@ impl<'m> Compiler<'m> {
         Ok(self.mode_number(name))
     }
 
-    /// The modes of a template; none: all of them. Lists and `#all` are a later version's.
+    /// Returns the modes of a template; empty for all of them. Lists and `#all` come from a later version.
     pub(super) fn modes_of(&mut self, element: Element<'_>) -> Result<Vec<u32>, Error> {
         let text = element.attribute("mode").filter(|_| element.forwards());
         let Some(text) = text else { return Ok(vec![self.mode(element)?]) };
@@ -129,7 +129,7 @@ impl<'m> Compiler<'m> {
     }
 
     pub(super) fn mode_number(&mut self, name: Name) -> u32 {
-        // The nameless mode has number 0.
+        // Number 0 is the mode without a name.
         number(&mut self.modes, name) + 1
     }
 
@@ -149,7 +149,7 @@ impl<'m> Compiler<'m> {
         found
     }
 
-    /// Gives numbers to all that expressions and instructions may name before it is declared.
+    /// Assigns numbers to everything that expressions and instructions may refer to before it is declared.
     pub(super) fn number_names(&mut self, declarations: &[Declaration]) -> Result<(), Error> {
         for declaration in declarations.iter().filter(|d| !d.simplified) {
             let element = self.element(declaration);
@@ -184,7 +184,7 @@ impl<'m> Compiler<'m> {
         {
             return Err(self.wrong(e, format!("there are two global variables `{}`", name.local)));
         }
-        // Declarations come in ascending precedence: the last one counts.
+        // Declarations come in ascending precedence: the last one wins.
         self.chosen.insert(name.clone(), *declaration);
         if !self.globals.contains_key(&name) {
             number(&mut self.globals, name.clone());

@@ -1,4 +1,4 @@
-//! What the names in an expression mean: prefixes, variables, functions and keys at a place of the stylesheet.
+//! Static context of expressions: prefixes, variables, functions and keys at an element of the stylesheet.
 
 use std::cell::RefCell;
 
@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorKind};
 use crate::exslt;
 use crate::program::{CallSite, Called, GLOBAL};
 
-/// The names at one element.
+/// The static context at one element.
 struct Scope<'c, 'm> {
     compiler: &'c Compiler<'m>,
     element: Element<'m>,
     locals: &'c Locals,
 }
 
-/// An expression that was not understood, in forwards-compatible mode: an error when it is reached (XSLT 1.0, 2.5).
+/// Context of an expression that failed to compile in forwards-compatible mode: an error when it is reached (XSLT 1.0, 2.5).
 struct Broken<'c> {
     notes: &'c RefCell<Notes>,
     module: u32,
@@ -63,7 +63,7 @@ impl Statics for Scope<'_, '_> {
     }
 
     fn options(&self) -> Options {
-        // Stylesheets of a later version get what there is of its functions.
+        // Stylesheets of a later version get the available functions of XPath 2.0.
         Options { xpath2: self.element.forwards(), current: true, unknown: Unknown::Later }
     }
 }
@@ -77,7 +77,7 @@ fn note(notes: &RefCell<Notes>, call: CallSite) -> Lookup {
 type Resolved = Result<Option<(Called, bool)>, Box<str>>;
 
 impl Scope<'_, '_> {
-    /// The functions of XSLT 1.0, 12; and whether the call needs the prefixes in scope.
+    /// Resolves a function of XSLT 1.0, 12, and decides whether the call needs the prefixes in scope.
     fn standard(&self, local: &str, arguments: &[Option<&str>]) -> Resolved {
         let (called, least, most, scoped) = match local {
             "key" => (Called::Key(None), 2, 2, true),
@@ -93,7 +93,7 @@ impl Scope<'_, '_> {
         if !(least..=most).contains(&arguments.len()) {
             return Err(format!("`{local}()` does not take {} arguments", arguments.len()).into());
         }
-        // A key named literally is settled here.
+        // A literal key name is resolved at compile time.
         if let (Called::Key(None), Some(Some(literal))) = (called, arguments.first()) {
             let Some((prefix, local)) = split_qname(literal) else {
                 return Err(format!("`{literal}` is not a name").into());
@@ -154,7 +154,7 @@ impl Statics for Broken<'_> {
 }
 
 impl<'m> Compiler<'m> {
-    /// The prefixes in scope of an element, kept for the run.
+    /// Returns the number of an element's prefixes in scope, kept for the run.
     pub(super) fn scope_number(&self, element: Element<'_>) -> u32 {
         let own = |(prefix, uri): (&str, &str)| (Box::from(prefix), Box::from(uri));
         let scope: Vec<_> = element.namespaces().into_iter().map(own).collect();
@@ -199,7 +199,7 @@ impl<'m> Compiler<'m> {
     }
 }
 
-/// Enough of a text to know it again.
+/// Shortens a text for a message.
 fn short(text: &str) -> String {
     let mut chars = text.trim().chars();
     let mut short: String = chars.by_ref().take(100).collect();

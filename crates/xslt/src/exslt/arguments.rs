@@ -1,21 +1,21 @@
-//! Arguments as the functions want them, and node-sets of new text.
+//! Conversion of arguments, and node-sets of new text.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use xpath::{Call, ErrorKind, Node, Value};
 
-/// An argument as a string; a missing one is empty.
+/// Returns an argument as a string; empty if it is missing.
 pub(super) fn text(arguments: &[Value], place: usize, call: &Call<'_>) -> String {
     arguments.get(place).map_or_else(String::new, |value| value.to_text(call.world).into_owned())
 }
 
-/// An argument as a number; a missing one is NaN.
+/// Returns an argument as a number; NaN if it is missing.
 pub(super) fn number(arguments: &[Value], place: usize, call: &Call<'_>) -> f64 {
     arguments.get(place).map_or(f64::NAN, |value| value.to_number(call.world))
 }
 
-/// An argument that has to be a node-set.
+/// Returns an argument that must be a node-set.
 pub(super) fn nodes(arguments: &[Value], place: usize) -> Result<&[Node], ErrorKind> {
     let nodes = arguments.get(place).and_then(Value::as_nodes);
     nodes.ok_or_else(|| {
@@ -23,7 +23,7 @@ pub(super) fn nodes(arguments: &[Value], place: usize) -> Result<&[Node], ErrorK
     })
 }
 
-/// The strings of a node-set, or the one string of any other value.
+/// Returns the strings of a node-set, or the single string of any other value.
 pub(super) fn texts(arguments: &[Value], place: usize, call: &Call<'_>) -> Vec<String> {
     match arguments.get(place).map(|value| (value, value.as_nodes())) {
         None => Vec::new(),
@@ -34,12 +34,12 @@ pub(super) fn texts(arguments: &[Value], place: usize, call: &Call<'_>) -> Vec<S
     }
 }
 
-/// A node-set without nodes.
+/// Returns an empty node-set.
 pub(super) fn none() -> Value {
     Value::Nodes(Rc::new([]))
 }
 
-/// A new document of `token` elements, as the node-set of these.
+/// Makes a new document of `token` elements and returns them as a node-set.
 pub(super) fn tokens<'t>(
     tokens: impl Iterator<Item = &'t str>,
     call: &mut Call<'_>,
@@ -63,7 +63,7 @@ pub(super) fn tokens<'t>(
     Ok(Value::Nodes(call.world.of(root).children(root.id).map(|id| root.with(id)).collect()))
 }
 
-/// Such trees have no other way to go wrong.
+/// Converts the error of a builder: such trees can fail in no other way.
 fn too_large(error: xml::BuildError) -> ErrorKind {
     ErrorKind::Host(error.to_string().into())
 }

@@ -1,4 +1,4 @@
-//! `exsl:node-set` and `exsl:object-type` (<http://exslt.org/common>), and the names other processors gave the first.
+//! `exsl:node-set` and `exsl:object-type` (<http://exslt.org/common>), and other processors' names for the first.
 
 use xpath::{Call, ErrorKind, Value};
 
@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// A result tree fragment as the set of its root; nodes as they are; anything else as a text node of its own.
+/// Converts to a node-set: a result tree fragment becomes its root, nodes stay, anything else becomes a new text node.
 fn node_set(
     arguments: &[Value],
     call: &mut Call<'_>,

@@ -1,4 +1,4 @@
-//! `date:*` (<http://exslt.org/dates-and-times>). The time is what the caller says it is, in UTC.
+//! `date:*` (<http://exslt.org/dates-and-times>). The current time is given by the caller, in UTC.
 
 mod duration;
 mod format;
@@ -54,7 +54,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-/// The argument, or the time now; none if it is no date.
+/// Returns the argument, or the current time if there is none; None if the argument is not a date.
 fn at(
     arguments: &[Value],
     call: &Call<'_>,
@@ -72,7 +72,7 @@ fn now(surroundings: &Surroundings) -> Result<i64, ErrorKind> {
     })
 }
 
-/// Where the parts of a date are asked for but one is missing, the answer is an empty string.
+/// Returns the text, or an empty string if a part of the date is missing.
 fn written(text: Option<String>) -> Outcome {
     Ok(Value::text(text.unwrap_or_default()))
 }
@@ -81,14 +81,14 @@ fn full(says: Says) -> bool {
     says.year && says.month && says.day
 }
 
-/// The date or the time of a point, or all of it.
+/// Returns the date part or the time part of a date, or all of it.
 fn part(arguments: &[Value], call: &Call<'_>, surroundings: &Surroundings, kind: Kind) -> Outcome {
     let stamp = at(arguments, call, surroundings)?;
     let has = stamp.filter(|stamp| stamp.kind == Kind::DateTime || stamp.kind == kind);
     written(has.map(|stamp| Stamp { kind, ..stamp }.text()))
 }
 
-/// A number of a date that says enough; NaN otherwise.
+/// Returns a number computed from a date that has the required parts; NaN otherwise.
 fn count(
     arguments: &[Value],
     call: &Call<'_>,
@@ -138,12 +138,12 @@ fn second_in_minute(
 
 fn format_date(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let pattern = text(arguments, 1, call);
-    // A letter becomes at most as many digits as there are letters, and no name has more than nine.
+    // A letter becomes at most as many digits as it is repeated, and no name has more than nine letters.
     call.budget.text(pattern.len().saturating_mul(9))?;
     written(Stamp::parse(&text(arguments, 0, call)).map(|stamp| format(&stamp, &pattern)))
 }
 
-/// Seconds since 1970 of a date, or of a duration without months.
+/// Returns the seconds since 1970 of a date, or the seconds of a duration without months.
 fn seconds(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
     if let Some(duration) =
         arguments.first().and_then(|_| Duration::parse(&text(arguments, 0, call)))
@@ -154,7 +154,7 @@ fn seconds(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surround
     Ok(Value::Number(stamp.map_or(f64::NAN, |stamp| nanos_seconds(stamp.nanos_since_1970()))))
 }
 
-/// Seconds, those since 1970 if none are given, as a duration.
+/// Returns seconds as a duration; without an argument those since 1970.
 fn duration(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
     let duration = match arguments.is_empty() {
         true => Some(Duration { months: 0, nanos: i128::from(now(surroundings)?) * 1_000_000_000 }),
@@ -176,7 +176,7 @@ fn add_duration(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) 
     written(first.zip(second).and_then(|(first, second)| first.plus(second)).map(Duration::text))
 }
 
-/// From the first to the second: in months if either says no day, in days if either says no time.
+/// Returns the difference between two dates: in months if either has no day, in days if either has no time.
 fn difference(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let (Some(from), Some(to)) =
         (Stamp::parse(&text(arguments, 0, call)), Stamp::parse(&text(arguments, 1, call)))
@@ -203,7 +203,7 @@ fn difference(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
     written(Some(duration.text()))
 }
 
-/// The sum of a node-set's durations; empty if one of them is none.
+/// Returns the sum of a node-set's durations; empty if one of them is invalid.
 fn sum(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let mut sum = None;
     for &node in nodes(arguments, 0)? {

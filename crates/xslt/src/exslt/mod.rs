@@ -1,7 +1,7 @@
-//! Functions beyond XSLT 1.0, by namespace and local part.
+//! Extension functions beyond XSLT 1.0, by namespace and local name.
 //!
-//! Owns the registry. Each family of EXSLT has a module beside this one with a table of its functions; none of them
-//! loads anything or reads a clock: the time is what the caller of the transformation says it is.
+//! Owns the registry. Each family of EXSLT has a module with a table of its functions. None of them loads anything or reads a
+//! clock: the caller of the transformation gives the current time.
 
 mod arguments;
 mod common;
@@ -12,16 +12,16 @@ mod strings;
 
 use xpath::{Call, ErrorKind, Value};
 
-/// What a function may know beside its arguments and the documents.
+/// Environment of a function, beside its arguments and the documents.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Surroundings {
-    /// Seconds since 1970 in UTC, as the caller gave it; none where it gave none.
+    /// Seconds since 1970 in UTC, if given by the caller.
     pub(crate) now: Option<i64>,
-    /// A number that the caller chose, for functions that give random ones.
+    /// Seed of random numbers, chosen by the caller.
     pub(crate) seed: u64,
 }
 
-/// A function's code. The number of arguments has been checked.
+/// Implementation of a function. The number of arguments has been checked.
 pub(crate) type Code = fn(&[Value], &mut Call<'_>, &mut Surroundings) -> Result<Value, ErrorKind>;
 
 /// A row of the registry.
@@ -31,11 +31,11 @@ pub(crate) struct Function {
     pub(crate) uri: &'static str,
     /// Its name there.
     pub(crate) local: &'static str,
-    /// Fewest arguments.
+    /// Smallest number of arguments.
     pub(crate) least: usize,
-    /// Most arguments.
+    /// Largest number of arguments.
     pub(crate) most: usize,
-    /// What it does.
+    /// The implementation.
     pub(crate) code: Code,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Function {
 const FAMILIES: &[&[Function]] =
     &[common::FUNCTIONS, strings::FUNCTIONS, sets::FUNCTIONS, math::FUNCTIONS, dates::FUNCTIONS];
 
-/// The function of that name.
+/// Returns the function of a name.
 pub(crate) fn find(uri: &str, local: &str) -> Option<Function> {
     let all = FAMILIES.iter().flat_map(|family| family.iter());
     all.copied().find(|function| function.local == local && function.uri == uri)

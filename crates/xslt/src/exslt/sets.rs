@@ -1,4 +1,4 @@
-//! `set:*` (<http://exslt.org/sets>): node-sets as sets. Both are in document order, so that a search is a bisection.
+//! `set:*` (<http://exslt.org/sets>): set operations on node-sets. They are in document order, so that a search is a bisection.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ fn intersection(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) 
     chosen(arguments, call, |second, node| second.binary_search(node).is_ok())
 }
 
-/// The nodes of the first set that pass a test against the second.
+/// Returns the nodes of the first set that pass a test against the second.
 fn chosen(
     arguments: &[Value],
     call: &mut Call<'_>,
@@ -41,7 +41,7 @@ fn chosen(
     Ok(Value::Nodes(first.iter().copied().filter(|node| test(second, node)).collect()))
 }
 
-/// The first node of each string-value.
+/// Returns the first node of each string-value.
 fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
@@ -61,12 +61,12 @@ fn has_same_node(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings)
     Ok(Value::Boolean(first.iter().any(|node| second.binary_search(node).is_ok())))
 }
 
-/// The nodes of the first set before the first of the second; none if that is not in the first.
+/// Returns the nodes of the first set before the first node of the second; none if that node is not in the first set.
 fn leading(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     split(arguments, |first, at| first.get(..at))
 }
 
-/// The nodes of the first set after the first of the second; none if that is not in the first.
+/// Returns the nodes of the first set after the first node of the second; none if that node is not in the first set.
 fn trailing(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     split(arguments, |first, at| first.get(at + 1..))
 }

@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-/// Pieces between any of some characters, white space if none are named; every character if there are none.
+/// Splits at any of some characters, by default white space; an empty list splits into characters.
 fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
@@ -36,7 +36,7 @@ fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     tokens(whole.split(|c| between.contains(c)).filter(|piece| !piece.is_empty()), call)
 }
 
-/// Pieces between a whole string, a space if none is given; every character if it is empty.
+/// Splits at a string, by default a space; an empty string splits into characters.
 fn split(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
@@ -54,8 +54,8 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.split("").filter(|character| !character.is_empty())
 }
 
-/// Replaces several strings at once, longer ones first, each by the string at the same place of the other list; by
-/// nothing where that is shorter. An empty string is found between any two characters that nothing else replaces.
+/// Replaces several strings at once, longer ones first, each by the string at the same place of the other list, or by nothing
+/// if that list is shorter. An empty string matches between any two characters that no other string replaces.
 fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let mut by = texts(arguments, 2, call).into_iter();
@@ -63,7 +63,7 @@ fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
         texts(arguments, 1, call).into_iter().map(|search| (search, by.next().unwrap_or_default()));
     let (empty, mut pairs): (Vec<_>, Vec<_>) = pairs.partition(|(search, _)| search.is_empty());
     let between = empty.first().map_or("", |(_, by)| by.as_str());
-    // Of equals the first one counts: the sort keeps their order.
+    // Of equal strings the first one counts: the sort is stable.
     pairs.sort_by_key(|(search, _)| std::cmp::Reverse(search.len()));
     call.budget.charge(whole.len() as u64 * (1 + pairs.len() as u64))?;
     let mut out = String::with_capacity(whole.len());
@@ -98,7 +98,7 @@ fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
     }
 }
 
-/// A string of so many characters, repeating another.
+/// Returns a string of this many characters, repeating another.
 fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let wanted = number(arguments, 0, call);
     let unit = match arguments.len() {
@@ -129,7 +129,7 @@ fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
     Ok(Value::text(out))
 }
 
-/// Lays a string over another at its left, right or middle; the result is as long as that other.
+/// Aligns a string within another at its left, right or middle; the result is as long as the other.
 fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let given: Vec<char> = text(arguments, 0, call).chars().collect();
     let ground: Vec<char> = text(arguments, 1, call).chars().collect();
@@ -158,8 +158,8 @@ fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Out
     Ok(Value::text(out))
 }
 
-/// RFC 2396, section 2: unreserved characters stay, reserved ones are escaped if asked for, all others always are. The
-/// percent sign is one of these, even where it looks like the start of an escape, as libxslt has it.
+/// Escapes a URI by RFC 2396, section 2: unreserved characters stay, reserved ones are escaped if asked for, all others always.
+/// The percent sign counts among the others, even at the start of an escape, as in libxslt.
 fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let escape_reserved = arguments.get(1).is_some_and(Value::to_boolean);
@@ -188,7 +188,7 @@ fn hex(digit: u8) -> char {
     char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-/// Empty if what was escaped is no UTF-8.
+/// Unescapes a URI; the result is empty if it is not UTF-8.
 fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     if !is_utf8(arguments, 1, call) {
@@ -218,7 +218,7 @@ fn digit(byte: Option<u8>) -> Option<u8> {
     char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// The encoding of escaped characters, if one is named: only UTF-8 is known, and what has another name is not decoded.
+/// Returns whether the encoding is UTF-8, which is the default. Other encodings are not supported.
 fn is_utf8(arguments: &[Value], place: usize, call: &Call<'_>) -> bool {
     arguments.len() <= place || text(arguments, place, call).eq_ignore_ascii_case("utf-8")
 }

@@ -1,7 +1,7 @@
-//! What is particular to canonical form (Canonical XML 1.0, 2.3).
+//! Serialisation in canonical form (Canonical XML 1.0, 2.3).
 //!
-//! Owns what stands around the root: the declaration, which canonical form has none of and gateways put in front all the same,
-//! and line breaks beside comments and instructions. The order within a tag is the composer's.
+//! Handles what surrounds the root: the declaration, which gateways write although canonical form has none, and line breaks
+//! beside comments and instructions. The composer takes care of the order within a tag.
 
 use super::{Serializer, Style};
 
@@ -11,8 +11,8 @@ impl Serializer {
         self.settings.style == Style::Canonical
     }
 
-    /// Nothing but its encoding, as the stylesheet spells it, and `standalone` where it is so; a line ends where lines are
-    /// asked for.
+    /// Writes the declaration with the encoding as the stylesheet spells it, and with `standalone` if it is yes. A line break
+    /// follows if indentation is on.
     pub(super) fn canonical_declaration(&mut self) {
         let settings = self.settings.clone();
         self.out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"");
@@ -27,7 +27,7 @@ impl Serializer {
         }
     }
 
-    /// Writes a comment or an instruction: on a line of its own where it stands beside the root.
+    /// Writes a comment or an instruction; beside the root it gets a line of its own.
     pub(super) fn canonical_leaf(&mut self, pieces: [&str; 4]) {
         let beside = self.open.is_empty();
         if beside && self.root_written {

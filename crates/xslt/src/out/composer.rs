@@ -1,4 +1,4 @@
-//! Puts a result together: holds a start tag back until its attributes have come, and makes its namespaces right.
+//! Builds a result: holds a start tag back until its attributes have come, and fixes its namespaces.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use super::Serializer;
 use super::scope::Scope;
 use super::tag::Tag;
 
-/// Where a result goes.
+/// Destination of a result.
 #[derive(Debug)]
 pub(crate) enum Target {
     Bytes(Box<Serializer>),
@@ -18,20 +18,20 @@ pub(crate) enum Target {
     Text(String),
 }
 
-/// One result being made.
+/// A result being built.
 #[derive(Debug)]
 pub(crate) struct Composer {
     target: Target,
     desk: Box<Desk>,
-    /// The tag is not written yet: attributes and namespaces may come.
+    /// The start tag is not written yet: attributes and namespaces may follow.
     pending: bool,
     nodes: u64,
     bytes: u64,
-    /// A tree took no more.
+    /// The tree has reached its size limit.
     full: bool,
 }
 
-/// What a result is put together on.
+/// Reusable memory of a composer.
 #[derive(Debug, Default)]
 struct Desk {
     tag: Tag,
@@ -41,19 +41,19 @@ struct Desk {
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// The node it is a copy of.
+    /// The source node of a copied element.
     origin: Option<Node>,
-    /// Declarations in scope before its own.
+    /// Number of declarations in scope before its own.
     scope: usize,
 }
 
-/// What the namespace of an attribute is called that came without a prefix.
+/// Prefix for attributes that have a namespace but no prefix.
 const PREFIX: &str = "ns_1";
 
-/// More memory than this is given back between results.
+/// Larger memory is freed between results.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// Results are seldom more than this deep inside one another.
+/// Results are seldom nested deeper than this.
 const KEPT_MAX: usize = 4;
 
 thread_local! {
@@ -62,12 +62,12 @@ thread_local! {
 }
 
 impl Desk {
-    /// An empty one, used before where there is such.
+    /// Takes an empty desk, from the pool if there is one.
     fn take() -> Box<Desk> {
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps it for the next result.
+    /// Returns the desk to the pool.
     fn give(mut self: Box<Desk>) {
         let bytes =
             self.tag.capacity() + self.scope.capacity() + self.open.capacity() * size_of::<Open>();
@@ -76,7 +76,7 @@ impl Desk {
         }
         self.scope.truncate(0);
         self.open.clear();
-        // The thread may be ending; then the memory is simply freed.
+        // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
@@ -91,7 +91,7 @@ impl Desk {
         self.open.clone_from(&other.open);
     }
 
-    /// Where the declarations of the innermost element begin.
+    /// Returns the index of the innermost element's first declaration.
     fn own(&self) -> usize {
         self.open.last().map_or(0, |open| open.scope)
     }
@@ -107,7 +107,7 @@ impl Desk {
         }
     }
 
-    /// Declares a namespace that is asked for, unless it is in scope or in the way of the element's name.
+    /// Declares a requested namespace, unless it is in scope or conflicts with the element's name.
     fn ask(&mut self, prefix: &str, uri: &str) {
         let pieces = &self.tag.pieces;
         let name = self.tag.name;
@@ -123,7 +123,7 @@ impl Desk {
         self.scope.declare(prefix, uri);
     }
 
-    /// Gives an attribute a prefix that means its namespace.
+    /// Gives an attribute a prefix bound to its namespace.
     fn fix_attribute(&mut self, at: usize) {
         let Some(piece) = self.tag.attributes.get(at).copied() else { return };
         let pieces = &self.tag.pieces;
@@ -136,7 +136,7 @@ impl Desk {
         if uri.is_empty() {
             return self.rename(at, "");
         }
-        // One without a prefix is called as libxslt calls it.
+        // An attribute without prefix gets the one that libxslt would give.
         let (wanted, is_named) = match prefix {
             "" => (PREFIX, false),
             prefix => (prefix, true),
@@ -153,7 +153,7 @@ impl Desk {
             (true, false) => return self.rename(at, PREFIX),
             (false, _) => {}
         }
-        // Another prefix that means it and is not shadowed, or a new one.
+        // Another prefix with that namespace that is not hidden, or a new one.
         let mut others = self.scope.since(0).rev();
         let fitting = others.find(|(p, u)| !p.is_empty() && *u == uri && self.scope.means(p, uri));
         if let Some((found, _)) = fitting {
@@ -170,7 +170,7 @@ impl Desk {
         self.rename(at, &fresh);
     }
 
-    /// Whether the element's name or an attribute before `at` relies on a prefix.
+    /// Returns whether the element's name or an attribute before `at` uses a prefix.
     fn used(&self, prefix: &str, at: usize) -> bool {
         let before = self.tag.attributes.get(..at).unwrap_or_default();
         self.tag.pieces.prefix(self.tag.name) == prefix
@@ -195,7 +195,7 @@ impl Composer {
         Composer { target, desk, pending: false, nodes: 0, bytes: 0, full: false }
     }
 
-    /// Another one that is where this one is, if it writes bytes and knows how.
+    /// Copies the composer with its state, if it writes bytes and the output method is known.
     pub(crate) fn copy(&self) -> Option<Composer> {
         let Target::Bytes(serializer) = &self.target else { return None };
         let target = Target::Bytes(Box::new(serializer.copy()?));
@@ -204,7 +204,7 @@ impl Composer {
         Some(copy)
     }
 
-    /// Goes on from where another one is that writes bytes by the same settings.
+    /// Takes over the state of another composer that writes bytes with the same settings.
     pub(crate) fn copy_from(&mut self, other: &Composer) {
         if let (Target::Bytes(own), Target::Bytes(others)) = (&mut self.target, &other.target) {
             own.copy_from(others);
@@ -216,14 +216,14 @@ impl Composer {
         self.full = other.full;
     }
 
-    /// Where the text stands that was written last, if it stands there as it is and nothing was written since.
+    /// Returns the range of the text written last, if it was written unchanged and nothing was written since.
     pub(crate) fn last_written(&self, text: &str) -> Option<(usize, usize)> {
         let written = self.plainly_written()?;
         let from = written.len().checked_sub(text.len())?;
         written.ends_with(text.as_bytes()).then_some((from, written.len()))
     }
 
-    /// All that was written, where it is plain XML in UTF-8.
+    /// Returns all bytes written, if they are plain XML in UTF-8.
     pub(crate) fn written(&mut self) -> Option<&[u8]> {
         self.flush();
         self.plainly_written()
@@ -234,7 +234,7 @@ impl Composer {
         serializer.plainly_written().filter(|_| !self.pending)
     }
 
-    /// Has written that, with other texts where there were others, given in their order with where those were.
+    /// Restores a written result with other texts in the given ranges, which come in order.
     pub(crate) fn fill<'t>(
         &mut self,
         written: &[u8],
@@ -246,35 +246,35 @@ impl Composer {
         }
     }
 
-    /// Nodes written so far.
+    /// Returns the number of nodes written so far.
     pub(crate) fn nodes(&self) -> u64 {
         self.nodes
     }
 
-    /// Bytes of names and text written so far.
+    /// Returns the bytes of names and text written so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// It has more nodes or bytes than that, or a tree that would not take all of it.
+    /// Returns whether the result has more nodes or bytes than that, or is a tree that is full.
     #[inline]
     pub(crate) fn is_over(&self, (nodes, bytes): (u64, u64)) -> bool {
         self.nodes > nodes || self.bytes > bytes || self.full
     }
 
-    /// Namespace declarations in scope.
+    /// Returns the number of namespace declarations in scope.
     #[inline]
     pub(crate) fn declared_len(&self) -> usize {
         self.desk.scope.len()
     }
 
-    /// The node the innermost open element is a copy of.
+    /// Returns the source node of the innermost open element, if it is a copy.
     #[inline]
     pub(crate) fn origin(&self) -> Option<Node> {
         self.desk.open.last().and_then(|open| open.origin)
     }
 
-    /// Results are written as libxslt would have them.
+    /// Returns whether results are written in the canonical form of libxslt-based gateways.
     #[inline]
     pub(crate) fn is_canonical(&self) -> bool {
         match &self.target {
@@ -283,7 +283,7 @@ impl Composer {
         }
     }
 
-    /// Says which node the element just started is a copy of.
+    /// Sets the source node of the element just started.
     #[inline]
     pub(crate) fn copied_from(&mut self, node: Node) {
         if let Some(open) = self.desk.open.last_mut().filter(|_| self.pending) {
@@ -296,7 +296,7 @@ impl Composer {
         self.flush();
         self.nodes += 1;
         self.bytes += (prefix.len() + local.len()) as u64;
-        // Where only text is wanted an element is as good as what is in it, as others recover too.
+        // If only text is wanted, an element contributes its content, as other processors recover too.
         if let Target::Text(_) = self.target {
             return;
         }
@@ -324,11 +324,11 @@ impl Composer {
         let scope = self.desk.scope.len();
         self.desk.open.push(Open { origin: Some(node), scope });
         self.desk.bind(prefix, uri);
-        // One declaration at most: there is nothing to be put in order.
+        // There is at most one declaration, so nothing to sort.
         serializer.start_plain(prefix, local, self.desk.scope.since(scope));
     }
 
-    /// A namespace node of the element just started.
+    /// Adds a namespace node to the element just started.
     #[inline]
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) {
         if self.pending && prefix != "xml" {
@@ -336,7 +336,7 @@ impl Composer {
         }
     }
 
-    /// A namespace node that is asked for by itself: an element whose prefix is in the way gets another.
+    /// Adds a namespace node requested by itself: if its prefix is the element's, the element gets another prefix.
     pub(crate) fn own_namespace(&mut self, prefix: &str, uri: &str) {
         if !self.pending || prefix == "xml" || prefix == "xmlns" {
             return;
@@ -346,13 +346,13 @@ impl Composer {
         if pieces.prefix(name) == prefix && pieces.uri(name) != uri {
             let (local, own) = (pieces.local(name).to_owned(), pieces.uri(name).to_owned());
             let fresh = match (prefix, own.is_empty()) {
-                // Without a namespace there is no other prefix to have.
+                // A name without namespace can have no prefix.
                 (_, true) => return,
                 ("", false) => "ns0".to_owned(),
                 (prefix, false) => format!("{prefix}_0"),
             };
             desk.tag.name = pieces.push(&fresh, &local, &own, "");
-            // All that it declares is declared again, but for what its old prefix meant.
+            // All its declarations are repeated, except the one of its old prefix.
             let from = desk.own();
             let others = desk.scope.since(from).filter(|(known, _)| *known != prefix);
             let others: Vec<(String, String)> =
@@ -366,7 +366,7 @@ impl Composer {
         desk.ask(prefix, uri);
     }
 
-    /// An attribute of the element just started. One that comes too late is dropped (XSLT 1.0, 7.1.3).
+    /// Adds an attribute to the element just started. One that comes too late is dropped (XSLT 1.0, 7.1.3).
     pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
         if self.pending {
             self.nodes += 1;
@@ -375,7 +375,7 @@ impl Composer {
         }
     }
 
-    /// `raw`: without escaping, where there is any.
+    /// Adds text; if `raw`, without escaping.
     #[inline]
     pub(crate) fn text(&mut self, text: &str, raw: bool) {
         if text.is_empty() {
@@ -385,7 +385,7 @@ impl Composer {
         self.more_text(text, raw);
     }
 
-    /// Text that belongs to the node written last.
+    /// Adds text to the node written last.
     #[inline]
     pub(crate) fn more_text(&mut self, text: &str, raw: bool) {
         self.flush();
@@ -397,7 +397,7 @@ impl Composer {
         }
     }
 
-    /// `--` is kept apart by a space (XSLT 1.0, 7.4).
+    /// Adds a comment; `--` is separated by a space (XSLT 1.0, 7.4).
     pub(crate) fn comment(&mut self, text: &str) {
         self.flush();
         self.nodes += 1;
@@ -410,7 +410,7 @@ impl Composer {
         }
     }
 
-    /// `?>` is kept apart by a space (XSLT 1.0, 7.3).
+    /// Adds an instruction; `?>` is separated by a space (XSLT 1.0, 7.3).
     pub(crate) fn instruction(&mut self, target: &str, text: &str) {
         self.flush();
         self.nodes += 1;
@@ -434,7 +434,7 @@ impl Composer {
         self.desk.scope.truncate(open.scope);
     }
 
-    /// The kept text; empty for other targets.
+    /// Returns the kept text; empty for other targets.
     pub(crate) fn into_text(self) -> String {
         match self.into_target() {
             Target::Text(text) => text,
@@ -442,7 +442,7 @@ impl Composer {
         }
     }
 
-    /// The tree; an empty one for other targets.
+    /// Returns the tree; empty for other targets.
     pub(crate) fn into_tree(self) -> Document {
         match self.into_target() {
             Target::Tree(builder) => builder.finish(),
@@ -450,7 +450,7 @@ impl Composer {
         }
     }
 
-    /// The serializer, all written; none for other targets.
+    /// Returns the serializer with everything written; None for other targets.
     pub(crate) fn into_serializer(self) -> Option<Serializer> {
         match self.into_target() {
             Target::Bytes(serializer) => Some(*serializer),
@@ -513,7 +513,7 @@ fn build<'a>(
     Ok(())
 }
 
-/// Puts a space between `first` and `second`, and after a `-` at the end.
+/// Inserts a space between `first` and `second`, and after a `-` at the end.
 fn spaced(text: &str, first: char, second: char) -> std::borrow::Cow<'_, str> {
     let mut pair = [0; 8];
     let end = first.encode_utf8(&mut pair).len();

@@ -1,8 +1,8 @@
-//! Finished UTF-8 into the encoding the stylesheet asked for.
+//! Converts finished UTF-8 to the output encoding.
 
 use super::Encoding;
 
-/// Re-encodes. What the encoding lacks was written as references before; what is left of it, in names, becomes `?`.
+/// Re-encodes. Characters that the encoding lacks were written as references before; any that remain, in names, become `?`.
 pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 => utf8,

@@ -1,16 +1,16 @@
-//! Characters that markup would misread, or an encoding lacks, written as references.
+//! Escaping: characters that are markup, or that the encoding lacks, are written as references.
 
 use std::io::Write as _;
 
-/// Where text stands, which says what must be escaped.
+/// A context of text, which determines the characters to escape.
 #[derive(Debug)]
 pub(crate) struct Place {
     references: &'static [(u8, &'static str)],
-    /// The bytes of UTF-8 that have one.
+    /// Bytes of UTF-8 that have a reference.
     marked: [bool; 256],
-    /// The same, and bytes that begin a character which an encoding may lack.
+    /// The same, and lead bytes of characters that the encoding may lack.
     marked_or_wide: [bool; 256],
-    /// It is within quotes.
+    /// The text is within quotes.
     quoted: bool,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Place {
 pub(crate) static TEXT: Place =
     Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#13;")], false);
 
-/// A value between double quotes.
+/// Attribute value in double quotes.
 pub(crate) static ATTRIBUTE: Place = Place::new(
     &[
         (b'<', "&lt;"),
@@ -36,7 +36,7 @@ pub(crate) static ATTRIBUTE: Place = Place::new(
 pub(crate) static CANONICAL_TEXT: Place =
     Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#xD;")], false);
 
-/// A value in canonical form.
+/// Attribute value in canonical form.
 pub(crate) static CANONICAL_ATTRIBUTE: Place = Place::new(
     &[
         (b'<', "&lt;"),
@@ -53,7 +53,7 @@ pub(crate) static CANONICAL_ATTRIBUTE: Place = Place::new(
 pub(crate) static HTML_TEXT: Place =
     Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;")], false);
 
-/// Bytes that are looked at together.
+/// Number of bytes checked together.
 const BLOCK: usize = 16;
 
 impl Place {
@@ -81,10 +81,10 @@ impl Place {
         Place { references, marked, marked_or_wide, quoted }
     }
 
-    /// Writes `text`; characters after `last` become references.
+    /// Writes `text`; characters above `last` become references.
     #[inline]
     pub(crate) fn write(&self, text: &str, last: char, out: &mut Vec<u8>) {
-        // What stands in messages is mostly blanks, words and numbers: looked at by the block, and copied as it is.
+        // Most text is blanks, words and numbers: it is checked by blocks and copied unchanged.
         let bytes = text.as_bytes();
         let plain = last == char::MAX
             && match (bytes.last_chunk::<BLOCK>(), self.quoted) {
@@ -126,14 +126,14 @@ fn is_marked(marked: &[bool; 256], byte: u8) -> bool {
     marked.get(usize::from(byte)).copied().unwrap_or(true)
 }
 
-/// Whether any block of a text is like that; the last one may be looked at twice in part.
+/// Returns whether any block of a text passes the test; the last block may overlap the one before it.
 #[inline]
 fn any_block(bytes: &[u8], end: &[u8; BLOCK], is: impl Fn(&[u8; BLOCK]) -> bool) -> bool {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     blocks.iter().any(&is) || is(end)
 }
 
-/// Whether a block holds anything that has a reference, or perhaps has one.
+/// Returns whether a block may hold a character that has a reference.
 #[inline]
 fn is_suspect_text(block: &[u8; BLOCK]) -> bool {
     block.iter().fold(false, |found, byte| {
@@ -161,7 +161,7 @@ fn character(c: Option<char>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes CDATA sections: `]]>` is cut in two, characters after `last` stand between sections as references.
+/// Writes CDATA sections: `]]>` is split, and characters above `last` stand between sections as references.
 pub(crate) fn cdata(text: &str, last: char, out: &mut Vec<u8>) {
     let mut open = false;
     let mut run = 0usize;
@@ -196,8 +196,8 @@ pub(crate) fn cdata(text: &str, last: char, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an HTML attribute's value: `<` stays, and `&` before `{` does (XSLT 1.0, 16.2). A `uri` has what is not ASCII
-/// as the percent-encoded bytes of its UTF-8.
+/// Writes an HTML attribute's value: `<` stays, and so does `&` before `{` (XSLT 1.0, 16.2). In a `uri`, characters beyond ASCII
+/// are percent-encoded as UTF-8.
 pub(crate) fn html_attribute(value: &str, uri: bool, last: char, out: &mut Vec<u8>) {
     let mut chars = value.chars().peekable();
     while let Some(c) = chars.next() {

@@ -1,13 +1,13 @@
-//! The output method `html` (XSLT 1.0, 16.2): what its elements are, and how their tags are written.
+//! The output method `html` (XSLT 1.0, 16.2): kinds of elements, and the form of their tags.
 
 use super::serializer::{Open, Serializer};
 use super::tag::Tag;
 use super::{Encoding, escape};
 
-/// How an element's content is written.
+/// Treatment of an element's content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Nature {
-    /// Not of HTML: written as XML is.
+    /// Not an HTML element: written as XML.
     #[default]
     Foreign,
     Ordinary,
@@ -15,7 +15,7 @@ pub(super) enum Nature {
     Void,
     /// Its text is not escaped.
     Raw,
-    /// A `meta` that says again what the serializer has said: left out.
+    /// A `meta` that repeats the content type, which the serializer has written: left out.
     Dropped,
 }
 
@@ -26,14 +26,14 @@ const VOID: &[&str] = &[
 
 const RAW: &[&str] = &["script", "style"];
 
-/// Around these a line break would be a visible space.
+/// A line break around these elements would be a visible space.
 const INLINE: &[&str] = &[
     "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "br", "button", "cite", "code", "dfn",
     "em", "font", "i", "iframe", "img", "input", "kbd", "label", "map", "object", "q", "s", "samp",
     "select", "small", "span", "strike", "strong", "sub", "sup", "textarea", "tt", "u", "var",
 ];
 
-/// Inside these white space counts.
+/// Elements in which white space matters.
 const PRESERVED: &[&str] = &["pre", "textarea", "script", "style"];
 
 const URI_ATTRIBUTES: &[&str] = &[
@@ -61,7 +61,7 @@ fn listed(list: &[&str], name: &str) -> bool {
     list.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// Text of an HTML element.
+/// Writes text of an HTML element.
 pub(super) fn text(text: &str, last: char, out: &mut Vec<u8>) {
     let mut pieces = text.split('\u{a0}');
     if let Some(first) = pieces.next() {
@@ -93,7 +93,7 @@ impl Serializer {
             () if listed(RAW, local) => Nature::Raw,
             () => Nature::Ordinary,
         };
-        // Where white space counts nothing is indented, and the element is as good as mixed.
+        // If white space matters, nothing is indented, and the element counts as mixed.
         let mixed = listed(PRESERVED, local);
         self.out.push(b'<');
         let name = self.name("", local);
@@ -140,7 +140,7 @@ impl Serializer {
     }
 }
 
-/// Whether a `meta` names the content type, which the serializer does itself.
+/// Returns whether a `meta` sets the content type, which the serializer does itself.
 fn says_content_type(tag: &Tag) -> bool {
     let is = |name: &str, value: &str| {
         name.eq_ignore_ascii_case("http-equiv") && value.eq_ignore_ascii_case("content-type")

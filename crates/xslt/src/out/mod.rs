@@ -1,7 +1,7 @@
-//! What a transformation writes: start tags with their namespaces made right, into bytes, a tree or a string.
+//! Output of a transformation: start tags with fixed namespaces, written to bytes, a tree or a string.
 //!
-//! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a
-//! [`Composer`], and whoever reads the result never sees one.
+//! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a [`Composer`], which
+//! is invisible to readers of the result.
 
 mod canonical;
 mod composer;

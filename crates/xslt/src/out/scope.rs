@@ -1,13 +1,13 @@
-//! Namespaces in scope of the open elements of a result.
+//! Namespaces in scope in the open elements of a result.
 
-/// Declarations, inner ones last. They lie in one string, so that one costs no allocation of its own.
+/// Declarations, inner ones last. Their text is in one string, so that a declaration costs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     text: String,
     bindings: Vec<Binding>,
 }
 
-/// A prefix, and behind it what it means.
+/// A prefix followed by its namespace.
 #[derive(Debug, Clone, Copy)]
 struct Binding {
     from: u32,
@@ -16,7 +16,7 @@ struct Binding {
 }
 
 impl Scope {
-    /// How many there are, to cut them back to.
+    /// Returns the number of declarations, for a later `truncate`.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.bindings.len()
@@ -25,14 +25,14 @@ impl Scope {
     #[inline]
     pub(super) fn truncate(&mut self, len: usize) {
         let gone = self.bindings.get(len..).unwrap_or_default();
-        // They may have been put in another order.
+        // They may have been reordered.
         if let Some(from) = gone.iter().map(|binding| binding.from).min() {
             self.text.truncate(from as usize);
             self.bindings.truncate(len);
         }
     }
 
-    /// Puts the declarations from `from` on in the order of their prefixes, of which no two are the same.
+    /// Sorts the declarations from `from` on by prefix; all prefixes differ.
     pub(super) fn order(&mut self, from: usize) {
         let text = self.text.as_bytes();
         if let Some(own) = self.bindings.get_mut(from..).filter(|own| own.len() > 1) {
@@ -45,7 +45,7 @@ impl Scope {
         self.bindings.clone_from(&other.bindings);
     }
 
-    /// How much memory it holds.
+    /// Returns the memory held, in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.text.capacity() + self.bindings.capacity() * size_of::<Binding>()
     }
@@ -59,24 +59,24 @@ impl Scope {
     }
 
     fn end(&self) -> u32 {
-        // What is written is bounded by the run's output budget, far below 4 GiB.
+        // The text is bounded by the run's output budget, far below 4 GiB.
         u32::try_from(self.text.len()).unwrap_or(u32::MAX)
     }
 
-    /// What a prefix means; none where it is not declared.
+    /// Returns the namespace of a prefix; None if it is not declared.
     #[inline]
     pub(super) fn find(&self, prefix: &str) -> Option<&str> {
         let found = self.bindings.iter().rev().find(|binding| self.has(binding, prefix));
         found.map(|binding| self.slice(binding.uri, binding.to))
     }
 
-    /// Whether a prefix means this; it may be that nothing declares it.
+    /// Returns whether a prefix has this namespace; an undeclared prefix has none.
     #[inline]
     pub(super) fn means(&self, prefix: &str, uri: &str) -> bool {
         self.find(prefix) == Some(uri)
     }
 
-    /// Whether the declarations from `from` on have a prefix.
+    /// Returns whether the declarations from `from` on have a prefix.
     pub(super) fn declares(&self, from: usize, prefix: &str) -> bool {
         let own = self.bindings.get(from..).unwrap_or_default();
         own.iter().any(|binding| self.has(binding, prefix))
@@ -89,7 +89,7 @@ impl Scope {
                 == Some(prefix.as_bytes())
     }
 
-    /// The declarations from `from` on, in their order.
+    /// Iterates over the declarations from `from` on, in order.
     #[inline]
     pub(super) fn since(&self, from: usize) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         let own = self.bindings.get(from..).unwrap_or_default();

@@ -1,42 +1,42 @@
-//! Events into bytes, by the methods `xml` and `text`; what is particular to HTML lies beside.
+//! Serialises events to bytes by the methods `xml` and `text`; the module `html` has the rest.
 
 use super::tag::Tag;
 use super::{Encoding, Method, Settings, Style, encode, escape, html};
 
-/// Room for the elements that are open at a time.
+/// Initial capacity for open elements.
 const ROOM_OPEN: usize = 16;
 
-/// Writes one result.
+/// Serializer of one result.
 #[derive(Debug)]
 pub(crate) struct Serializer {
     pub(super) out: Vec<u8>,
     pub(super) settings: Settings,
-    /// None until the first element or text decides it (XSLT 1.0, 16).
+    /// None until the first element or text decides the method (XSLT 1.0, 16).
     method: Option<Method>,
-    /// White space, comments and instructions that came before that.
+    /// White space, comments and instructions before that.
     early: Vec<Early>,
     pub(super) open: Vec<Open>,
     /// The last start tag still lacks its `>`.
     tag_open: bool,
-    /// A CDATA section's text, which may come in several pieces.
+    /// Text of a CDATA section, which may come in several pieces.
     section: String,
     pub(super) indent: bool,
     pub(super) last: char,
     /// The first element has begun.
     pub(super) root_written: bool,
-    /// What is escaped in text and in values.
+    /// Escaping rules of text and of attribute values.
     places: [&'static escape::Place; 2],
 }
 
-/// What is remembered of an open element.
+/// State of an open element.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Open {
-    /// Some text stands in it: nothing may be indented.
+    /// The element has text: nothing in it may be indented.
     pub(super) mixed: bool,
     pub(super) children: bool,
     pub(super) cdata: bool,
     pub(super) html: html::Nature,
-    /// Its name in what is written, for its end tag.
+    /// Range of its name in the output, for the end tag.
     pub(super) name: (usize, usize),
 }
 
@@ -72,7 +72,7 @@ impl Serializer {
         serializer
     }
 
-    /// Goes on from where another one is that writes by the same settings and knows its method.
+    /// Takes over the state of another serializer that has the same settings and a known method.
     pub(crate) fn copy_from(&mut self, other: &Serializer) {
         self.out.clone_from(&other.out);
         self.method = other.method;
@@ -84,7 +84,7 @@ impl Serializer {
         self.root_written = other.root_written;
     }
 
-    /// Another one that is where this one is; none as long as the method is not known.
+    /// Copies the serializer with its state; None as long as the method is not known.
     pub(crate) fn copy(&self) -> Option<Serializer> {
         self.method?;
         let mut copy = Serializer::new(self.settings.clone(), self.out.len());
@@ -92,7 +92,7 @@ impl Serializer {
         Some(copy)
     }
 
-    /// The bytes, in the encoding asked for, and the method they were written by.
+    /// Returns the bytes in the output encoding, and the method.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Method) {
         let method = self.method.unwrap_or(Method::Xml);
         if self.method.is_none() {
@@ -103,7 +103,7 @@ impl Serializer {
         (encode::encode(self.out, encoding), method)
     }
 
-    /// A start tag with the prefixes and namespaces it declares.
+    /// Writes a start tag with its namespace declarations.
     pub(crate) fn start<'a>(
         &mut self,
         tag: &Tag,
@@ -140,20 +140,20 @@ impl Serializer {
         self.tag_open = true;
     }
 
-    /// Elements are written as they come: the method is XML, and none of them is told from others.
+    /// Returns whether elements need no special treatment: the method is XML, and there are no CDATA elements.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.method == Some(Method::Xml) && self.settings.cdata_sections.is_empty()
     }
 
-    /// All that was written, where texts stand in it as they are.
+    /// Returns all bytes written, if texts in them are plain UTF-8.
     pub(crate) fn plainly_written(&self) -> Option<&[u8]> {
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
         let utf8 = encoding == Encoding::Utf8 && self.last == char::MAX;
         (self.is_plain() && utf8).then_some(&self.out)
     }
 
-    /// Has written that, with other texts where there were others.
+    /// Restores a written result with other texts in the given ranges.
     pub(crate) fn fill<'t>(
         &mut self,
         written: &[u8],
@@ -173,7 +173,7 @@ impl Serializer {
         self.out.extend_from_slice(written.get(at..).unwrap_or_default());
     }
 
-    /// A start tag without attributes, where elements are written as they come.
+    /// Writes a start tag without attributes, if elements need no special treatment.
     pub(crate) fn start_plain<'a>(
         &mut self,
         prefix: &str,
@@ -212,7 +212,7 @@ impl Serializer {
         self.end_tag(open);
     }
 
-    /// `</name>`, as the start tag has it.
+    /// Writes the end tag with the name of the start tag.
     pub(super) fn end_tag(&mut self, open: Open) {
         self.out.extend_from_slice(b"</");
         let (from, to) = open.name;
@@ -301,7 +301,7 @@ impl Serializer {
         self.out.extend_from_slice(close);
     }
 
-    /// Settles the method, writes the declaration and what came before.
+    /// Decides the method, and writes the declaration and what came before.
     fn decide(&mut self, method: Method) {
         self.method = Some(method);
         self.indent = match method {
@@ -341,7 +341,7 @@ impl Serializer {
         self.out.extend_from_slice(b"?>\n");
     }
 
-    /// Before the first element.
+    /// Writes the document type before the first element.
     #[inline]
     pub(super) fn doctype(&mut self, prefix: &str, local: &str) {
         if !self.root_written {
@@ -393,7 +393,7 @@ impl Serializer {
         }
     }
 
-    /// Writes a name, and gives where it stands.
+    /// Writes a name and returns its range in the output.
     pub(super) fn name(&mut self, prefix: &str, local: &str) -> (usize, usize) {
         let from = self.out.len();
         if !prefix.is_empty() {
@@ -424,7 +424,7 @@ impl Serializer {
         self.section.clear();
     }
 
-    /// Begins a line for a child of the open element, where lines are asked for and no text stands there.
+    /// Begins a line for a child of the open element, if indentation is on and the element has no text.
     #[inline]
     pub(super) fn break_line(&mut self, inline: bool) {
         self.end_section();
@@ -447,7 +447,7 @@ impl Serializer {
 
     pub(super) fn line(&mut self, depth: usize) {
         self.out.push(b'\n');
-        // Deep nesting must not make the white space quadratic.
+        // Limited, so that deep nesting does not give quadratic white space.
         self.out.resize(self.out.len() + 2 * depth.min(64), b' ');
     }
 }

@@ -1,8 +1,8 @@
-//! What `xsl:output` asks for.
+//! Output settings from `xsl:output`.
 
 use std::sync::Arc;
 
-/// How a result becomes bytes (XSLT 1.0, 16).
+/// Output method: the form of a result as bytes (XSLT 1.0, 16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Xml,
@@ -10,20 +10,20 @@ pub enum Method {
     Text,
 }
 
-/// How a result of the method `xml` is written.
+/// Form of a result with the method `xml`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
-    /// As the stylesheet says (XSLT 1.0, 16.1).
+    /// As the stylesheet asks (XSLT 1.0, 16.1).
     #[default]
     Plain,
-    /// As Canonical XML 1.0 with comments, behind the declaration the stylesheet asks for: the bytes of gateways that write
-    /// libxslt's results so. It knows neither CDATA sections, document types nor text without escapes, and adds no lines. Of
-    /// the namespaces that XSLT 1.0 has copied (7.1.1, 7.5) those go that no name needs and libxslt does not copy: what is
-    /// declared around an element that `xsl:copy` copies, and around a literal element within an instruction.
+    /// Canonical XML 1.0 with comments, behind the declaration that the stylesheet asks for: the bytes of gateways that write
+    /// libxslt's results in this form. It has no CDATA sections, document types or unescaped text, and no indentation. Of the
+    /// namespaces that XSLT 1.0 copies (7.1.1, 7.5), those are dropped that no name needs and that libxslt does not copy: those
+    /// declared around an element copied by `xsl:copy`, and those around a literal element within an instruction.
     Canonical,
 }
 
-/// Encodings a result is written in. Characters an encoding lacks are written as references.
+/// Output encodings. Characters that an encoding lacks are written as references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
@@ -33,13 +33,13 @@ pub enum Encoding {
     Ascii,
 }
 
-/// The `xsl:output` declarations of a stylesheet, merged: what is absent was not said.
+/// The merged `xsl:output` declarations of a stylesheet; absent attributes are None.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) method: Option<Method>,
     pub(crate) version: Option<Box<str>>,
     pub(crate) encoding: Option<Encoding>,
-    /// As it is written in the stylesheet, be it known here or not.
+    /// The name as written in the stylesheet, whether supported or not.
     pub(crate) encoding_name: Option<Box<str>>,
     pub(crate) omit_declaration: Option<bool>,
     pub(crate) standalone: Option<bool>,
@@ -52,11 +52,11 @@ pub(crate) struct Declared {
     pub(crate) style: Style,
 }
 
-/// The same for one run: shared, since a stylesheet is.
+/// The settings of one run: shared, as the stylesheet is.
 pub(crate) type Settings = Arc<Declared>;
 
 impl Declared {
-    /// What is asked for where results are written in canonical form; other methods have none.
+    /// Returns the settings for canonical form; methods other than XML have none.
     pub(crate) fn canonical(&self) -> Declared {
         match self.method {
             Some(Method::Html | Method::Text) => self.clone(),
@@ -71,7 +71,7 @@ impl Declared {
         }
     }
 
-    /// The last character that is written as itself. What another encoding has is not known; ASCII nearly all have.
+    /// Returns the last character that is written as itself. An unsupported encoding is unknown, but nearly all include ASCII.
     pub(crate) fn last(&self) -> char {
         match (self.style, self.encoding, &self.encoding_name) {
             (Style::Canonical, None, Some(_)) => Encoding::Ascii.last(),
@@ -81,7 +81,7 @@ impl Declared {
 }
 
 impl Encoding {
-    /// By the name an `encoding` attribute has.
+    /// Returns an encoding by its name in an `encoding` attribute.
     pub(crate) fn named(name: &str) -> Option<Encoding> {
         let named = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
         match () {
@@ -93,7 +93,7 @@ impl Encoding {
         }
     }
 
-    /// As it stands in an XML declaration and in a media type's `charset`.
+    /// Returns the name for the XML declaration and for a media type's `charset`.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Utf8 => "UTF-8",
@@ -103,7 +103,7 @@ impl Encoding {
         }
     }
 
-    /// The last character it has.
+    /// Returns the last character of the encoding.
     pub(crate) fn last(self) -> char {
         match self {
             Encoding::Utf8 | Encoding::Utf16 => char::MAX,
@@ -114,7 +114,7 @@ impl Encoding {
 }
 
 impl Method {
-    /// What a reply with such a body says where the stylesheet names nothing (XSLT 1.0, 16.1 to 16.3).
+    /// Returns the default media type of a reply with such a body (XSLT 1.0, 16.1 to 16.3).
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Method::Xml => "text/xml",

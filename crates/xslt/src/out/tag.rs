@@ -1,6 +1,6 @@
-//! A start tag while it is being put together: attributes may still come.
+//! A start tag under construction: attributes may still follow.
 
-/// A name, and for attributes a value, as pieces of one text that lie one behind the other.
+/// A name, and for attributes a value, as consecutive ranges of one text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Piece {
     start: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Piece {
     value_end: u32,
 }
 
-/// Names and values in one string, so that a tag costs no allocation of its own.
+/// Names and values in one string, so that a tag costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     text: String,
@@ -68,14 +68,14 @@ impl Pieces {
 pub(crate) struct Tag {
     pub(crate) pieces: Pieces,
     pub(crate) name: Piece,
-    /// In the order they came; a later one of the same name took the place of the earlier.
+    /// In the order they came; a later attribute replaces an earlier one of the same name.
     pub(crate) attributes: Vec<Piece>,
     /// Some attribute has a prefix or a namespace.
     pub(crate) qualified: bool,
 }
 
 impl Tag {
-    /// Begins a new one.
+    /// Begins a new tag.
     pub(crate) fn begin(&mut self, prefix: &str, local: &str, uri: &str) {
         self.pieces.text.clear();
         self.attributes.clear();
@@ -83,7 +83,7 @@ impl Tag {
         self.name = self.pieces.push(prefix, local, uri, "");
     }
 
-    /// Adds an attribute; it takes the place of one of the same name.
+    /// Adds an attribute; it replaces one of the same name.
     pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
         let same = |p: &Piece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
         let at = self.attributes.iter().position(same);
@@ -95,7 +95,7 @@ impl Tag {
         }
     }
 
-    /// Puts the attributes in the order of their namespaces and names (Canonical XML 1.0, 2.2).
+    /// Sorts the attributes by namespace and name (Canonical XML 1.0, 2.2).
     pub(crate) fn order(&mut self) {
         let pieces = &self.pieces;
         if self.attributes.len() > 1 {
@@ -111,7 +111,7 @@ impl Tag {
         self.qualified = other.qualified;
     }
 
-    /// How much memory it holds.
+    /// Returns the memory held, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.pieces.text.capacity() + self.attributes.capacity() * size_of::<Piece>()
     }

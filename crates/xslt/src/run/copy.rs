@@ -9,7 +9,7 @@ use crate::out::Composer;
 use crate::program::Pc;
 
 impl Machine<'_> {
-    /// Copies the focus without what is in it; `behind` is where a node without content goes on.
+    /// Copies the context node without its content; `behind` is the address at which a node without content continues.
     #[inline]
     pub(super) fn copy(&mut self, behind: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
         let node = self.now.focus.node;
@@ -38,7 +38,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Copies a node that has no content; others not at all.
+    /// Copies a node that has no content; does nothing for others.
     #[inline]
     pub(super) fn copy_leaf(
         &mut self,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Copies a node with all that is in it.
+    /// Copies a node with its subtree.
     pub(super) fn copy_node(&mut self, node: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
         let world = reach.world.get();
         let kind = world.kind(node);
@@ -99,7 +99,7 @@ impl Machine<'_> {
         if let Err(kind) = reach.budget.charge(u64::from(end.0.saturating_sub(node.id.0))) {
             return Err(self.fault_kind(kind));
         }
-        // Elements that are open, by where they end.
+        // Ends of the open elements.
         let mut open: Vec<NodeId> = Vec::new();
         let lean = self.given.lean;
         for id in (node.id.0..end.0).map(NodeId) {
@@ -140,20 +140,20 @@ impl Machine<'_> {
     }
 }
 
-/// It is copied into a copy of its parent, which has the namespaces that it does not declare itself.
+/// True if the node is copied into a copy of its parent, whose namespaces are then in scope already.
 #[inline]
 fn is_within_copy(out: &Composer, node: Node, reach: &Reach<'_>) -> bool {
     let parent = reach.world.get().of(node).parent(node.id);
     parent.is_some_and(|parent| out.origin() == Some(node.with(parent)))
 }
 
-/// There is nothing above it that declares namespaces.
+/// True if nothing above the element declares namespaces.
 #[inline]
 fn is_outermost(node: Node, reach: &Reach<'_>) -> bool {
     reach.world.get().of(node).parent(node.id) == Some(Document::ROOT)
 }
 
-/// Starts a copy of an element, with its namespaces; `known`: only what it declares itself is new.
+/// Starts a copy of an element with its namespaces; if `known`, only its own declarations are new.
 fn start(out: &mut Composer, node: Node, known: bool, reach: &Reach<'_>) {
     let world = reach.world.get();
     let document = world.of(node);

@@ -1,4 +1,4 @@
-//! Which template a node goes to: the rules of a mode, then the built-in ones (XSLT 1.0, 5).
+//! Choice of the template for a node: the rules of a mode, then the built-in ones (XSLT 1.0, 5).
 
 use xml::Document;
 use xpath::{DocId, Node, NodeKind};
@@ -8,17 +8,17 @@ use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::Error;
 use crate::program::{ByName, Pass, Program, Template};
 
-/// The place of the rules for each name of the first document, found once for a name and mode: a thread's messages mostly have
-/// the names of those before.
+/// Cache of the rules for each name of the first document, looked up once per name and mode: a thread's messages mostly share
+/// their names.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// The program and the names they are of.
+    /// The ids of the program and of the name table.
     of: (u64, u64),
     /// By mode, elements before attributes, then by name.
     known: Vec<Vec<Known>>,
 }
 
-/// Which rules a name has.
+/// Cached rules of a name.
 #[derive(Debug, Clone, Copy)]
 enum Known {
     Not,
@@ -27,7 +27,7 @@ enum Known {
 }
 
 impl Lists {
-    /// Goes on with a program and the names of a document; forgets what it knows of others.
+    /// Begins a run with a program and a document's names; clears the cache if either has changed.
     pub(super) fn begin(&mut self, program: &Program, document: &Document) {
         let of = (program.id, document.names_id());
         if self.of != of {
@@ -36,13 +36,13 @@ impl Lists {
         }
     }
 
-    /// How much memory it holds.
+    /// Returns the memory held, in bytes.
     pub(super) fn capacity(&self) -> usize {
         let names: usize = self.known.iter().map(Vec::capacity).sum();
         names * size_of::<Known>() + self.known.capacity() * size_of::<Vec<Known>>()
     }
 
-    /// The rules that may match a node, best first.
+    /// Returns the rules that may match a node, best first.
     #[inline]
     fn of<'s>(
         &mut self,
@@ -117,7 +117,7 @@ fn is_leaf(kind: NodeKind) -> bool {
 }
 
 impl<'s> Machine<'s> {
-    /// Goes on with the nodes of the topmost apply frame.
+    /// Continues with the next nodes of the topmost apply frame.
     pub(super) fn apply_next(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
         loop {
             let Some(Turn { focus, params }) = self.next_node() else {
@@ -156,7 +156,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Begins to apply templates to what is in a node, which may be copied; goes on with the nodes around it then.
+    /// Begins to apply templates to the content of a node, which may be copied; its siblings continue afterwards.
     fn pass(
         &mut self,
         node: Node,
@@ -178,7 +178,7 @@ impl<'s> Machine<'s> {
         let Some(importer) = self.now.rule else {
             return Err(dynamic("xsl:apply-imports where no template rule is running"));
         };
-        // A frame of its own, so that the built-in rules have somewhere to return to.
+        // A frame of its own, to which the built-in rules can return.
         let node = self.now.focus.node;
         let start = self.memory.nodes.len();
         self.memory.nodes.push(node);
@@ -192,7 +192,7 @@ impl<'s> Machine<'s> {
         self.start_rule(rule, kind, (params, params), reach).map(drop)
     }
 
-    /// Starts the rule for the focus. False: a built-in rule did all there was to do.
+    /// Starts the rule for the context node. False if a built-in rule did everything already.
     fn start_rule(
         &mut self,
         rule: Option<u32>,
@@ -226,7 +226,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// The rules of the mode that may match a node, best first.
+    /// Returns the rules of the mode that may match a node, best first.
     #[inline]
     fn rules(&mut self, node: Node, kind: NodeKind, reach: &Reach<'_>) -> &'s [u32] {
         self.memory.lists.of(self.given.program, node, kind, self.now.mode, reach)
@@ -244,7 +244,7 @@ impl<'s> Machine<'s> {
         program.templates.get(rule.template as usize)
     }
 
-    /// The best rule for the focus; with an importer, among those its stylesheet imports.
+    /// Returns the best rule for the context node; with an importer, among those its stylesheet imports.
     fn find_rule(
         &mut self,
         rules: &[u32],

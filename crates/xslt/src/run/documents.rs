@@ -1,4 +1,4 @@
-//! `document()`: what the caller's resolver gives out, each document once (XSLT 1.0, 12.1).
+//! `document()`: loads documents through the caller's resolver, each once (XSLT 1.0, 12.1).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use xpath::{DocId, Node, Value};
 use super::{Machine, Reach, dynamic, no_nodes, spaces};
 use crate::error::{At, Error, ErrorKind};
 
-/// Documents of the run that have an address.
+/// Documents of the run by address.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     /// By reference and base, as asked for.
     asked: HashMap<(Box<str>, Box<str>), DocId>,
-    /// By the address the resolver gave.
+    /// By the address that the resolver returned.
     known: HashMap<Box<str>, DocId>,
-    /// Modules of the stylesheet that are documents too.
+    /// Modules of the stylesheet that were loaded as documents.
     modules: HashMap<u32, DocId>,
     loaded: u32,
 }
 
 impl Machine<'_> {
-    /// `document(value)` or `document(value, base)`, called from an expression of a module.
+    /// Evaluates `document(value)` or `document(value, base)` for an expression of a module.
     pub(super) fn document_call(
         &mut self,
         value: &Value,
@@ -76,7 +76,7 @@ impl Machine<'_> {
         self.module(module, reach)
     }
 
-    /// A module as if it were a source (XSLT 1.0, 12.1).
+    /// Returns a module as if it were a source document (XSLT 1.0, 12.1).
     fn module(&mut self, module: u32, reach: &mut Reach<'_>) -> Result<Node, Error> {
         if let Some(doc) = self.documents.modules.get(&module) {
             return Ok(Node::new(*doc, Document::ROOT));
@@ -128,7 +128,7 @@ impl Machine<'_> {
             || self.given.program.modules.iter().position(|module| *module.uri == *found.uri);
         let doc = match self.documents.known.get(&*found.uri) {
             Some(doc) => *doc,
-            // Documents of one address are one document.
+            // Documents with the same address are one document.
             None if !found.uri.is_empty() && *found.uri == *self.given.base => DocId(0),
             None if let Some(module) = modules() => {
                 let module = u32::try_from(module).unwrap_or(u32::MAX);
@@ -158,7 +158,7 @@ impl Machine<'_> {
     /// Adds a document that stays until the run ends.
     fn add(&mut self, document: Arc<Document>, reach: &mut Reach<'_>) -> Result<DocId, Error> {
         let doc = reach.world.get().add(document).map_err(|kind| self.fault_kind(kind))?;
-        // Within a nested run nothing is cut anyway, and its end keeps all that was added.
+        // A nested run removes no documents, and keeps all that were added when it ends.
         if self.pinned != u32::MAX {
             self.pinned = self.pinned.max(reach.world.get().len());
         }

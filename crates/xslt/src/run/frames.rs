@@ -1,4 +1,4 @@
-//! The machine's own stack: calls, loops, and nodes that templates are applied to.
+//! The machine's own stack: calls, loops, and nodes to which templates are applied.
 
 use xpath::{Focus, Node, Value};
 
@@ -7,33 +7,33 @@ use crate::error::{At, Error};
 use crate::out::Composer;
 use crate::program::{Entry, Pc};
 
-/// What goes on when something ends.
+/// A stack frame: the state to restore when it ends.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// An entry that runs. What it was called from:
+    /// A running entry, with the state of its caller.
     Call {
         pc: Pc,
         base: u32,
         params: (u32, u32),
         rule: Option<u32>,
-        /// Documents there were: fragments made since can go.
+        /// Number of documents at the call: fragments made since can be dropped.
         documents: u32,
     },
     /// An `xsl:for-each`.
     Loop { nodes: Span, body: Pc, end: Pc, focus: Focus, rule: Option<u32> },
-    /// Nodes that templates are applied to.
+    /// Nodes to which templates are applied.
     Apply {
         nodes: Span,
         pc: Pc,
         focus: Focus,
         mode: u32,
         params: (u32, u32),
-        /// They are in an element that was copied, which ends behind them.
+        /// The nodes are in an element that was copied, and that ends behind them.
         copied: bool,
     },
 }
 
-/// The nodes of a loop on the stack of all nodes: what was pushed last ends first.
+/// The nodes of a loop, as a range of the stack of all nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     start: usize,
@@ -42,7 +42,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The next node.
+    /// Returns the next node.
     #[inline]
     fn next(&mut self, nodes: &[Node]) -> Option<Focus> {
         let node = nodes.get(self.next..self.end)?.first().copied()?;
@@ -63,7 +63,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Calls an entry; it returns to where the machine is.
+    /// Calls an entry, which returns to the current address.
     pub(super) fn enter(
         &mut self,
         entry: Entry,
@@ -90,7 +90,7 @@ impl Machine<'_> {
 
     /// Ends the running entry.
     pub(super) fn leave(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
-        // A function's result may stand inside loops.
+        // A function's result may be inside loops.
         while let Some(frame) = self.memory.frames.pop() {
             match frame {
                 Frame::Call { pc, base, params, rule, documents } => {
@@ -110,7 +110,7 @@ impl Machine<'_> {
         Err(dynamic("nothing to return from"))
     }
 
-    /// Drops documents that only variables which have ended could name.
+    /// Drops documents to which only variables out of scope could refer.
     fn cut(&mut self, documents: u32, reach: &mut Reach<'_>) {
         let keep = documents.max(self.pinned);
         if let Held::Own(world) = &mut reach.world
@@ -121,7 +121,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The nodes pushed from `start` on.
+    /// Returns the range of the nodes pushed from `start` on.
     fn span(&self, start: usize) -> Span {
         Span { start, next: start, end: self.memory.nodes.len() }
     }
@@ -153,7 +153,7 @@ impl Machine<'_> {
     }
 
     /// Begins to apply templates to the nodes pushed from `start` on; the parameters from `params` on the stack are for all of
-    /// them. They may be in an element that was copied.
+    /// them. The nodes may be in an element that was copied.
     #[inline]
     pub(super) fn push_apply(
         &mut self,
@@ -175,7 +175,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The next node that templates are applied to. None: they are through.
+    /// Returns the next node to which templates are applied; None at the end.
     #[inline]
     pub(super) fn next_node(&mut self) -> Option<Turn> {
         let memory = &mut self.memory;
@@ -186,7 +186,7 @@ impl Machine<'_> {
         nodes.next(&memory.nodes).map(|focus| Turn { focus, params })
     }
 
-    /// Templates were applied to all nodes: the machine is where it was.
+    /// Restores the state after templates were applied to all nodes.
     #[inline]
     pub(super) fn leave_nodes(&mut self) -> Result<(), Error> {
         let memory = &mut self.memory;
@@ -208,7 +208,7 @@ impl Machine<'_> {
     }
 }
 
-/// A node's turn: what it is for expressions, and the parameters for its template.
+/// A node to be processed: its context for expressions, and the parameters for its template.
 pub(super) struct Turn {
     pub(super) focus: Focus,
     pub(super) params: (u32, u32),

@@ -1,4 +1,4 @@
-//! The functions XSLT adds to XPath (XSLT 1.0, 12 and 15).
+//! Functions that XSLT adds to XPath (XSLT 1.0, 12 and 15).
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use crate::error::Error;
 use crate::exslt;
 use crate::program::{CallSite, Called};
 
-/// What `system-property('xsl:vendor')` says.
+/// Result of `system-property('xsl:vendor')`.
 const VENDOR: &str = "Tidegate";
 
-/// Functions that `function-available()` knows without a namespace.
+/// Functions without a namespace for `function-available()`.
 const STANDARD: &[&str] = &[
     "boolean",
     "ceiling",
@@ -119,7 +119,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The name that a string means where the call stands.
+    /// Resolves a QName at run time, in the scope of the call.
     fn runtime_name(&self, text: &str, site: CallSite) -> Result<Name, Error> {
         let text = text.trim();
         let Some((prefix, local)) = split_qname(text) else {
@@ -161,8 +161,8 @@ impl Machine<'_> {
             let text = value.to_text(world).into_owned();
             return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
         };
-        // Each value is looked up once, however many of the nodes have it, and what it finds is paid for: nodes of one value that
-        // ask for as many of that value would cost the square of their number.
+        // Each value is looked up once, however many nodes have it, and the nodes found are charged. Otherwise many nodes with
+        // the same value would cost quadratic time.
         let (mut all, mut asked) = (Vec::new(), HashSet::new());
         for node in nodes.iter() {
             let text = world.string_value(*node);
@@ -197,7 +197,7 @@ impl Machine<'_> {
         format.format(number, pattern).map(Value::text).map_err(dynamic)
     }
 
-    /// A function of the stylesheet itself.
+    /// Calls a function of the stylesheet.
     fn user(
         &mut self,
         number: u32,
@@ -227,7 +227,7 @@ fn property(name: &Name) -> Value {
     }
 }
 
-/// A name for a node that is the same all through the run, and no other's.
+/// Returns an identifier of a node that is unique and stays the same during the run.
 fn identity(node: Node, call: &Call<'_>) -> String {
     match node.is_namespace() {
         false => format!("id{}x{}", node.doc.0, node.id.0),

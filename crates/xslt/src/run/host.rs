@@ -1,4 +1,4 @@
-//! What expressions ask the machine for: variables, functions, keys.
+//! Answers the requests of expressions: variables, functions, keys.
 
 use std::rc::Rc;
 
@@ -47,17 +47,17 @@ impl Host for Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Keeps an error whole while it passes through an expression, which knows only texts.
+    /// Stores an error while it passes through an expression, which can carry only its text.
     fn keep(&mut self, error: Error) -> ErrorKind {
         let text = error.kind.to_string();
         self.failed = Some(error);
         ErrorKind::Host(text.into())
     }
 
-    /// The value of a global variable, made when it is first asked for, after those it names.
+    /// Returns the value of a global variable, evaluated on first use, after those it refers to.
     fn global(&mut self, number: u32, reach: &mut Reach<'_>) -> Result<Value, Error> {
         let globals = &self.given.program.globals;
-        // A chain of globals is as long as a stylesheet wants: it is walked here, not by recursion.
+        // A chain of globals may have any length: it is walked with an explicit stack, not by recursion.
         let mut path = vec![(number, 0)];
         while let Some((number, next)) = path.last_mut() {
             let needs = globals.get(*number as usize).map(|g| g.needs.as_slice());

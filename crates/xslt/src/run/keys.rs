@@ -1,4 +1,4 @@
-//! Keys: each document's nodes by their value, indexed when first asked for (XSLT 1.0, 12.2).
+//! Keys: each document's nodes by value, indexed on first use (XSLT 1.0, 12.2).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,22 +10,22 @@ use super::{Machine, Reach, dynamic};
 use crate::error::Error;
 use crate::program::Key;
 
-/// What an entry of an index costs: a look-up and some memory, where a step is a node looked at.
+/// Cost of an index entry: a look-up and some memory, while a step stands for a visited node.
 const ENTRY_STEPS: u64 = 4;
 
-/// A value's text is read, hashed and perhaps kept.
+/// Cost of a value's text, which is read, hashed and perhaps kept.
 const BYTES_PER_STEP: u64 = 32;
 
-/// A key's nodes in one document.
+/// Index of a key in one document.
 #[derive(Debug)]
 pub(super) enum Index {
-    /// Being made: asked for again the key depends on itself.
+    /// Under construction: a request for it means that the key depends on itself.
     Busy,
     Done(HashMap<Rc<str>, Rc<[Node]>>),
 }
 
 impl Machine<'_> {
-    /// The nodes a key has for a value, in document order.
+    /// Returns the nodes that a key has for a value, in document order.
     pub(super) fn keyed(
         &mut self,
         number: u32,
@@ -102,7 +102,7 @@ impl Machine<'_> {
                 Some(list) => list,
                 None => lists.entry(Rc::from(text)).or_default(),
             };
-            // A node comes once, however many of its values are the same.
+            // A node is entered once, however many of its values are equal.
             if list.last() != Some(&node) {
                 list.push(node);
             }

@@ -1,4 +1,4 @@
-//! Elements, attributes and instructions whose names are made in the run (XSLT 1.0, 7.1.2 and 7.1.3).
+//! Elements, attributes and instructions with computed names (XSLT 1.0, 7.1.2 and 7.1.3).
 
 use super::{Machine, Reach, dynamic};
 use crate::compile::{is_ncname, split_qname};
@@ -38,7 +38,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// The name, which lies in `text` and in the program.
+    /// Computes a name, which borrows from `text` and from the program.
     fn made_name<'t>(
         &mut self,
         made: &Made,
@@ -62,7 +62,7 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// A made name with its namespace: the one given, or what the prefix means in the stylesheet.
+/// Returns a computed name with its namespace: the given one, or that of the prefix in the stylesheet.
 pub(crate) fn made_name<'t>(
     name: &'t str,
     uri: Option<&'t str>,
@@ -92,7 +92,7 @@ pub(crate) fn made_name<'t>(
     }
 }
 
-/// The target of an instruction that is made.
+/// Checks the computed target of an instruction.
 pub(crate) fn instruction_target(made: &str) -> Result<&str, Error> {
     let target = made.trim();
     match is_ncname(target) && !target.eq_ignore_ascii_case("xml") {
@@ -101,7 +101,7 @@ pub(crate) fn instruction_target(made: &str) -> Result<&str, Error> {
     }
 }
 
-/// A name that was made.
+/// A computed name.
 pub(crate) struct MadeName<'t> {
     pub(crate) prefix: &'t str,
     pub(crate) local: &'t str,

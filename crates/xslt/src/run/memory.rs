@@ -1,5 +1,4 @@
-//! The machine's stacks and lists, used again by the next run of the same thread: a message's transformation allocates little
-//! but its result.
+//! Pool of the machine's stacks and lists, per thread: a message's transformation allocates little beside its result.
 
 use std::cell::RefCell;
 
@@ -10,7 +9,7 @@ use super::dispatch::Lists;
 use super::frames::Frame;
 use crate::out::Composer;
 
-/// More memory than this is given back between runs.
+/// Larger memory is freed between runs.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
@@ -25,19 +24,19 @@ pub(super) struct Memory {
     pub(super) globals: Vec<State>,
     pub(super) lists: Lists,
     pub(super) text: String,
-    /// Nodes of all loops, the innermost one's last.
+    /// Nodes of all loops, the innermost loop last.
     pub(super) nodes: Vec<Node>,
-    /// No results: a place for them.
+    /// Empty list, kept for its capacity.
     pub(super) out: Vec<Composer>,
 }
 
 impl Memory {
-    /// Empty, used before where there is such.
+    /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
         SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps it for the next run.
+    /// Returns the memory to the pool.
     pub(super) fn give(mut self: Box<Self>) {
         self.frames.clear();
         self.nodes.clear();
@@ -52,7 +51,7 @@ impl Memory {
             + self.lists.capacity()
             + self.text.capacity();
         if bytes <= KEPT_BYTES_MAX {
-            // The thread may be ending; then the memory is simply freed.
+            // The thread may be ending; the memory is simply freed then.
             let _gone = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
         }
     }

@@ -1,7 +1,7 @@
 //! The machine: runs a program over documents and writes the result.
 //!
-//! It keeps its own stack of frames, so that templates may nest as deep as the budget says whatever the thread's stack
-//! is. Only global variables and functions of the stylesheet, which expressions ask for, run inside one another.
+//! It has its own stack of frames, so that templates may nest as deep as the budget allows, whatever the size of the thread's
+//! stack. Only global variables and functions of the stylesheet, which expressions use, run recursively.
 
 mod copy;
 mod dispatch;
@@ -30,22 +30,22 @@ use crate::program::{Avt, Entry, Part, Pc, Place, Program};
 use crate::resolver::Resolver;
 use memory::Memory;
 
-/// Where an entry that was started from outside returns to.
+/// Return address of an entry that was started from outside.
 const HALT: Pc = Pc::MAX;
 
-/// The instruction that goes on with the nodes of an apply frame.
+/// Address of the instruction that goes on with the nodes of an apply frame.
 const NEXT_NODE: Pc = 0;
 
-/// Runs within runs: each costs some kilobytes of the thread's stack.
+/// Depth of nested runs: each takes some kilobytes of the thread's stack.
 const NESTED_MAX: u32 = 40;
 
-/// The documents, and what is left to spend. The outermost run owns its world and may cut it back.
+/// The documents and the remaining budget. The outermost run owns its world and may truncate it.
 pub(crate) struct Reach<'w> {
     pub(crate) world: Held<'w>,
     pub(crate) budget: &'w mut Budget,
 }
 
-/// A world that is ours, or one that an expression is just looking at.
+/// An owned world, or one lent to an expression.
 pub(crate) enum Held<'w> {
     Own(&'w mut World),
     Lent(&'w World),
@@ -61,7 +61,7 @@ impl Held<'_> {
     }
 }
 
-/// What the caller of a transformation gave, beside the documents.
+/// Inputs of a transformation beside the documents.
 pub(crate) struct Given<'s> {
     pub(crate) program: &'s Program,
     pub(crate) resolver: &'s dyn Resolver,
@@ -69,53 +69,53 @@ pub(crate) struct Given<'s> {
     /// The address of the source, for `document()`.
     pub(crate) base: &'s str,
     pub(crate) surroundings: Surroundings,
-    /// Namespaces that libxslt does not copy are not: see [`crate::Style::Canonical`].
+    /// Namespaces that libxslt does not copy are not copied: see [`crate::Style::Canonical`].
     pub(crate) lean: bool,
 }
 
-/// Where a global variable is.
+/// State of a global variable.
 #[derive(Debug, Clone)]
 enum State {
     Fresh,
-    /// Being made: asked for again it depends on itself.
+    /// Under evaluation: a request for it means that it depends on itself.
     Busy,
     Done(Value),
 }
 
-/// What runs, apart from the stacks.
+/// Registers of the machine, apart from the stacks.
 #[derive(Debug, Clone, Copy)]
 struct Registers {
     pc: Pc,
     focus: Focus,
-    /// Where the running entry's variables begin.
+    /// Index of the running entry's first variable.
     base: u32,
-    /// Its parameters on their stack.
+    /// Range of its parameters on their stack.
     params: (u32, u32),
-    /// The rule that chose the running template, for `xsl:apply-imports`.
+    /// The rule that selected the running template, for `xsl:apply-imports`.
     rule: Option<u32>,
     mode: u32,
 }
 
-/// A transformation under way.
+/// A running transformation.
 pub(crate) struct Machine<'s> {
     given: Given<'s>,
     now: Registers,
     memory: Box<Memory>,
-    /// The result, and inside it the fragments and texts being made.
+    /// The result, followed by the nested fragments and texts under construction.
     out: Vec<Composer>,
-    /// What an entry gave.
+    /// Result of the last entry.
     result: Value,
     keys: HashMap<(u32, DocId), keys::Index>,
     documents: documents::Documents,
     messages: Vec<String>,
-    /// What went wrong while an expression asked the machine for something.
+    /// Error of a request by an expression.
     failed: Option<Error>,
     nested: u32,
-    /// Documents below this number stay, whatever variables end.
+    /// Documents below this number are kept when variables go out of scope.
     pinned: u32,
-    /// Nodes and bytes of fragments that are done.
+    /// Nodes and bytes of finished fragments.
     spent: (u64, u64),
-    /// Nodes and bytes that the innermost of `out` may write.
+    /// Nodes and bytes that the innermost of `out` may have.
     allowed: (u64, u64),
 }
 
@@ -149,7 +149,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Gives a global parameter its value, if the stylesheet has one of that name.
+    /// Sets a global parameter, if the stylesheet has one of that name.
     pub(crate) fn set_parameter(&mut self, name: &xpath::Name, value: Value) {
         let globals = &self.given.program.globals;
         let at = globals.iter().position(|global| global.is_param && global.name == *name);
@@ -158,7 +158,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Transforms the document at `root`: the whole run.
+    /// Transforms the document at `root`.
     pub(crate) fn transform(&mut self, root: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
         let world = reach.world.get();
         self.memory.lists.begin(self.given.program, world.of(root));
@@ -170,7 +170,7 @@ impl<'s> Machine<'s> {
         self.run(reach)
     }
 
-    /// The composer with the result, and what messages said.
+    /// Returns the composer with the result, and the messages.
     pub(crate) fn finish(self) -> (Option<Composer>, Vec<String>) {
         let Machine { mut memory, mut out, messages, .. } = self;
         out.truncate(1);
@@ -198,7 +198,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// Runs an entry to its end and gives its result. The registers are as before.
+    /// Runs an entry to its end and returns its result. The registers are restored.
     fn run_entry(
         &mut self,
         entry: Entry,
@@ -224,25 +224,25 @@ impl<'s> Machine<'s> {
             self.run(reach)
         });
         self.memory.params.truncate(start as usize);
-        // A function's result may stand inside a fragment that it leaves unfinished.
+        // A function's result may be inside a fragment, which then stays unfinished.
         self.out.truncate(open);
         self.allow();
         self.now = before;
-        // What was made in there may live on in its result.
+        // Documents made in the run may be part of its result.
         self.pinned = pinned.max(reach.world.get().len());
         self.nested -= 1;
         done?;
         Ok(std::mem::replace(&mut self.result, Value::Boolean(false)))
     }
 
-    /// What an expression needs to be evaluated here.
+    /// Makes the context in which an expression is evaluated.
     #[inline]
     fn evaluation<'a>(&'a mut self, reach: &'a mut Reach<'_>) -> Evaluation<'a> {
         let focus = self.now.focus;
         Evaluation { world: reach.world.get(), focus, host: self, budget: reach.budget }
     }
 
-    /// The error of an expression, or what made it one.
+    /// Converts the error of an expression, or returns the stored error that caused it.
     fn fault(&mut self, error: xpath::Error) -> Error {
         self.fault_kind(error.kind)
     }
@@ -278,7 +278,7 @@ impl<'s> Machine<'s> {
         expr.write(&mut self.evaluation(reach), text).map_err(|error| self.fault(error))
     }
 
-    /// Writes what an attribute value template comes to.
+    /// Evaluates an attribute value template and appends its text.
     fn write_avt(
         &mut self,
         avt: &Avt,
@@ -305,7 +305,7 @@ impl<'s> Machine<'s> {
         Ok(text)
     }
 
-    /// The text of an optional template; empty where it is absent.
+    /// Evaluates an optional template; empty if it is absent.
     fn avt_or_empty(&mut self, avt: Option<&Avt>, reach: &mut Reach<'_>) -> Result<String, Error> {
         avt.map_or(Ok(String::new()), |avt| self.avt(avt, reach))
     }
@@ -321,26 +321,26 @@ impl<'s> Machine<'s> {
         u32::try_from(self.memory.params.len()).unwrap_or(u32::MAX)
     }
 
-    /// The composer that is written to.
+    /// Returns the composer being written to.
     #[inline]
     fn top(&mut self) -> Result<&mut Composer, Error> {
         self.out.last_mut().ok_or_else(|| dynamic("nothing is being written"))
     }
 
-    /// Begins another result inside the one that is written to.
+    /// Begins a nested result.
     fn begin(&mut self, target: Target) {
         self.out.push(Composer::new(target));
         self.allow();
     }
 
-    /// Ends the result begun last.
+    /// Ends the innermost result.
     fn end(&mut self) -> Option<Composer> {
         let composer = self.out.pop();
         self.allow();
         composer
     }
 
-    /// Works out anew what the budgets leave for the innermost result.
+    /// Recomputes the limits of the innermost result from the budgets.
     fn allow(&mut self) {
         let budgets = self.given.budgets;
         let (mut nodes, mut bytes) = self.spent;
@@ -354,7 +354,7 @@ impl<'s> Machine<'s> {
         );
     }
 
-    /// Checks what was written against the budgets.
+    /// Checks the written result against the budgets.
     #[inline]
     fn check_spent(&self) -> Result<(), Error> {
         match self.out.last() {
@@ -373,12 +373,12 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// An error of the run; its place is filled in by whoever knows the instruction.
+/// Makes an error of the run; code that knows the instruction adds the place.
 fn dynamic(what: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::Dynamic(what.into()), At::default())
 }
 
-/// Nothing, as a node-set.
+/// Returns an empty node-set.
 fn no_nodes() -> Value {
     Value::Nodes(Rc::new([]))
 }

@@ -20,12 +20,12 @@ impl Machine<'_> {
         let format = self.avt(&n.format, reach)?;
         let separator = self.avt_or_empty(n.grouping_separator.as_ref(), reach)?;
         let size = self.avt_or_empty(n.grouping_size.as_ref(), reach)?;
-        // Either without the other means nothing.
+        // Grouping needs both.
         let grouping = match (size.trim().parse::<usize>(), separator.is_empty()) {
             (Ok(size), false) => Some(Grouping { separator, size }),
             _ => None,
         };
-        // Nothing to count is written as nothing.
+        // An empty list of numbers is written as nothing.
         if !numbers.is_empty() {
             let text = numbering::format(&numbers, &format, grouping.as_ref());
             self.top()?.text(&text, false);
@@ -75,7 +75,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether an ancestor or the node itself matches `from`.
+    /// Returns whether an ancestor or the node itself matches `from`.
     fn is_within(
         &mut self,
         n: &Numbering,
@@ -89,7 +89,7 @@ impl Machine<'_> {
             }
             at = reach.world.get().parent(ancestor);
         }
-        // Others count from the root then.
+        // Other processors count from the root then.
         Ok(true)
     }
 
@@ -111,7 +111,7 @@ impl Machine<'_> {
         Ok(count)
     }
 
-    /// Nodes before this one in document order, back to the nearest that matches `from`.
+    /// Counts nodes before this one in document order, back to the nearest that matches `from`.
     fn any(&mut self, n: &Numbering, node: Node, reach: &mut Reach<'_>) -> Result<Vec<f64>, Error> {
         let mut count = 0.0;
         for id in (0..=node.id.0).rev().map(NodeId) {
@@ -134,7 +134,7 @@ impl Machine<'_> {
         Ok(if count > 0.0 { vec![count] } else { Vec::new() })
     }
 
-    /// Whether `count` matches; without one, whether a node is like the one that is numbered.
+    /// Returns whether `count` matches; without `count`, whether a node is of the kind and name of the numbered one.
     fn counts(
         &mut self,
         n: &Numbering,
@@ -164,14 +164,14 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a node other than the focus matches a pattern.
+    /// Returns whether a node other than the context node matches a pattern.
     pub(super) fn matches(
         &mut self,
         pattern: &Pattern,
         node: Node,
         reach: &mut Reach<'_>,
     ) -> Result<bool, Error> {
-        // In a pattern current() is the node that is matched.
+        // In a pattern, current() is the node being matched.
         let focus = Focus::of(node);
         let (world, budget) = (reach.world.get(), &mut *reach.budget);
         let mut evaluation = Evaluation { world, focus, host: self, budget };

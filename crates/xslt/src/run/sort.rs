@@ -9,7 +9,7 @@ use crate::collate::{self, Case};
 use crate::error::Error;
 use crate::program::SortKey;
 
-/// How one key orders.
+/// Order of one sort key.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     descending: bool,
@@ -25,7 +25,7 @@ enum Sortable {
 }
 
 impl Machine<'_> {
-    /// Brings nodes into the order the keys ask for; equal ones stay as they are.
+    /// Sorts nodes by the keys; the sort is stable.
     pub(super) fn sort(
         &mut self,
         nodes: &mut Vec<Node>,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         let number = match data_type.trim() {
             "" | "text" => false,
             "number" => true,
-            // Types of somebody's own are sorted as text.
+            // Data types of other vendors are sorted as text.
             other if other.contains(':') => false,
             other => return Err(dynamic(format!("there is no sort data type `{other}`"))),
         };
@@ -115,7 +115,7 @@ fn compare(a: &[Sortable], b: &[Sortable], orders: &[Order]) -> Ordering {
     Ordering::Equal
 }
 
-/// What is no number comes first.
+/// Compares numbers; NaN comes first.
 fn numbers(a: f64, b: f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,

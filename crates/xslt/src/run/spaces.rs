@@ -1,4 +1,4 @@
-//! White space that `xsl:strip-space` takes out of a source (XSLT 1.0, 3.4).
+//! White space stripping of source documents by `xsl:strip-space` (XSLT 1.0, 3.4).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xml::{Document, Kind, NodeId, XML_NAMESPACE};
 use crate::compile::is_blank;
 use crate::program::Program;
 
-/// The document without the white space the stylesheet does not want; the same one where nothing goes.
+/// Returns the document without the white space to strip; the same document if there is none.
 pub(crate) fn stripped(document: &Arc<Document>, program: &Program) -> Arc<Document> {
     if !program.spaces.iter().any(|rule| rule.strip) {
         return document.clone();
@@ -35,7 +35,7 @@ pub(crate) fn stripped(document: &Arc<Document>, program: &Program) -> Arc<Docum
     }
 }
 
-/// Whether white space goes in elements of a name.
+/// Returns whether white space in elements of a name is stripped.
 pub(crate) fn strips(name: xml::QName<'_>, program: &Program) -> bool {
     let rule = program.spaces.iter().find(|rule| rule.test.accepts(name));
     rule.is_some_and(|rule| rule.strip)
@@ -47,7 +47,7 @@ fn preserved(document: &Document, element: NodeId) -> bool {
     spaces.find_map(preserves) == Some(true)
 }
 
-/// What an `xml:space` says of white space; a value that is neither of its two says nothing (XSLT 1.0, 3.4).
+/// Returns the meaning of an `xml:space` attribute; other values are ignored (XSLT 1.0, 3.4).
 pub(crate) fn preserves(space: &str) -> Option<bool> {
     match space {
         "preserve" => Some(true),

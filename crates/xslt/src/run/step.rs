@@ -1,4 +1,4 @@
-//! One instruction.
+//! Execution of one instruction.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// The instructions that write.
+    /// Executes instructions that write.
     fn write_op(&mut self, op: &'s Op, reach: &mut Reach<'_>) -> Result<(), Error> {
         match op {
             Op::Text(text) => self.top()?.text(text, false),
@@ -196,7 +196,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// Pushes nodes in the order that keys ask for; gives the place of the first.
+    /// Pushes nodes sorted by the keys; returns the index of the first.
     fn sorted(
         &mut self,
         mut nodes: Vec<Node>,
@@ -209,7 +209,7 @@ impl<'s> Machine<'s> {
         Ok(start)
     }
 
-    /// Pushes the attributes, if they are wanted, and children of a node; gives the place of the first.
+    /// Pushes the attributes (if asked for) and children of a node; returns the index of the first.
     #[inline]
     pub(super) fn content(&mut self, node: Node, attributes: bool, reach: &mut Reach<'_>) -> usize {
         let nodes = &mut self.memory.nodes;
@@ -244,7 +244,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// A parameter that the caller gave has its value already and is never made; this one goes on to its default.
+    /// Goes on to the default of a global parameter. One with a value from the caller is never evaluated.
     fn global_param(&mut self, number: u32, otherwise: Pc) -> Result<(), Error> {
         if let Some(super::State::Done(value)) = self.memory.globals.get(number as usize) {
             self.result = value.clone();
@@ -284,7 +284,7 @@ impl<'s> Machine<'s> {
         self.store(dest, Value::Tree(Node::new(doc, Document::ROOT)))
     }
 
-    /// The text that was kept since the last [`Op::BeginText`].
+    /// Returns the text collected since the last [`Op::BeginText`].
     pub(super) fn kept_text(&mut self) -> Result<String, Error> {
         let composer = self.end().ok_or_else(|| dynamic("no text is being kept"))?;
         Ok(composer.into_text())

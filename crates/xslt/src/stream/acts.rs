@@ -1,4 +1,4 @@
-//! What acts do: the same calls of the composer that the machine's instructions come to.
+//! Execution of acts: they make the same calls of the composer as the machine's instructions.
 
 use xml::{Attributes, Document, NodeId, Scope};
 use xpath::{Asked, DocId, Node as TreeNode, NodeKind, Told};
@@ -9,14 +9,14 @@ use crate::error::{At, Error};
 use crate::program::{Literal, Pc, Place};
 use crate::run::made::{instruction_target, made_name};
 
-/// Acts that wait for the end of a node.
+/// Acts that continue at the end of a node.
 pub(super) struct Paused {
     pub(super) descent: u32,
     pub(super) rest: u32,
 }
 
 impl<'s> Stream<'s> {
-    /// Runs acts for a node: to their end, or into its content.
+    /// Runs acts for a node: to their end, or up to a descent into its content.
     #[allow(
         clippy::wildcard_enum_match_arm,
         reason = "a few acts lead elsewhere, and all others write"
@@ -45,7 +45,7 @@ impl<'s> Stream<'s> {
         Ok(None)
     }
 
-    /// The error with the place in the stylesheet that it came from.
+    /// Adds to an error its place in the stylesheet.
     #[cold]
     fn placed(&self, error: Error, act: u32) -> Error {
         if error.at.line > 0 {
@@ -108,7 +108,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// Text that is put together, in memory to be given back.
+    /// Evaluates a text, in reusable memory that the caller gives back.
     fn said(&mut self, what: &[Say], told: &Told<'_>) -> String {
         let mut text = std::mem::take(&mut self.memory.said);
         text.clear();
@@ -141,7 +141,7 @@ impl<'s> Stream<'s> {
         })
     }
 
-    /// Makes a name, and uses its prefix, local part and namespace.
+    /// Computes a name, and uses its prefix, local part and namespace.
     fn with_name(
         &mut self,
         made: &'s Made,
@@ -166,7 +166,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// A copy of an element with all that is in it.
+    /// Copies an element with its subtree.
     pub(super) fn copy(&mut self, node: &Node<'_>) -> Result<(), Error> {
         self.copy_start(node, node.told.attributes.is_none_or(|all| all.is_empty()), true);
         self.copy_attributes(None, &node.told);
@@ -174,13 +174,13 @@ impl<'s> Stream<'s> {
         self.open(self.streamed.whole(Then::Copy), 0, COPY_END, node)
     }
 
-    /// Starts a copy of the element at hand, with its namespaces; `alone`: no attributes follow, `whole`: all that is in it does.
+    /// Starts a copy of the current element with its namespaces; if `alone`, no attributes follow; if `whole`, its subtree does.
     pub(super) fn copy_start(&mut self, node: &Node<'_>, alone: bool, whole: bool) {
         let Some(scope) = node.scope else { return };
         let origin = |element: u32| TreeNode::new(DocId(0), NodeId(element));
         let name = node.told.name;
         let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
-        // Inside a copy of its parent only what it declares itself is new, and there is nothing above the outermost element.
+        // Inside a copy of its parent only its own declarations are new, and above the outermost element there are none.
         let within = match self.out.is_canonical() {
             true => !whole,
             false => self.out.origin() == Some(origin(parent)),
@@ -203,8 +203,8 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The namespaces that the elements around have declared, nearest first; `around` declarations are in scope of the result
-    /// around the copy.
+    /// Copies the namespaces declared by enclosing elements, nearest first; `around` is the number of declarations in scope of
+    /// the result around the copy.
     fn copy_outer(&mut self, scope: Scope<'_>, around: usize) {
         let covered = self.memory.frames.last().is_some_and(|top| top.covered == Some(around));
         if covered && self.out.declared_len() == around {
@@ -217,8 +217,8 @@ impl<'s> Stream<'s> {
             }
             to = frame.declared_from;
         }
-        // Nothing was declared: it is the same for the elements that follow, unless it is what this one declares itself that stood in
-        // the way.
+        // Nothing was declared, so the same holds for the elements that follow, unless declarations of this element itself hid
+        // the others.
         if self.out.declared_len() == around
             && !scope.declares()
             && let Some(top) = self.memory.frames.last_mut()
@@ -241,7 +241,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Those that any of the steps accepts; all where there are none.
+    /// Copies the attributes that any of the steps accepts; all if there are no steps.
     fn copy_attributes(&mut self, asked: Option<&[Asked]>, told: &Told<'_>) {
         let attributes = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
         for attribute in attributes {
@@ -252,7 +252,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Applies templates to those that any of the steps accepts; to all where there are none.
+    /// Applies templates to the attributes that any of the steps accepts; to all if there are no steps.
     pub(super) fn apply_attributes(
         &mut self,
         asked: Option<&[Asked]>,

@@ -1,16 +1,16 @@
-//! The names of the open elements, for patterns that look at what stands around a node.
+//! The names of the open elements, for patterns that test a node's ancestors.
 
 use xml::{Namespace, QName};
 use xpath::{Around, NodeKind, Told};
 
-/// Open elements, inner ones last. Their names lie in one string, so that one costs no allocation of its own.
+/// Open elements, inner ones last. Their names are in one string, so that a name costs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     text: String,
     names: Vec<Name>,
 }
 
-/// Where a name lies: prefix, local part and namespace one behind the other.
+/// Range of a name: prefix, local part and namespace, one behind the other.
 #[derive(Debug, Clone, Copy)]
 struct Name {
     from: usize,
@@ -19,7 +19,7 @@ struct Name {
     to: usize,
 }
 
-/// What stands around a node, by the number of open elements that are not above it: itself or none.
+/// The ancestors of a node. `below` open elements are not among them: the node itself, or none.
 pub(super) struct Above<'l> {
     pub(super) lineage: &'l Lineage,
     pub(super) below: usize,
@@ -52,7 +52,7 @@ impl Lineage {
         self.names.clear();
     }
 
-    /// How much memory it holds.
+    /// Returns the memory held, in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.text.capacity() + self.names.capacity() * size_of::<Name>()
     }

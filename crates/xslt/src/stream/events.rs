@@ -1,4 +1,4 @@
-//! The run: what each event of the parser leads to.
+//! The streaming run: handles each event of the parser.
 
 use xml::{Here, QName, Scope, Sink, Start, XML_NAMESPACE};
 use xpath::{NodeKind, Told};
@@ -13,54 +13,54 @@ use crate::out::Composer;
 use crate::program::Program;
 use crate::run::spaces;
 
-/// A transformation under way, fed by a parser.
+/// A running transformation, fed by a parser.
 pub(crate) struct Stream<'s> {
     pub(super) program: &'s Program,
     pub(super) streamed: &'s Streamed,
     pub(super) budgets: &'s Budgets,
     pub(super) out: Composer,
     pub(super) memory: Box<Memory>,
-    /// Open elements that nothing is done with.
+    /// Depth within an element that is skipped.
     pub(super) skipped: u32,
-    /// The text at hand.
+    /// State of the current text node.
     pub(super) passage: Passage,
     pub(super) value: Value,
     pub(super) steps: u64,
-    /// Elements that something was done with; the document is 0.
+    /// Number of elements that were not skipped; the document is 0.
     pub(super) elements: u32,
-    /// The transformation is over; the document may be malformed all the same, and is read to its end.
+    /// The transformation has failed. The document is still read to its end, since it may be malformed.
     pub(super) failed: Option<Error>,
-    /// All is written.
+    /// Everything is written.
     pub(super) over: bool,
 }
 
-/// An open node whose content is looked at.
+/// An open node whose content is processed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
-    /// What is done with its children, and which step of it they are tried against.
+    /// The descent for its children, and the current step of the descent.
     descent: u32,
     step: u32,
-    /// Of the descent.
+    /// The action of the descent.
     then: Then,
     /// The step is the last, and accepts all children.
     whole: bool,
-    /// The acts that go on at its end.
+    /// The acts that continue at its end.
     rest: u32,
     /// Its number.
     pub(super) element: u32,
-    /// Where its namespace declarations begin.
+    /// Index of its first namespace declaration.
     pub(super) declared_from: usize,
-    /// With so many declarations in scope of the result, all namespaces of this one are.
+    /// With this number of declarations in scope of the result, all namespaces of this node are declared.
     pub(super) covered: Option<usize>,
-    /// What is done with any text in it, where that is known.
+    /// Treatment of all text in it, if it is the same for all.
     pub(super) texts: Option<Passage>,
-    /// White space goes that stands alone in it.
+    /// Text of white space only is stripped.
     pub(super) strips: bool,
-    /// By `xml:space`.
+    /// Set by `xml:space`.
     preserves: bool,
 }
 
-/// Where the children of the innermost open node are in a descent.
+/// Position of the innermost open node's children in a descent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Top {
     descent: u32,
@@ -69,11 +69,11 @@ pub(super) struct Top {
     pub(super) then: Then,
 }
 
-/// A node that acts are for.
+/// A node on which acts run.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     pub(super) told: Told<'a>,
-    /// Of an element at its start.
+    /// Namespaces in scope, for an element at its start.
     pub(super) scope: Option<Scope<'a>>,
 }
 
@@ -109,7 +109,7 @@ impl<'s> Stream<'s> {
         stream
     }
 
-    /// The result, once the document was read.
+    /// Returns the result, once the document was read.
     pub(crate) fn finish(mut self) -> Result<Composer, Error> {
         self.complete();
         self.memory.give();
@@ -119,7 +119,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The document ends.
+    /// Handles the end of the document.
     pub(super) fn complete(&mut self) {
         if self.failed.is_some() || std::mem::replace(&mut self.over, true) {
             return;
@@ -138,7 +138,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The document begins.
+    /// Handles the start of the document.
     fn document(&mut self) -> Result<(), Error> {
         let node = Node::new(NodeKind::Root, QName::NONE, None);
         let rules = self.program.modes.first().map(|mode| &*mode.root).unwrap_or_default();
@@ -205,7 +205,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Copies an element, and goes into it.
+    /// Copies an element and descends into it.
     fn pass(
         &mut self,
         attributes: Option<u32>,
@@ -232,7 +232,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Nothing is done with what is in the node that has just begun.
+    /// Skips the content of the node that has just begun.
     fn skip(&mut self) -> Result<(), Error> {
         self.skipped = 1;
         if self.streamed.around {
@@ -241,7 +241,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// Looks at the content of a node.
+    /// Begins to process the content of a node.
     pub(super) fn open(
         &mut self,
         descent: u32,
@@ -280,7 +280,7 @@ impl<'s> Stream<'s> {
         Error::limit("depth_max", self.budgets.depth_max.into(), At::default())
     }
 
-    /// By the nearest `xml:space`.
+    /// Returns whether white space is preserved, by the nearest `xml:space`.
     fn preserves(&self, told: &Told<'_>) -> bool {
         let own = told.attributes.and_then(|attributes| attributes.get(XML_NAMESPACE, "space"));
         match own.and_then(|space| spaces::preserves(space.value)) {
@@ -289,7 +289,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The innermost open node ends.
+    /// Handles the end of the innermost open node.
     fn close(&mut self, node: Node<'_>) -> Result<(), Error> {
         let Some(frame) = self.memory.frames.pop() else { return Ok(()) };
         match frame.rest {
@@ -303,7 +303,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// A comment or an instruction.
+    /// Handles a comment or an instruction.
     fn leaf(&mut self, node: &Node<'_>) -> Result<(), Error> {
         self.end_text()?;
         self.charge()?;
@@ -333,7 +333,7 @@ impl<'s> Stream<'s> {
         self.check()
     }
 
-    /// A template for a node without content.
+    /// Applies a template to a node without content.
     pub(super) fn apply_leaf(&mut self, template: u32, node: &Node<'_>) -> Result<(), Error> {
         match self.streamed.body(template).leaf {
             Some(Leaf::Copy) => self.copy_leaf(&node.told),
@@ -343,28 +343,28 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// The node whose content comes.
+    /// Returns the position of the node whose content is being read.
     #[inline]
     pub(super) fn top(&self) -> Option<Top> {
         let Frame { descent, step, whole, then, .. } = *self.memory.frames.last()?;
         Some(Top { descent, step, whole, then })
     }
 
-    /// Whether the descent finds a child.
+    /// Returns whether the current step of the descent accepts a child.
     #[inline]
     pub(super) fn accepts(&self, top: Top, told: &Told<'_>) -> bool {
         let descent = || self.streamed.descents.get(top.descent as usize);
         top.whole || descent().is_some_and(|descent| descent.accepts(top.step, told))
     }
 
-    /// Whether what it finds now is what it looks for.
+    /// Returns whether the current step is the descent's last one.
     #[inline]
     pub(super) fn is_last(&self, top: Top) -> bool {
         let descent = || self.streamed.descents.get(top.descent as usize);
         top.whole || descent().is_some_and(|descent| descent.is_last(top.step))
     }
 
-    /// The template of the first rule that a node fits; `below` open elements are not above it: itself or none.
+    /// Returns the template of the first rule that a node matches; `below` open elements are not its ancestors: itself or none.
     pub(super) fn rule(&self, rules: &[u32], told: &Told<'_>, below: usize) -> Option<u32> {
         let above = Above { lineage: &self.memory.lineage, below };
         let mut rules = rules.iter().filter_map(|rule| self.program.rules.get(*rule as usize));
@@ -389,7 +389,7 @@ impl<'s> Stream<'s> {
         Error::limit("steps_max", self.budgets.steps_max, At::default())
     }
 
-    /// Checks what was written against the budgets.
+    /// Checks the written result against the budgets.
     #[inline]
     pub(super) fn check(&self) -> Result<(), Error> {
         let budgets = self.budgets;

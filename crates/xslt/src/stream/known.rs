@@ -1,7 +1,7 @@
-//! What a stylesheet makes of documents and their beginnings, kept from one run to the next.
+//! Cache of a stylesheet's results, kept from one run to the next.
 //!
-//! Owns the runs that stopped there, with what each had written: a document that begins the same goes on from one of them, and
-//! one that has the same markup gets what was written with its own texts in it.
+//! For known prefixes of documents it keeps the state of the run at their end: a document with the same prefix continues from
+//! there. For known documents it keeps the result: a document with the same markup gets that result with its own texts in it.
 
 use xml::{Precedents, Recall};
 
@@ -12,7 +12,7 @@ use crate::limits::Budgets;
 use crate::out::{Composer, Style};
 use crate::stylesheet::Run;
 
-/// A run at the end of a beginning.
+/// State of a run at the end of a document's prefix.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     out: Composer,
@@ -24,22 +24,22 @@ pub(crate) struct Stopped {
     elements: u32,
 }
 
-/// All that a run has written.
+/// The whole result of a run.
 #[derive(Debug)]
 pub(crate) struct Written {
     bytes: Box<[u8]>,
-    /// As budgets count it.
+    /// Size as the budgets count it.
     size: u64,
 }
 
-/// Where a text was written: from there to there, or nowhere.
+/// Range in the result to which a text was copied, if it was.
 #[derive(Debug)]
 pub(crate) struct Copied(Option<(usize, usize)>);
 
-/// A longer result is not kept.
+/// Longer results are not kept.
 const WRITTEN_BYTES_MAX: usize = 8 << 10;
 
-/// What runs of the same kind know.
+/// Cache shared by runs with the same options.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) precedents: Precedents<Stopped, Written, Copied>,
@@ -49,7 +49,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// What runs like this one know, of what is at hand.
+    /// Takes the spare cache, if its options are those of this run, or makes a new one.
     pub(crate) fn of(spare: Option<Box<Known>>, run: &Run<'_>) -> Box<Known> {
         let alike = |known: &Known| {
             (known.as_xml, known.style) == (run.as_xml, run.style) && known.budgets == run.budgets

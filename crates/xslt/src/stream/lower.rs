@@ -1,7 +1,7 @@
-//! Which stylesheets run on events, and their templates as acts.
+//! Decides which stylesheets can run on events, and compiles their templates to acts.
 //!
-//! A template does if all it asks is told before a node's content comes, or at its end, and it goes into the content once at
-//! most, from above to below. Every template that can be reached has to.
+//! A template is suitable if it needs only what is known before a node's content or at its end, and descends into the content
+//! at most once, downwards. Every template that can be reached has to be suitable.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "all instructions but a few need a tree")]
 
@@ -11,22 +11,22 @@ use super::text::Passage;
 use super::{Act, Body, Content, DONE, Descent, Leaf, Made, Say, Says, Step, Streamed, Sure, Then};
 use crate::program::{Apply, Avt, ByName, Mode, Op, Part, Pc, Program, Select};
 
-/// More acts than any stylesheet that people write comes to: templates that call others are written out.
+/// Limit on acts, above all stylesheets that people write: called templates are inlined.
 const ACTS_MAX: usize = 10_000;
 
-/// Calls that one template comes to, those within others included.
+/// Limit on the calls inlined into one template, including nested ones.
 const CALLS_MAX: u32 = 64;
 
-/// What a template is applied to.
+/// Kind of node to which a template is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Root,
     Element,
-    /// Without content.
+    /// A node without content.
     Leaf,
 }
 
-/// The program as acts; none: it needs a tree.
+/// Compiles the program to acts; None if it needs a tree.
 pub(crate) fn lower(program: &Program) -> Option<Streamed> {
     let (made, modes, leaves) = (begun(program), vec![0], Vec::new());
     let mut lowering = Lowering { program, made, modes, leaves };
@@ -42,7 +42,7 @@ pub(crate) fn lower(program: &Program) -> Option<Streamed> {
     Some(lowering.made)
 }
 
-/// What every program has: the fixed acts, and descents by the built-in rules of each mode.
+/// The common part of every program: the fixed acts, and descents by the built-in rules of each mode.
 fn begun(program: &Program) -> Streamed {
     let all = || vec![Step { any: true, asked: Vec::new() }];
     let modes = u32::try_from(program.modes.len()).unwrap_or(u32::MAX);
@@ -61,7 +61,7 @@ fn begun(program: &Program) -> Streamed {
 }
 
 impl Streamed {
-    /// The descent into all that is in a node.
+    /// Returns the descent into the whole content of a node.
     pub(super) fn whole(&self, then: Then) -> u32 {
         let at = self.descents.iter().position(|descent| descent.then == then);
         at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
@@ -71,25 +71,25 @@ impl Streamed {
 struct Lowering<'p> {
     program: &'p Program,
     made: Streamed,
-    /// Modes that are reached.
+    /// Modes that can be reached.
     modes: Vec<u32>,
-    /// Where templates for texts, comments and instructions begin.
+    /// Addresses of templates for texts, comments and instructions.
     leaves: Vec<u32>,
 }
 
-/// One template as it is lowered for a kind of node.
+/// A template being compiled for a kind of node.
 struct Lowered {
     kind: Kind,
-    /// The node's content was gone into: only its name is told from here on.
+    /// The node's content was processed: only its name is known from here on.
     over: bool,
     calls: u32,
 }
 
-/// An act that leads to a later instruction.
+/// A jump whose target comes later.
 struct Waiting {
     target: Pc,
     act: u32,
-    /// The content was gone into before it.
+    /// The content was processed before it.
     over: bool,
 }
 
@@ -126,7 +126,7 @@ impl Lowering<'_> {
         self.template_rules(&rules.others, kind)
     }
 
-    /// The templates of a list of rules, up to one that always fits.
+    /// Compiles the templates of a list of rules, up to one that always matches.
     fn template_rules(&mut self, rules: &[u32], kind: Kind) -> Option<()> {
         for number in rules {
             let rule = self.program.rules.get(*number as usize)?;
@@ -169,7 +169,7 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// The acts from there on, or what they come to.
+    /// Returns the acts from there on, or the known pattern they match.
     fn content(&self, from: u32) -> Content {
         match self.made.code.get(from as usize..).unwrap_or_default() {
             [Act::CopyStart, Act::Descend(descent), Act::End, Act::Done] => {
@@ -188,7 +188,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Says of each descent what becomes of texts, where their names or places are not asked for.
+    /// Sets for each descent the treatment of texts, if it does not depend on the texts' names or places.
     fn settle_texts(&mut self) {
         for at in 0..self.made.descents.len() {
             let texts = self.made.descents.get(at).and_then(|descent| self.texts(descent));
@@ -209,7 +209,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether an attribute may come that belongs to an element which another template started.
+    /// Returns whether an attribute may be written to an element that another template started.
     fn lends(&self) -> bool {
         let elements = self.made.bodies.iter().filter_map(|body| match body.element {
             Some(Content::Acts(from)) => Some(from),
@@ -219,7 +219,7 @@ impl Lowering<'_> {
         elements.chain(roots).chain(self.leaves.iter().copied()).any(|from| self.lends_from(from))
     }
 
-    /// The same of one template: attributes come before it has started an element itself, or perhaps do.
+    /// The same for one template: whether attributes may come before it has started an element itself.
     fn lends_from(&self, from: u32) -> bool {
         for act in self.made.code.get(from as usize..).unwrap_or_default() {
             match act {
@@ -262,7 +262,7 @@ impl Lowering<'_> {
         (self.made.code.len() <= ACTS_MAX).then_some(at)
     }
 
-    /// The instructions of an entry up to its end.
+    /// Compiles the instructions of an entry up to its end.
     fn block(&mut self, from: Pc, to: &mut Lowered) -> Option<()> {
         let program = self.program;
         let mut waiting: Vec<Waiting> = Vec::new();
@@ -301,7 +301,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Lets an act lead here.
+    /// Patches a jump to lead to the current position.
     fn land(&mut self, act: u32) -> Option<()> {
         let here = self.here();
         match self.made.code.get_mut(act as usize)? {
@@ -311,7 +311,7 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// An instruction that leads to the next one.
+    /// Compiles an instruction that continues with the next one.
     fn plain(&mut self, op: &Op, pc: Pc, to: &mut Lowered) -> Option<()> {
         let known = to.known();
         let act = match op {
@@ -343,7 +343,7 @@ impl Lowering<'_> {
         self.act(act, pc).map(drop)
     }
 
-    /// An entry without parameters, written out.
+    /// Inlines an entry without parameters.
     fn call(&mut self, entry: Pc, to: &mut Lowered) -> Option<()> {
         to.calls += 1;
         match to.calls > CALLS_MAX {
@@ -352,7 +352,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Text that is kept until its end; behind that it goes on.
+    /// Compiles collected text up to its end; returns the address behind it.
     fn kept(&mut self, pc: Pc, to: &Lowered) -> Option<Pc> {
         let known = to.known();
         let mut text = Vec::new();
@@ -437,7 +437,7 @@ impl Lowering<'_> {
         self.below(selection, Then::Apply(apply.mode), pc, to)
     }
 
-    /// What is done with attributes of an element.
+    /// Compiles the treatment of an element's attributes.
     fn attributes(
         &mut self,
         asked: Vec<Asked>,
@@ -452,7 +452,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What is done with nodes below.
+    /// Compiles the treatment of nodes below.
     fn below(&mut self, found: Selection, then: Then, pc: Pc, to: &mut Lowered) -> Option<()> {
         if found.from_root && to.kind != Kind::Root {
             return None;
@@ -467,7 +467,7 @@ impl Lowering<'_> {
         self.descend(at, pc, to)
     }
 
-    /// Once at most.
+    /// Adds a descent; only one is possible.
     fn descend(&mut self, descent: u32, pc: Pc, to: &mut Lowered) -> Option<()> {
         if to.over {
             return None;

@@ -1,12 +1,11 @@
-//! What a run keeps, used again by the next run of the same thread: a message's transformation allocates little but its
-//! result.
+//! Pool of memory for streaming runs, per thread: a message's transformation allocates little beside its result.
 
 use std::cell::Cell;
 
 use super::around::Lineage;
 use super::events::Frame;
 
-/// More memory than this is given back between runs.
+/// Larger memory is freed between runs.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
@@ -15,30 +14,30 @@ thread_local! {
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Of the document and the open elements whose content is looked at, inner ones last.
+    /// Frames of the document and the open elements whose content is processed, inner ones last.
     pub(super) frames: Vec<Frame>,
     pub(super) lineage: Lineage,
-    /// A text of the source whose end has not come.
+    /// A text of the source that is not complete yet.
     pub(super) text: String,
-    /// Text and names that are put together.
+    /// Buffers for computed text and names.
     pub(super) said: String,
     pub(super) name: String,
 }
 
 impl Memory {
-    /// Empty, used before where there is such.
+    /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
-    /// Becomes what another one is in the middle of a run.
+    /// Takes over the state of another run.
     pub(super) fn copy_from(&mut self, other: &Memory) {
         self.frames.clone_from(&other.frames);
         self.lineage.copy_from(&other.lineage);
         self.text.clone_from(&other.text);
     }
 
-    /// Keeps it for the next run.
+    /// Returns the memory to the pool.
     pub(super) fn give(mut self: Box<Self>) {
         let bytes = self.frames.capacity() * size_of::<Frame>()
             + self.lineage.capacity()
@@ -51,7 +50,7 @@ impl Memory {
         self.frames.clear();
         self.lineage.clear();
         self.text.clear();
-        // The thread may be ending; then the memory is simply freed.
+        // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| spare.set(Some(self)));
     }
 }

@@ -1,7 +1,7 @@
-//! Stylesheets that need no tree of their source: run on a parser's events, with the same result as the machine gives.
+//! Streaming: stylesheets that need no tree of their source run on a parser's events, with the same result as in the machine.
 //!
-//! Owns which stylesheets those are ([`lower`]), what their templates come to, and the run itself ([`events`]). A node's
-//! template is chosen when the node begins, by the rules the machine has, and goes into what is in the node once at most.
+//! Decides which stylesheets can stream ([`lower`]), compiles their templates to acts, and runs them ([`events`]). A node's
+//! template is chosen when the node begins, by the same rules as in the machine, and descends into the content at most once.
 
 mod acts;
 mod around;
@@ -24,22 +24,22 @@ pub(crate) use lower::lower;
 #[derive(Debug, Default)]
 pub(crate) struct Streamed {
     code: Vec<Act>,
-    /// For each act the instruction it came from.
+    /// For each act, the instruction it was compiled from.
     places: Vec<Pc>,
     descents: Vec<Descent>,
-    /// By the number of the template.
+    /// Bodies by template number.
     bodies: Vec<Body>,
     /// By mode, for elements of each name.
     sure: Vec<Sure>,
-    /// Some template may write an attribute for an element that another one started.
+    /// Some template may write an attribute to an element that another one started.
     lends: bool,
-    /// Some pattern looks at what stands around a node.
+    /// Some pattern tests a node's ancestors.
     around: bool,
-    /// White space may have to go.
+    /// White space may be stripped.
     strips: bool,
 }
 
-/// Where a template's acts begin, by what it is applied to.
+/// Start of a template's acts, by the kind of node it is applied to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Body {
     root: Option<u32>,
@@ -47,7 +47,7 @@ struct Body {
     leaf: Option<Leaf>,
 }
 
-/// What is done with elements where the first rule of their name is for all of them.
+/// Content handling of elements, where the first rule for a name matches all elements of that name.
 #[derive(Debug, Default)]
 struct Sure {
     /// In the order of the mode's names.
@@ -55,19 +55,19 @@ struct Sure {
     others: Option<Content>,
 }
 
-/// What a template does with an element.
+/// Action of a template for an element.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Acts(u32),
-    /// It is copied, and templates are applied to what is in it: what the commonest template of all does.
+    /// Copies the element, and applies templates to its content, as the identity template does.
     Pass {
-        /// To all of them, by the templates of a mode.
+        /// Applies templates of this mode to all attributes.
         attributes: Option<u32>,
         descent: u32,
     },
 }
 
-/// What a template does with a node that has no content.
+/// Action of a template for a node without content.
 #[derive(Debug, Clone, Copy)]
 enum Leaf {
     Nothing,
@@ -75,45 +75,45 @@ enum Leaf {
     Acts(u32),
 }
 
-/// Into the content of a node: which nodes are found there, and what is done with them.
+/// A descent into the content of a node: the selection of nodes, and the action for them.
 #[derive(Debug, Clone)]
 struct Descent {
     steps: Vec<Step>,
     then: Then,
-    /// All children are found, and no others.
+    /// All children are selected, and nothing else.
     whole: bool,
-    /// What is done with any text, where one rule is for all.
+    /// Treatment of all texts, if one rule matches them all.
     texts: Option<Passage>,
 }
 
-/// Children that any of the alternatives accepts.
+/// Selects children that any of the alternatives accepts.
 #[derive(Debug, Clone)]
 struct Step {
-    /// All of them.
+    /// All children are selected.
     any: bool,
     asked: Vec<Asked>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// Templates of a mode are applied.
+    /// Applies templates of a mode.
     Apply(u32),
     Copy,
-    /// The text of the first one is written.
+    /// Writes the text of the first node.
     Value {
         raw: bool,
     },
-    /// All text in it is written.
+    /// Writes all text in the nodes.
     Texts {
         raw: bool,
     },
 }
 
-/// The acts every program begins with: one to end, and the rest of an element that is copied.
+/// Addresses of the acts with which every program begins: the end, and the rest of an element that is copied.
 const DONE: u32 = 0;
 const COPY_END: u32 = 1;
 
-/// An instruction that what a parser tells suffices for.
+/// An instruction that needs only what the parser reports.
 #[derive(Debug)]
 enum Act {
     Done,
@@ -134,19 +134,19 @@ enum Act {
     /// Target and text.
     Instruction(Box<[Says; 2]>),
     CopyStart,
-    /// Of a copy with all that is in it.
+    /// Starts a copy with its subtree.
     CopyWholeStart,
     CopyLeaf,
     CopyAttributes(Box<[Asked]>),
-    /// By the templates of a mode.
+    /// Applies templates of a mode.
     ApplyAttributes(Box<[Asked]>, u32),
-    /// Goes on behind when the node ends.
+    /// Continues when the node ends.
     Descend(u32),
     Unless(Question, u32),
     Jump(u32),
 }
 
-/// Text that is put together.
+/// Text composed of parts.
 type Says = Box<[Say]>;
 
 #[derive(Debug)]
@@ -155,22 +155,22 @@ enum Say {
     Of(Saying),
 }
 
-/// A name that is made in the run.
+/// A computed name.
 #[derive(Debug)]
 struct Made {
     name: Says,
     namespace: Option<Says>,
-    /// In `Program::scopes`.
+    /// Index in `Program::scopes`.
     scope: u32,
 }
 
 impl Streamed {
-    /// What a template is for a kind of node; nothing for a kind it is never applied to.
+    /// Returns the bodies of a template; empty for kinds of nodes to which it is never applied.
     fn body(&self, template: u32) -> Body {
         self.bodies.get(template as usize).copied().unwrap_or_default()
     }
 
-    /// What is done with an element whose name has that place, if no rule has to be asked.
+    /// Returns the action for an element by its name's index, if no pattern needs to be tested.
     #[inline]
     fn sure(&self, mode: u32, place: Option<usize>) -> Option<Content> {
         let sure = self.sure.get(mode as usize)?;

@@ -1,4 +1,4 @@
-//! Text of the source, which comes in pieces: one node is all that stands between two others.
+//! Text of the source, which comes in pieces: all text between two other nodes is one text node.
 
 use xml::QName;
 use xpath::NodeKind;
@@ -8,24 +8,24 @@ use super::{Leaf, Then};
 use crate::compile::is_blank;
 use crate::error::Error;
 
-/// The text at hand.
+/// State of the current text node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passage {
     None,
-    /// Nothing is done with it.
+    /// The text is ignored.
     Ignored,
-    /// It is written as it comes.
+    /// The text is written as it comes.
     Written {
         raw: bool,
     },
-    /// White space so far, which goes if nothing else comes: it is kept.
+    /// White space so far, which is kept: it is dropped if nothing else follows.
     Blank,
-    /// It is kept for its template, which has these acts.
+    /// The text is kept for its template, which has these acts.
     Kept(u32),
 }
 
 impl Passage {
-    /// What a template does with a text.
+    /// Returns the state for a template's action on a text.
     pub(super) fn of(leaf: Option<Leaf>) -> Passage {
         match leaf {
             Some(Leaf::Copy) => Passage::Written { raw: false },
@@ -35,27 +35,27 @@ impl Passage {
     }
 }
 
-/// A value that is written.
+/// State of a value being written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Value {
-    /// Its node was found.
+    /// The node was found.
     found: bool,
     /// Some of its text was written.
     begun: bool,
 }
 
 impl Value {
-    /// Whether this is the first of the nodes.
+    /// Returns whether this is the first of the nodes.
     pub(super) fn take(&mut self) -> bool {
         !std::mem::replace(&mut self.found, true)
     }
 }
 
 impl Stream<'_> {
-    /// A piece of text.
+    /// Handles a piece of text.
     #[inline]
     pub(super) fn characters(&mut self, piece: &str) -> Result<(), Error> {
-        // The usual way of all text.
+        // The usual path of all text.
         if let (Passage::None, Some(frame)) = (self.passage, self.memory.frames.last())
             && let (Some(passage @ Passage::Written { raw }), false) = (frame.texts, frame.strips)
         {
@@ -67,7 +67,7 @@ impl Stream<'_> {
         self.odd_characters(piece)
     }
 
-    /// A piece of text that is kept, or goes, or belongs to what was written before.
+    /// Handles a piece of text that is kept, may be dropped, or continues a text.
     #[inline(never)]
     fn odd_characters(&mut self, piece: &str) -> Result<(), Error> {
         match self.passage {
@@ -95,7 +95,7 @@ impl Stream<'_> {
         self.check()
     }
 
-    /// The first of a text that does not go.
+    /// Begins a text that is not dropped.
     fn begin_text(&mut self, piece: &str) -> Result<(), Error> {
         self.charge()?;
         if let Some(passage) = self.memory.frames.last().and_then(|frame| frame.texts) {
@@ -137,7 +137,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The first piece of a text, as it was decided.
+    /// Writes or keeps the first piece of a text, as decided.
     #[inline]
     fn write_first(&mut self, piece: &str) {
         match self.passage {
@@ -150,7 +150,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Another node begins, or the one around ends.
+    /// Ends the text: another node begins, or its parent ends.
     #[inline]
     pub(super) fn end_text(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.passage, Passage::None) {

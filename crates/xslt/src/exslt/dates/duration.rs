@@ -1,4 +1,4 @@
-//! Durations as XML Schema writes them: `P1Y2M3DT4H5M6.7S`. Months and seconds are apart: no number of days is a month.
+//! Durations in the form of XML Schema: `P1Y2M3DT4H5M6.7S`. Months and seconds are kept apart: no number of days is a month.
 
 use super::stamp::{Kind, SECOND, Stamp, seconds_text};
 use kit::calendar::month_days;
@@ -10,7 +10,7 @@ pub(super) struct Duration {
     pub(super) nanos: i128,
 }
 
-/// More digits are no duration anyone means, and would overflow.
+/// Longer numbers are unrealistic and would overflow.
 const DIGITS_MAX: usize = 12;
 
 const DAY: i128 = 86_400 * SECOND as i128;
@@ -38,7 +38,7 @@ impl Duration {
         Some(if negative { duration.negated() } else { duration })
     }
 
-    /// Reads numbers with these letters, in this order, each at most once.
+    /// Reads numbers with these unit letters, in this order, each at most once.
     fn read(&mut self, text: &str, units: &[(char, i64, i128)]) -> Option<()> {
         let mut rest = text;
         for &(letter, months, nanos) in units {
@@ -66,7 +66,7 @@ impl Duration {
     }
 
     pub(super) fn of_seconds(seconds: f64) -> Option<Duration> {
-        // Beyond this a double has no whole seconds any more.
+        // Larger doubles have no precise seconds any more.
         if !seconds.is_finite() || seconds.abs() > 9e15 {
             return None;
         }
@@ -81,7 +81,7 @@ impl Duration {
         Duration { months: -self.months, nanos: -self.nanos }
     }
 
-    /// The sum; none if months and seconds point apart, which no text can say.
+    /// Returns the sum; None if months and seconds have different signs, which has no lexical form.
     pub(super) fn plus(self, other: Duration) -> Option<Duration> {
         let sum = Duration {
             months: self.months.checked_add(other.months)?,
@@ -126,13 +126,13 @@ impl Duration {
         out
     }
 
-    /// Whole seconds and their fraction; none if there are months, which have no length.
+    /// Returns the duration in seconds; None if there are months, which have no fixed length.
     pub(super) fn seconds(self) -> Option<f64> {
         (self.months == 0).then(|| nanos_seconds(self.nanos))
     }
 
-    /// The point a duration after another (XML Schema part 2, appendix E): months first, the day cut to the month's last,
-    /// then the seconds. The kind stays, and with it what of the duration counts.
+    /// Adds the duration to a date (XML Schema part 2, appendix E): months first, then the day is limited to the month's last,
+    /// then the seconds. The kind of the date stays, and determines which parts of the duration matter.
     pub(super) fn after(self, stamp: Stamp) -> Option<Stamp> {
         if !matches!(stamp.kind, Kind::DateTime | Kind::Date | Kind::YearMonth | Kind::Year) {
             return None;
@@ -142,16 +142,16 @@ impl Duration {
             Stamp { year: months.div_euclid(12), month: months.rem_euclid(12) + 1, ..stamp };
         moved.day = stamp.day.min(month_days(moved.year, moved.month));
         let moved = moved.moved_to(moved.nanos_since_1970().checked_add(self.nanos)?)?;
-        // More digits could not be read again.
+        // Longer years could not be parsed again.
         (moved.year.abs() < 1_000_000_000).then_some(moved)
     }
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub(super) fn nanos_seconds(nanos: i128) -> f64 {
     let second = i128::from(SECOND);
     let (whole, fraction) = (nanos.div_euclid(second), nanos.rem_euclid(second));
-    // Through text: the nearest double, without a cast that could lose more.
+    // Goes through text to get the nearest double, without a cast that could lose more.
     format!("{whole}").parse::<f64>().unwrap_or(f64::NAN)
         + format!("0.{fraction:09}").parse::<f64>().unwrap_or(0.0)
 }

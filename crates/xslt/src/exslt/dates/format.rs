@@ -21,12 +21,12 @@ pub(super) const MONTHS: [&str; 12] = [
 pub(super) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The first three letters.
+/// Returns the first three letters.
 pub(super) fn short(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Writes a stamp by a pattern. What the stamp does not say is written as nothing.
+/// Formats a date by a pattern. Parts that the date does not have are written as nothing.
 pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;
@@ -46,7 +46,7 @@ pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
     out
 }
 
-/// Text up to the next quote; two quotes are one, also alone.
+/// Reads text up to the next quote; two quotes stand for one, also on their own.
 fn quoted<'p>(rest: &'p str, out: &mut String) -> &'p str {
     if let Some(after) = rest.strip_prefix('\'') {
         out.push('\'');
@@ -112,7 +112,7 @@ fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
     }
 }
 
-/// What a kind says.
+/// The parts that a kind of date has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Says {
     pub(super) year: bool,

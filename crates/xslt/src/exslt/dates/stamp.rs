@@ -1,8 +1,8 @@
-//! Points and spans of the calendar as XML Schema writes them: `2004-07-31T10:00:00Z`, `2004-07`, `10:00:00`, `--07-31`.
+//! Dates and times in the forms of XML Schema: `2004-07-31T10:00:00Z`, `2004-07`, `10:00:00`, `--07-31`.
 
 use kit::calendar::{date_of, day_number, month_days};
 
-/// What a text is, by what it says.
+/// Kind of a date by the parts it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     DateTime,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Day,
 }
 
-/// A point or span. What the kind does not say is at its least.
+/// A date or time. Parts that its kind does not have are at their minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) kind: Kind,
@@ -24,19 +24,19 @@ pub(super) struct Stamp {
     pub(super) day: i64,
     pub(super) hour: i64,
     pub(super) minute: i64,
-    /// Of the minute, in nanoseconds.
+    /// Nanoseconds of the minute.
     pub(super) nanos: i64,
-    /// Minutes ahead of UTC.
+    /// Offset from UTC in minutes.
     pub(super) zone: Option<i64>,
 }
 
 pub(super) const SECOND: i64 = 1_000_000_000;
 
-/// Years of more digits are no dates anyone means, and would overflow.
+/// Longer years are unrealistic and would overflow.
 const YEAR_DIGITS_MAX: usize = 9;
 
 impl Stamp {
-    /// Seconds since 1970 in UTC.
+    /// Makes a date from seconds since 1970 in UTC.
     pub(super) fn of_seconds(seconds: i64) -> Stamp {
         let (year, month, day) = date_of(seconds.div_euclid(86_400));
         let rest = seconds.rem_euclid(86_400);
@@ -52,7 +52,7 @@ impl Stamp {
         }
     }
 
-    /// Reads any of the kinds.
+    /// Parses any of the kinds.
     pub(super) fn parse(text: &str) -> Option<Stamp> {
         let mut reader = Reader { rest: text.trim_matches([' ', '\t', '\r', '\n']) };
         let mut stamp = reader.body()?;
@@ -62,7 +62,7 @@ impl Stamp {
         (reader.rest.is_empty() && valid).then_some(stamp)
     }
 
-    /// Writes it as its kind is written.
+    /// Writes the date in the form of its kind.
     pub(super) fn text(&self) -> String {
         let Stamp { year, month, day, hour, minute, .. } = *self;
         let sign = if year < 0 { "-" } else { "" };
@@ -81,7 +81,7 @@ impl Stamp {
         body + &self.zone_text("Z")
     }
 
-    /// `+01:00`, this text for UTC, and nothing where no zone is known.
+    /// Writes `+01:00`, the given text for UTC, and nothing if there is no zone.
     pub(super) fn zone_text(&self, utc: &str) -> String {
         match self.zone {
             None => String::new(),
@@ -97,14 +97,14 @@ impl Stamp {
         day_number(self.year, self.month, self.day)
     }
 
-    /// Nanoseconds since 1970, in UTC if a zone is known.
+    /// Returns the nanoseconds since 1970, in UTC if the zone is known.
     pub(super) fn nanos_since_1970(&self) -> i128 {
         let minutes = self.hour * 60 + self.minute - self.zone.unwrap_or(0);
         let seconds = i128::from(self.day_number()) * 86_400 + i128::from(minutes) * 60;
         seconds * i128::from(SECOND) + i128::from(self.nanos)
     }
 
-    /// The point so many nanoseconds after 1970 in UTC, in the zone and kind of this one.
+    /// Returns the date at this many nanoseconds after 1970 in UTC, with the zone and kind of this one.
     pub(super) fn moved_to(&self, nanos: i128) -> Option<Stamp> {
         let local = nanos + i128::from(self.zone.unwrap_or(0)) * 60 * i128::from(SECOND);
         let day = 86_400 * i128::from(SECOND);
@@ -116,7 +116,7 @@ impl Stamp {
     }
 }
 
-/// Seconds without trailing zeros, with so many digits before the point.
+/// Writes seconds without trailing zeros, with at least this many digits before the point.
 pub(super) fn seconds_text(nanos: i64, digits: usize) -> String {
     let (whole, fraction) = (nanos / SECOND, nanos % SECOND);
     let whole = format!("{whole:0digits$}");
@@ -195,7 +195,7 @@ impl Reader<'_> {
         (stamp.hour < 24 && stamp.minute < 60 && seconds < 60).then_some(())
     }
 
-    /// `Z`, `+01:00`, or nothing; none if it is wrong.
+    /// Reads `Z`, `+01:00`, or nothing; None if the zone is invalid.
     fn zone(&mut self) -> Option<Option<i64>> {
         if self.rest.is_empty() {
             return Some(None);
@@ -213,7 +213,7 @@ impl Reader<'_> {
         (hours <= 14 && minutes < 60).then_some(Some(sign * (hours * 60 + minutes)))
     }
 
-    /// A zone, `-05:00`, begins as a month would.
+    /// Returns whether a zone such as `-05:00` follows, which begins like a month.
     fn zone_follows(&self) -> bool {
         self.rest.len() == 6 && self.rest.as_bytes().get(3) == Some(&b':')
     }
@@ -247,7 +247,7 @@ impl Reader<'_> {
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
     }
 
-    /// What is beyond nanoseconds is cut off.
+    /// Reads a fraction; digits beyond nanoseconds are cut off.
     fn fraction(&mut self) -> Option<i64> {
         let digits = self.digits();
         let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
