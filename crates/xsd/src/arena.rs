@@ -1,20 +1,20 @@
-//! Lists whose places have a type.
+//! Arenas with typed indexes.
 //!
-//! Owns the one way components refer to one another. An [`Id`] is only made by [`Arena::push`], and nothing is ever
-//! removed, so that following one cannot fail.
+//! This is the only way in which components refer to each other. An [`Id`] is made only by [`Arena::push`], and nothing is ever
+//! removed, so that dereferencing one cannot fail.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// The place of a `T` in its arena.
+/// Index of a `T` in its arena.
 pub(crate) struct Id<T> {
     index: u32,
     of: PhantomData<fn() -> T>,
 }
 
-/// All the `T`s of one schema.
+/// All values of one type in a schema.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     items: Vec<T>,
@@ -26,7 +26,7 @@ impl<T> Id<T> {
     }
 
     pub(crate) fn index(self) -> usize {
-        // A u32 fits the usize of every machine this is built for.
+        // A u32 fits the usize of all supported machines.
         self.index as usize
     }
 

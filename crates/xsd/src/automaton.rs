@@ -1,7 +1,7 @@
-//! Content models as automata: which child may come next, and whether the content may end.
+//! Content models as automata: the children allowed next, and whether the content may end.
 //!
-//! Owns the compiled tables and the step through them. Large occurrence bounds are counted, not written out; all-groups
-//! are bit sets. The making is in [`build`] (particles to positions) and [`tables`] (positions to states).
+//! Owns the compiled tables and the step function. Large occurrence bounds are counted, not expanded; all-groups are bit sets.
+//! [`build`] turns particles into positions, and [`tables`] turns positions into states.
 
 mod build;
 mod tables;
@@ -14,22 +14,22 @@ pub(crate) use tables::compile_all;
 /// A compiled content model.
 #[derive(Debug)]
 pub(crate) enum Automaton {
-    /// No child at all.
+    /// No children at all.
     Nothing,
     States(States),
     All(All),
 }
 
-/// States and what leads from one to the next.
+/// States and the transitions between them.
 #[derive(Debug)]
 pub(crate) struct States {
     states: Box<[State]>,
     edges: Box<[Edge]>,
     wild: Box<[Wild]>,
-    /// The place of each edge, and of each wildcard, among what can come next as the content model has it.
+    /// Rank of each edge and each wildcard in the order of the content model, for messages.
     ranks: (Box<[u32]>, Box<[u32]>),
     ops: Box<[Op]>,
-    /// How many counters there are.
+    /// Number of counters.
     pub(crate) counters: u32,
 }
 
@@ -40,7 +40,7 @@ struct State {
     accept: Accept,
 }
 
-/// A part of one of the tables.
+/// A range of one of the tables.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -51,7 +51,7 @@ struct Span {
 enum Accept {
     Never,
     Always,
-    /// If the counters allow these.
+    /// If the counters allow these operations.
     If(Span),
 }
 
@@ -70,14 +70,14 @@ struct Wild {
     ops: Span,
 }
 
-/// What a step does to the counter of a particle that may occur many times, and when it may be taken.
+/// Effect of a step on the counter of a repeated particle, with the condition for the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
-    /// The first time.
+    /// First occurrence.
     Enter { counter: u32 },
-    /// Once more, if it has not been `max` times; counting stops at `stop`, beyond which nothing changes.
+    /// Another occurrence, allowed below `max`; counting stops at `stop`, beyond which nothing changes.
     Again { counter: u32, max: u64, stop: u64 },
-    /// No more, if it has been `min` times.
+    /// End of the repetition, allowed from `min` occurrences on.
     Leave { counter: u32, min: u64 },
 }
 
@@ -86,32 +86,32 @@ pub(crate) enum Op {
 pub(crate) struct All {
     /// Sorted by name: substitutes stand beside their heads, with the same member.
     names: Box<[(Sym, u32, Id<Element>)]>,
-    /// The same as the group has them.
+    /// The same in the order of the group.
     in_order: Box<[(Sym, u32)]>,
     required: Box<[u64]>,
-    /// The group as a whole may be left out.
+    /// The whole group is optional.
     optional: bool,
 }
 
-/// What a child was taken by.
+/// The particle that matched a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Matched {
     Element(Id<Element>),
     Wildcard(Id<Wildcard>),
 }
 
-/// What could come next.
+/// A particle that may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Element(Sym),
     Wildcard(Id<Wildcard>),
 }
 
-/// A list that is short enough to be searched from the start.
+/// Lists up to this length are searched linearly.
 const SCANNED_MAX: usize = 8;
 
 impl Automaton {
-    /// How many words of memory a run needs beside its state.
+    /// Returns the number of words of memory that a run needs beside its state.
     pub(crate) fn words(&self) -> usize {
         match self {
             Automaton::Nothing => 0,
@@ -120,7 +120,7 @@ impl Automaton {
         }
     }
 
-    /// Takes a child: the state it leads to and what took it, or nothing where it may not come.
+    /// Steps over a child: returns the new state and the matching particle, or None if the child is not allowed here.
     #[inline(always)]
     pub(crate) fn step(
         &self,
@@ -137,7 +137,7 @@ impl Automaton {
         }
     }
 
-    /// Whether the content may end here.
+    /// Returns whether the content may end here.
     #[inline]
     pub(crate) fn accepts(&self, state: u32, words: &[u64]) -> bool {
         match self {
@@ -147,7 +147,7 @@ impl Automaton {
         }
     }
 
-    /// Whether it is an all-group that may end here.
+    /// Returns whether this is an all-group that may end here.
     pub(crate) fn is_complete_all(&self, words: &[u64]) -> bool {
         match self {
             Automaton::All(all) => all.accepts(words),
@@ -155,7 +155,7 @@ impl Automaton {
         }
     }
 
-    /// What may come next, for a message, in the order of the content model.
+    /// Returns the particles that may come next, for a message, in the order of the content model.
     #[cold]
     pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Next> {
         match self {
@@ -172,7 +172,7 @@ impl Automaton {
 impl Span {
     const EMPTY: Span = Span { start: 0, end: 0 };
 
-    /// Tables are bounded far below what 32 bits count.
+    /// Tables have far fewer than 2^32 entries.
     fn of_range(start: usize, end: usize) -> Span {
         let number = |place| u32::try_from(place).unwrap_or(u32::MAX);
         Span { start: number(start), end: number(end) }
@@ -230,7 +230,7 @@ impl States {
         ranked.into_iter().map(|(_, next)| next).collect()
     }
 
-    /// Does the operations, if all of them may be done.
+    /// Executes the operations if all their conditions hold.
     #[inline]
     fn take(&self, ops: Span, words: &mut [u64]) -> bool {
         if ops.start == ops.end {
@@ -262,14 +262,14 @@ impl States {
     }
 }
 
-/// The edges of a name, in a sorted list.
+/// Returns the edges of a name in a sorted list.
 fn among(edges: &[Edge], sym: Sym) -> &[Edge] {
     let from = edges.partition_point(|edge| edge.sym < sym);
     let to = edges.partition_point(|edge| edge.sym <= sym);
     edges.get(from..to).unwrap_or_default()
 }
 
-/// Every operation's condition holds. A counter entered by one of them is not asked about by a later one.
+/// Returns whether the conditions of all operations hold. No operation depends on a counter that an earlier one enters.
 fn may(ops: &[Op], words: &[u64]) -> bool {
     ops.iter().all(|&op| match op {
         Op::Enter { .. } => true,

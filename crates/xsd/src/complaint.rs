@@ -1,18 +1,18 @@
-//! What is wrong with a schema.
+//! Complaints about a schema.
 //!
-//! Owns the list of complaints and its bound. It never decides what is wrong.
+//! Owns the list of complaints and its limit. It never decides what is wrong.
 
 use std::fmt;
 use std::sync::Arc;
 
 use xml::Position;
 
-/// One thing wrong with a schema, and where.
+/// A fault of a schema with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// The rule of XML Schema Part 1 or 2 that is broken (`src-resolve`, `cos-nonambig`), or `limit`.
     pub code: &'static str,
-    /// The document, as its location was given or resolved.
+    /// Location of the document, as given or as resolved.
     pub location: Arc<str>,
     pub at: Position,
     pub message: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Complaints as they are found, up to a bound.
+/// List of complaints, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Report {
     complaints: Vec<Complaint>,
@@ -36,7 +36,7 @@ impl Report {
         Report { complaints: Vec::new(), max: max.max(1) }
     }
 
-    /// Keeps a complaint unless the list is full: a thousandth tells nobody more.
+    /// Adds a complaint unless the list is full: nobody reads the thousandth.
     pub(crate) fn push(&mut self, complaint: Complaint) {
         if self.complaints.len() < self.max {
             self.complaints.push(complaint);

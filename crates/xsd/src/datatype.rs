@@ -1,11 +1,11 @@
-//! Simple types of XML Schema 1.0 Part 2: the built-in types, what is derived from them, and the values they stand for.
+//! Simple types of XML Schema 1.0 Part 2: the built-in types, derived types, and their values.
 //!
-//! Owns lexical mapping, white space, value spaces with their equality and order, facets, and the rules that a derivation
-//! has to keep. It never reads a schema document, never decides which type a node has, and knows no positions: who asks
-//! adds them to a [`FacetError`] or a [`Violation`].
+//! Owns the lexical mapping, white space, value spaces with their equality and order, facets, and the rules of derivation. It
+//! never reads a schema document, never decides the type of a node, and knows no positions: callers add those to a
+//! [`FacetError`] or a [`Violation`].
 //!
-//! A [`SimpleType`] is immutable and shared by `Arc`. [`SimpleType::check`] says whether a text is valid and allocates
-//! nothing in the usual cases; [`SimpleType::validate`] also gives the [`Value`].
+//! A [`SimpleType`] is immutable and shared by `Arc`. [`SimpleType::check`] decides whether a text is valid and mostly
+//! allocates nothing; [`SimpleType::validate`] also returns the [`Value`].
 
 mod atom;
 mod blame;

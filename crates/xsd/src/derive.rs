@@ -1,6 +1,6 @@
-//! Questions about how types derive from one another, and what particles can be empty.
+//! Derivation between types, and particles that can be empty.
 //!
-//! Owns the relations that both the rules and the validator ask for. It never complains.
+//! Computes the relations that both the rules and the validator need. It never complains.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,11 @@ use crate::model::{
 };
 
 impl Components {
-    /// Whether `derived` is `base` or derives from it by no way that is excluded (cos-ct-derived-ok, cos-st-derived-ok).
+    /// Returns whether `derived` is `base` or derives from it without the excluded methods (cos-ct-derived-ok,
+    /// cos-st-derived-ok).
     pub(crate) fn derives(&self, derived: Id<Type>, base: Id<Type>, excluded: Ways) -> bool {
         let mut at = derived;
-        // No chain is longer than there are types.
+        // No chain is longer than the number of types.
         for _ in 0..=self.types.len() {
             if at == base {
                 return true;
@@ -41,7 +42,7 @@ impl Components {
         false
     }
 
-    /// Whether a type derives from a member of the union `base`.
+    /// Returns whether a type derives from a member of the union `base`.
     fn is_member(&self, derived: Id<Type>, base: Id<Type>, excluded: Ways) -> bool {
         let TypeKind::Simple(simple) = &self.types[base].kind else { return false };
         match &simple.source {
@@ -54,7 +55,7 @@ impl Components {
         }
     }
 
-    /// All the ways used between a type and one it derives from, and what the types between block.
+    /// Returns all methods used between a type and its ancestor, and those that the types between them block.
     fn ways_between(&self, derived: Id<Type>, base: Id<Type>) -> Option<(Ways, Ways)> {
         let (mut used, mut blocked) = (Ways::NONE, Ways::NONE);
         let mut at = derived;
@@ -76,11 +77,11 @@ impl Components {
             }
             at = self.types[at].base;
         }
-        // A member of a union stands for the union.
+        // A member of a union may replace the union.
         self.derives(derived, base, Ways::NONE).then_some((Ways::RESTRICTION, blocked))
     }
 
-    /// cos-equiv-derived-ok-rec, for an element whose chain of heads leads to `head`.
+    /// Checks cos-equiv-derived-ok-rec for an element whose chain of heads leads to `head`.
     pub(crate) fn substitutes(&self, element: Id<Element>, head: Id<Element>) -> bool {
         let (member, head) = (&self.elements[element], &self.elements[head]);
         if head.block.has(Ways::SUBSTITUTION) {
@@ -93,7 +94,7 @@ impl Components {
         !used.has(head.block.with(of_type).with(between))
     }
 
-    /// Whether a type can stand for the declared one by `xsi:type` (cvc-elt.4.3).
+    /// Returns whether a type may replace the declared one by `xsi:type` (cvc-elt.4.3).
     pub(crate) fn can_replace(&self, found: Id<Type>, declared: Id<Type>, block: Ways) -> bool {
         let of_type = self.complex(declared).map_or(Ways::NONE, |complex| complex.block);
         self.derives(found, declared, block.with(of_type))
@@ -104,13 +105,13 @@ impl Components {
         self.range(particle).0 == 0
     }
 
-    /// The effective total range of a particle (cos-seq-range, cos-choice-range).
+    /// Returns the effective total range of a particle (cos-seq-range, cos-choice-range).
     pub(crate) fn range(&self, particle: Id<Particle>) -> (u64, Max) {
         self.range_of(&self.particles[particle], &mut HashMap::new())
     }
 
-    /// Models can be shared many times over, so that each is looked at once. They are nested less deeply than the bound
-    /// that reading keeps.
+    /// Computes the range with a cache, since models can be shared many times. Their nesting is within the limit that the reader
+    /// checks.
     pub(crate) fn range_of(&self, particle: &Particle, known: &mut Ranges) -> (u64, Max) {
         let (min, max) = match self.model_of(particle.term) {
             None => (1, Max::Times(1)),
@@ -142,5 +143,5 @@ impl Components {
     }
 }
 
-/// Ranges of models that have been looked at.
+/// Cache of the ranges of models.
 pub(crate) type Ranges = HashMap<Id<Model>, (u64, Max)>;

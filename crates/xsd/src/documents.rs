@@ -1,6 +1,6 @@
-//! Schema documents: found, parsed, checked for shape, and what they include, import and redefine likewise.
+//! Loads schema documents: finds, parses and checks the shape of each, with all that it includes, imports and redefines.
 //!
-//! Owns the queue of documents and the rules about which document may name which. It never builds components.
+//! Owns the queue of documents and the rules about references between documents. It never builds components.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::resolve::{Resolver, Unresolved, join};
 use crate::set::Limits;
 use crate::syntax;
 
-/// A document of the set, or a schema element embedded in some other document.
+/// Source of a schema: a document of the set, or a schema element embedded in another document.
 #[derive(Debug)]
 pub(crate) enum Source<'d> {
     Owned(Box<Document>),
@@ -25,23 +25,23 @@ pub(crate) enum Source<'d> {
 #[derive(Debug)]
 pub(crate) struct SchemaDocument<'d> {
     source: Source<'d>,
-    /// Its place in the list.
+    /// Its index in the list.
     pub(crate) index: usize,
-    /// The element `schema`.
+    /// The `schema` element.
     pub(crate) root: NodeId,
     pub(crate) location: Arc<str>,
-    /// With a chameleon include: the including document's.
+    /// Target namespace; for a chameleon include, that of the including document.
     pub(crate) target: NsId,
-    /// It has no target namespace of its own, and took on that of the document that includes it.
+    /// The document has no target namespace of its own, and took that of the document that includes it.
     pub(crate) chameleon: bool,
     pub(crate) imports: Vec<NsId>,
     pub(crate) elements_qualified: bool,
     pub(crate) attributes_qualified: bool,
     pub(crate) block_default: Ways,
     pub(crate) final_default: Ways,
-    /// Documents it includes or redefines.
+    /// Documents that it includes or redefines.
     pub(crate) includes: Vec<usize>,
-    /// Its `redefine` elements with the documents they redefine.
+    /// Its `redefine` elements with the documents that they redefine.
     pub(crate) redefines: Vec<(NodeId, usize)>,
 }
 
@@ -53,7 +53,7 @@ impl SchemaDocument<'_> {
         }
     }
 
-    /// The local name of an element of the schema namespace; else nothing.
+    /// Returns the local name of an element of the schema namespace; empty for other nodes.
     pub(crate) fn tag(&self, node: NodeId) -> &str {
         let tree = self.tree();
         if tree.kind(node) != Kind::Element {
@@ -75,7 +75,7 @@ impl SchemaDocument<'_> {
         self.children(node).find(|&child| tags.contains(&self.tag(child)))
     }
 
-    /// An attribute's value without the white space around it.
+    /// Returns an attribute's value, trimmed.
     pub(crate) fn attribute(&self, node: NodeId, name: &str) -> Option<&str> {
         self.tree().attribute(node, "", name).map(syntax::collapse)
     }
@@ -84,7 +84,7 @@ impl SchemaDocument<'_> {
         matches!(self.attribute(node, name), Some("true" | "1"))
     }
 
-    /// The set of `final` or `block` in an attribute, else the default, of what may be in it.
+    /// Returns the set in a `final` or `block` attribute, or else the default, limited to the allowed methods.
     pub(crate) fn ways(&self, node: NodeId, name: &str, default: Ways, allowed: Ways) -> Ways {
         match self.attribute(node, name) {
             Some(value) => ways(value),
@@ -108,39 +108,39 @@ fn ways(value: &str) -> Ways {
     })
 }
 
-/// Why a document is wanted, which decides what it has to be.
+/// Reason why a document is loaded, which determines the namespace it must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// By the caller.
+    /// Added by the caller.
     Directly,
     Include(NsId),
     Redefine(NsId),
     Import(NsId),
 }
 
-/// All documents of a set, growing until everything they name has been looked at.
+/// All documents of a set; grows until all references are followed.
 pub(crate) struct Documents<'d> {
     resolver: &'d dyn Resolver,
     limits: Limits,
     pub(crate) list: Vec<SchemaDocument<'d>>,
     known: HashMap<(String, NsId), usize>,
     waiting: VecDeque<usize>,
-    /// Schemas that are taken where an import finds no other of their namespace.
+    /// Schemas used only if an import finds no other for its namespace.
     offered: Vec<Offered<'d>>,
-    /// Namespaces of imports that led nowhere.
+    /// Namespaces of imports without a document.
     unmet: Vec<NsId>,
     loads: usize,
     pub(crate) report: Report,
 }
 
-/// A schema beside those of the set.
+/// A schema offered beside those of the set.
 struct Offered<'d> {
     tree: &'d Document,
     root: NodeId,
     location: String,
 }
 
-/// The attributes of the namespace `xml`, for schemas that import it from where nothing is fetched.
+/// The attributes of the namespace `xml`, for schemas that import it without a loadable location.
 const XML_ATTRIBUTES: &str = r#"<schema xmlns="http://www.w3.org/2001/XMLSchema"
   targetNamespace="http://www.w3.org/XML/1998/namespace">
 <attribute name="lang"><simpleType><union memberTypes="language"><simpleType>
@@ -194,7 +194,7 @@ impl<'d> Documents<'d> {
         self.offered.push(Offered { tree, root, location: location.to_owned() });
     }
 
-    /// A document of the resolver. True: there is one.
+    /// Adds a document of the resolver. False if there is none.
     pub(crate) fn add_location(&mut self, names: &mut Names, location: &str) -> bool {
         let location = join("", location);
         if self.known.keys().any(|(known, _)| *known == location) {
@@ -209,10 +209,10 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Follows what the documents name, until nothing is left.
+    /// Follows all references of the documents, until nothing is left.
     pub(crate) fn follow(&mut self, names: &mut Names) {
         self.follow_locations(names);
-        // What a location leads to stands before what is offered, wherever it is named.
+        // Documents found by location take precedence over offered ones, wherever the location is given.
         while let Some(namespace) = self.unmet.pop() {
             self.take_offered(names, namespace);
             self.follow_locations(names);
@@ -224,7 +224,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Takes the offered schemas of a namespace, unless the set has one of it.
+    /// Adds the offered schemas of a namespace, unless the set has one already.
     fn take_offered(&mut self, names: &mut Names, namespace: NsId) {
         if self.list.iter().any(|document| document.target == namespace) {
             return;
@@ -303,7 +303,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// The namespace an import names, if it may.
+    /// Returns the namespace of an import, if it is allowed.
     fn import(&mut self, names: &mut Names, index: usize, link: NodeId) -> Option<NsId> {
         let document = self.list.get(index)?;
         let target = document.target;
@@ -375,7 +375,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Takes a parsed document into the list, if it is what was wanted.
+    /// Adds a parsed document to the list, if it is what its reference requires.
     fn adopt(
         &mut self,
         names: &mut Names,
@@ -441,7 +441,7 @@ impl<'d> Documents<'d> {
         self.fits(names, index, wanted).then_some(index)
     }
 
-    /// Whether the target namespace is the wanted one.
+    /// Returns whether the target namespace is the required one.
     fn fits(&mut self, names: &Names, index: usize, wanted: Wanted) -> bool {
         let Some(document) = self.list.get(index) else { return false };
         let (code, expected) = match wanted {

@@ -1,8 +1,7 @@
-//! Identity constraints (Part 1, 3.11): `unique`, `key` and `keyref`, their restricted XPath, and the tables of a run.
+//! Identity constraints (Part 1, 3.11): `unique`, `key` and `keyref`, their restricted XPath, and their tables during a run.
 //!
-//! Owns the grammar of selectors and fields, the streaming search for the nodes they select, and the comparison of key
-//! sequences. It never reads a schema document and never decides which type a node has: the validator tells it what it
-//! meets.
+//! Owns the grammar of selectors and fields, the streaming search for selected nodes, and the comparison of key sequences. It
+//! never reads a schema document and never decides the type of a node: the validator reports nodes and values.
 
 mod matcher;
 mod path;
@@ -20,14 +19,14 @@ use crate::datatype::Value;
 #[derive(Debug)]
 pub struct Constraint {
     pub kind: ConstraintKind,
-    /// The namespace of its name.
+    /// Namespace of its name.
     pub uri: Box<str>,
     pub local: Box<str>,
     pub selector: Path,
     pub fields: Box<[Path]>,
 }
 
-/// What a constraint demands.
+/// Kind of a constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConstraintKind {
     Unique,
@@ -39,25 +38,25 @@ pub enum ConstraintKind {
     },
 }
 
-/// A step is a key sequence looked up and kept in one more table, some 300 ns. Seven thousand entries within 64 elements that
-/// each have a table of them come to 441,000.
+/// Default limit on steps. A step is a key sequence looked up and stored in one more table, some 300 ns. Seven thousand entries
+/// within 64 elements that each have a table of them take 441,000.
 pub(crate) const STEPS_MAX: u64 = 500_000;
 
-/// Why a path is refused: rule `c-selector-xpath` or `c-fields-xpaths`.
+/// Reason why a path is refused: rule `c-selector-xpath` or `c-fields-xpaths`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathError {
     pub code: &'static str,
-    /// In bytes of the path.
+    /// Byte offset in the path.
     pub offset: usize,
     pub message: String,
 }
 
-/// Budgets of one run.
+/// Limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdentityLimits {
-    /// Key sequences kept at one time, over all tables.
+    /// Number of key sequences kept at a time, over all tables.
     pub identity_entries_max: usize,
-    /// What constraints of elements within one another may cost beyond those of one.
+    /// Steps for nested elements with constraints, beyond the cost of a single one.
     pub identity_steps_max: u64,
 }
 
@@ -66,15 +65,15 @@ pub struct IdentityLimits {
 pub enum Content {
     /// A value of a simple type.
     Value(Value),
-    /// It is of a simple type, but there is no value to compare: it is nil, or not valid.
+    /// The element has a simple type but no value to compare: it is nil, or invalid.
     Absent,
-    /// It is not of a simple type.
+    /// The element does not have a simple type.
     Complex,
 }
 
 impl Default for IdentityLimits {
     fn default() -> IdentityLimits {
-        // About 100 bytes each: a document cannot take more than some 100 MB this way.
+        // About 100 bytes each: a document can take at most some 100 MB this way.
         IdentityLimits { identity_entries_max: 1_000_000, identity_steps_max: STEPS_MAX }
     }
 }

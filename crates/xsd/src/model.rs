@@ -1,6 +1,6 @@
-//! The components of a schema (Part 1, section 3), as they refer to one another by place.
+//! The components of a schema (Part 1, section 3), with references by arena index.
 //!
-//! Owns their properties and the questions that properties answer alone. It never complains: the rules are elsewhere.
+//! Owns their properties and queries that need no other component. It never complains: the rules are elsewhere.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::identity::Constraint;
 use crate::names::{Names, NsId, Sym};
 pub(crate) use crate::wildcard::{Namespaces, Process, Wildcard};
 
-/// Where a component stands.
+/// Place of a component in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) document: usize,
@@ -21,11 +21,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of what no document declares.
+    /// Place of components that no document declares.
     pub(crate) const BUILT_IN: Place = Place { document: usize::MAX, node: NodeId(0) };
 }
 
-/// A set of ways to derive, as `final` and `block` have them.
+/// A set of derivation methods, as in `final` and `block`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ways(pub(crate) u8);
 
@@ -54,7 +54,7 @@ impl Ways {
 pub(crate) struct Type {
     pub(crate) name: Option<Sym>,
     pub(crate) place: Place,
-    /// Itself for `anyType`.
+    /// The base type; `anyType` is its own.
     pub(crate) base: Id<Type>,
     pub(crate) finals: Ways,
     pub(crate) kind: TypeKind,
@@ -68,16 +68,16 @@ pub(crate) enum TypeKind {
 
 #[derive(Debug)]
 pub(crate) struct Simple {
-    /// `anySimpleType` until it is compiled.
+    /// `anySimpleType` until the type is compiled.
     pub(crate) value: Arc<SimpleType>,
     pub(crate) source: SimpleSource,
 }
 
-/// What a simple type is made from.
+/// Definition of a simple type.
 #[derive(Debug, Clone)]
 pub(crate) enum SimpleSource {
     BuiltIn,
-    /// Facets stand in the element `at`.
+    /// The facets are in the element `at`.
     Restriction {
         base: Id<Type>,
         at: Place,
@@ -101,7 +101,7 @@ pub(crate) struct Complex {
     pub(crate) source: ComplexSource,
 }
 
-/// How a complex type is derived.
+/// Derivation method of a complex type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Restriction,
@@ -124,25 +124,25 @@ pub(crate) enum Content {
     Children { mixed: bool, particle: Id<Particle> },
 }
 
-/// What a complex type's document says, before the base type is known.
+/// Definition of a complex type as read, before its base type is known.
 #[derive(Debug, Default)]
 pub(crate) struct ComplexSource {
-    /// `simpleContent`.
+    /// The type has `simpleContent`.
     pub(crate) simple: bool,
     pub(crate) mixed: bool,
     pub(crate) particle: Option<Id<Particle>>,
     pub(crate) attributes: AttributeSource,
     /// The anonymous simple type in a restriction of simple content.
     pub(crate) inner: Option<Id<Type>>,
-    /// The element `restriction` of simple content.
+    /// The `restriction` element of simple content.
     pub(crate) facets: Option<Place>,
 }
 
-/// Attributes as a complex type or attribute group lists them.
+/// Attributes as listed in a complex type or attribute group.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct AttributeSource {
     pub(crate) uses: Vec<AttributeUse>,
-    /// Names that a restriction takes away.
+    /// Names that a restriction prohibits.
     pub(crate) prohibited: Vec<Sym>,
     pub(crate) groups: Vec<(Id<AttributeGroup>, Place)>,
     pub(crate) wildcard: Option<Wildcard>,
@@ -152,7 +152,7 @@ pub(crate) struct AttributeSource {
 pub(crate) struct AttributeGroup {
     pub(crate) place: Place,
     pub(crate) source: AttributeSource,
-    /// With what its groups add.
+    /// Uses including those of referenced groups.
     pub(crate) uses: Vec<AttributeUse>,
     pub(crate) wildcard: Option<Wildcard>,
 }
@@ -171,16 +171,16 @@ pub(crate) struct AttributeUse {
     pub(crate) place: Place,
     pub(crate) decl: Id<AttributeDecl>,
     pub(crate) required: bool,
-    /// Its own, which counts before the declaration's.
+    /// The use's own constraint, which takes precedence over the declaration's.
     pub(crate) constraint: Option<ValueConstraint>,
 }
 
-/// A default or fixed value, as it is written.
+/// A default or fixed value as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueConstraint {
     pub(crate) fixed: bool,
     pub(crate) text: Arc<str>,
-    /// Where it stands, for the namespaces there.
+    /// Its place, for the namespaces in scope.
     pub(crate) place: Place,
 }
 
@@ -209,7 +209,7 @@ pub(crate) struct Particle {
     pub(crate) term: Term,
 }
 
-/// `maxOccurs`. The order is the natural one.
+/// `maxOccurs`, in its natural order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Max {
     Times(u64),
@@ -242,7 +242,7 @@ pub(crate) enum Term {
     Element(Id<Element>),
     Wildcard(Id<Wildcard>),
     Model(Id<Model>),
-    /// A reference to a named group, by the group's place.
+    /// A reference to a named group.
     Group(Id<Group>),
 }
 
@@ -280,7 +280,7 @@ pub(crate) struct Components {
     pub(crate) models: Arena<Model>,
     pub(crate) wildcards: Arena<Wildcard>,
     pub(crate) globals: Globals,
-    /// The members of the substitution group of each head, itself left out, what the head blocks left out.
+    /// The members of each head's substitution group, without the head itself and without members that the head blocks.
     pub(crate) substitutes: HashMap<Id<Element>, Vec<Id<Element>>>,
 }
 
@@ -300,7 +300,7 @@ pub(crate) const ANY_TYPE: Id<Type> = Id::new(0);
 pub(crate) const ANY_SIMPLE_TYPE: Id<Type> = Id::new(1);
 
 impl Components {
-    /// The built-in components: the ur-types and the simple types of Part 2.
+    /// Makes the built-in components: the ur-types and the simple types of Part 2.
     pub(crate) fn new() -> Components {
         let mut all = Components {
             names: Names::new(),
@@ -335,7 +335,7 @@ impl Components {
         all
     }
 
-    /// Any attributes, any children, any text, checked as far as there are declarations (Part 1, 3.4.7).
+    /// Adds `anyType`: any attributes, children and text, validated where there are declarations (Part 1, 3.4.7).
     fn any_type(&mut self) {
         let wildcard =
             Wildcard { namespaces: Namespaces::Any, process: Process::Lax, place: Place::BUILT_IN };
@@ -363,7 +363,7 @@ impl Components {
         self.globals.types.insert(name, id);
     }
 
-    /// The type of a built-in.
+    /// Returns the type of a built-in.
     pub(crate) fn builtin(&self, builtin: Builtin) -> Id<Type> {
         let name = self.names.find(NsId::XSD, builtin.name());
         self.globals.types.get(&name).copied().unwrap_or(ANY_SIMPLE_TYPE)
@@ -390,7 +390,7 @@ impl Components {
         }
     }
 
-    /// The simple type of a type's text: its own, or that of its simple content.
+    /// Returns the simple type of a type's text: itself, or its simple content.
     pub(crate) fn text_type(&self, id: Id<Type>) -> Option<&Arc<SimpleType>> {
         match &self.types[id].kind {
             TypeKind::Simple(simple) => Some(&simple.value),
@@ -401,7 +401,7 @@ impl Components {
         }
     }
 
-    /// The model group of a particle's term, references to named groups followed.
+    /// Returns the model group of a particle's term; follows references to named groups.
     pub(crate) fn model_of(&self, term: Term) -> Option<Id<Model>> {
         match term {
             Term::Model(model) => Some(model),
@@ -410,7 +410,7 @@ impl Components {
         }
     }
 
-    /// What a type is called in a message.
+    /// Returns the name of a type for messages.
     pub(crate) fn type_text(&self, id: Id<Type>) -> String {
         match self.types[id].name {
             Some(name) => self.names.text(name),

@@ -1,13 +1,13 @@
-//! Names as small numbers.
+//! Interned names.
 //!
-//! Owns the table of the names a schema mentions. A document's names are looked up in it and never added to it, so that
-//! hostile names cost a look and nothing else.
+//! Owns the table of the names in a schema. Names of instance documents are looked up and never added, so that hostile names
+//! cost a look-up only.
 
-/// A namespace that a schema mentions.
+/// A namespace in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NsId(pub(crate) u32);
 
-/// A name (namespace and local part) that a schema mentions.
+/// A name (namespace and local part) in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sym(pub(crate) u32);
 
@@ -20,12 +20,12 @@ impl NsId {
     pub(crate) const XML: NsId = NsId(1);
     pub(crate) const XSD: NsId = NsId(2);
     pub(crate) const XSI: NsId = NsId(3);
-    /// A namespace no schema mentions.
+    /// A namespace that is not in the schema.
     pub(crate) const UNKNOWN: NsId = NsId(u32::MAX);
 }
 
 impl Sym {
-    /// A name no schema mentions.
+    /// A name that is not in the schema.
     pub(crate) const UNKNOWN: Sym = Sym(u32::MAX);
 }
 
@@ -35,7 +35,7 @@ struct Entry {
     local: Box<str>,
 }
 
-/// What tells names apart without a look at their letters: all there is to know of a name of up to 16 bytes.
+/// Fixed-size key of a name; it is complete for local names of up to 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     namespace: NsId,
@@ -44,10 +44,10 @@ struct Key {
     last: u64,
 }
 
-/// Bytes that a [`Key`] has.
+/// Number of bytes stored in a [`Key`].
 const KEY_BYTES: usize = 16;
 
-/// Names to numbers and back: open addressing with linear probing, at most half full.
+/// Name table: open addressing with linear probing, at most half full.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     namespaces: Vec<Box<str>>,
@@ -117,12 +117,12 @@ impl Names {
         usize::try_from(hash >> 32).unwrap_or(0) & (self.slots.len() - 1)
     }
 
-    /// The number of a name, or [`Sym::UNKNOWN`].
+    /// Returns the number of a name, or [`Sym::UNKNOWN`].
     #[inline]
     pub(crate) fn find(&self, namespace: NsId, local: &str) -> Sym {
         let key = Key::new(namespace, local.as_bytes());
         let mut slot = self.slot(key.hash());
-        // The table is never full, so that a free slot ends the search.
+        // The table is never full, so a free slot ends the search.
         while let Some(&index) = self.slots.get(slot) {
             let Some(entry) = self.entries.get(index as usize) else { break };
             if entry.key == key && (local.len() <= KEY_BYTES || *entry.local == *local) {
@@ -148,7 +148,7 @@ impl Names {
             .map_or("", |uri| &**uri)
     }
 
-    /// `{uri}local`, as messages have it.
+    /// Returns `{uri}local`, for messages.
     pub(crate) fn text(&self, sym: Sym) -> String {
         match self.uri(self.namespace_of(sym)) {
             "" => self.local(sym).to_owned(),
@@ -184,7 +184,7 @@ impl Key {
     }
 }
 
-/// Fewer than eight bytes as a number; of one length no two are the same.
+/// Packs fewer than eight bytes into a number; different strings of equal length give different numbers.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {

@@ -1,8 +1,8 @@
-//! Components from schema documents.
+//! Reads components from schema documents.
 //!
-//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of
-//! references. A global component has its place before its content is read, so that references are places from the start
-//! and nothing is read recursively across references. The rules about finished components are in `rules`.
+//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of references.
+//! A global component gets its index before its content is read: so references are indexes from the start, and reading does not
+//! recurse across references. The rules for finished components are in `rules`.
 
 mod attribute;
 mod complex;
@@ -48,7 +48,7 @@ pub(crate) fn build(
     };
     builder.globals();
     builder.contents();
-    // Later steps need references that lead somewhere and chains that end.
+    // Later steps need valid references and finite chains.
     if builder.simple_types() && builder.groups() && builder.element_types() {
         builder.complex_types();
         crate::rules::check(&mut builder);
@@ -69,17 +69,17 @@ pub(crate) struct Builder<'d> {
     pub(crate) components: Components,
     pub(crate) limits: Limits,
     pub(crate) report: Report,
-    /// What a redefining component's own name means inside it.
+    /// Meaning of a redefining component's own name inside it.
     redefined: HashMap<(NodeIn, Space), Redefined>,
-    /// Key references with what they refer to, to be resolved when all names are known.
+    /// Key references, resolved once all names are known.
     pub(crate) keyrefs: Vec<KeyRef>,
-    /// Redefined groups that do not refer to their former selves: they have to restrict them.
+    /// Redefined groups that do not refer to their original: they have to restrict it.
     pub(crate) redefined_groups: Vec<(Option<Id<Group>>, Id<Group>)>,
-    /// The budget of components is used up; said once.
+    /// The budget of components is used up; reported once.
     over: bool,
 }
 
-/// A key reference: the constraint's name, what it refers to, its number of fields, and its place.
+/// A key reference: the name it refers to, its number of fields, and its place.
 pub(crate) struct KeyRef {
     pub(crate) refer: Sym,
     pub(crate) fields: usize,
@@ -104,14 +104,14 @@ pub(crate) enum Redefined {
     AttributeGroup(Sym, Id<AttributeGroup>),
 }
 
-/// The component a node is part of, as far as references inside it depend on it.
+/// The component that contains a node, as far as references inside it depend on it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Inside {
-    /// Inside a redefinition: what its own name means there.
+    /// Inside a redefinition: the meaning of its own name.
     pub(crate) redefined: Option<Redefined>,
 }
 
-/// The namespaces in scope at a node, for values.
+/// Namespaces in scope of a node, for values.
 pub(crate) struct Scope<'a> {
     pub(crate) document: Option<&'a SchemaDocument<'a>>,
     pub(crate) node: NodeId,
@@ -147,7 +147,7 @@ impl<'d> Builder<'d> {
         self.report.push(Complaint { code, location, at, message });
     }
 
-    /// Whether another component fits the budget.
+    /// Returns whether the budget allows another component.
     pub(crate) fn has_room(&mut self, place: Place) -> bool {
         let all = &self.components;
         let count =
@@ -161,7 +161,7 @@ impl<'d> Builder<'d> {
         room
     }
 
-    /// The name a QName of a document means; complaints are made here.
+    /// Resolves a QName of a document; reports errors itself.
     pub(crate) fn qname(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -170,7 +170,7 @@ impl<'d> Builder<'d> {
     ) -> Option<Sym> {
         let text = syntax::collapse(text);
         if !syntax::is_qname(text) {
-            // The walk over the syntax has complained.
+            // The check of the syntax has reported it.
             return None;
         }
         let (prefix, local) = text.split_once(':').unwrap_or(("", text));
@@ -183,7 +183,7 @@ impl<'d> Builder<'d> {
                 return None;
             }
         };
-        // Part 1, 4.2.1: what has no namespace joins the including document's.
+        // Part 1, 4.2.1: names in no namespace take that of the including document.
         let namespace = match namespace == NsId::ABSENT && doc.chameleon {
             true => doc.target,
             false => namespace,
@@ -238,7 +238,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// A default or fixed value in the attributes of a node.
+    /// Reads a default or fixed value from the attributes of a node.
     pub(crate) fn value_constraint(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -262,7 +262,7 @@ impl<'d> Builder<'d> {
         Some(ValueConstraint { fixed, text: text.into(), place: doc.place(node) })
     }
 
-    /// Redefined attribute groups, each with its former self.
+    /// Returns redefined attribute groups with their originals.
     pub(crate) fn redefined_attributes(&self) -> Vec<(Id<AttributeGroup>, Id<AttributeGroup>)> {
         let pairs = self.redefined.values().filter_map(|redefined| match *redefined {
             Redefined::AttributeGroup(name, original) => {
@@ -276,7 +276,7 @@ impl<'d> Builder<'d> {
         pairs
     }
 
-    /// `anyType` stands for a type that is not there, so that reading goes on.
+    /// Replaces a missing type by `anyType`, so that reading can continue.
     pub(crate) fn or_any(found: Option<Id<Type>>) -> Id<Type> {
         found.unwrap_or(ANY_TYPE)
     }

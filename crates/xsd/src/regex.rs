@@ -1,8 +1,8 @@
 //! Regular expressions of XML Schema 1.0 (Part 2, appendix F), matched in linear time.
 //!
-//! Owns the grammar, the sets of characters behind its escapes, and the automata. An expression enters [`Regex::compile`]
-//! and becomes a table where that stays small, else a list of instructions that are run abreast; neither ever goes back in
-//! a text. It knows nothing of facets, and it never searches: a match is of the whole text.
+//! Owns the grammar, the character sets of escapes, and the automata. [`Regex::compile`] turns an expression into a DFA table if
+//! that stays small, otherwise into an NFA that is simulated; neither ever backtracks. It knows nothing of facets and does not
+//! search: a match covers the whole text.
 
 mod category;
 mod classes;
@@ -23,23 +23,23 @@ use nfa::Nfa;
 use parse::Node;
 pub(crate) use sample::sample;
 
-/// Patterns people write stay below a few hundred bytes.
+/// Length of a pattern; those that people write are below a few hundred bytes.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// The parser and what walks its tree recurse once a group: far above real patterns, far below a worker's stack.
+/// Nesting of groups, by which the parser and its tree walks recurse: far above real patterns, far below a worker's stack.
 const NESTING_MAX: u32 = 128;
-/// 16 bytes each: `.{0,100000}` is possible, its square is not.
+/// NFA instructions of 16 bytes each: `.{0,100000}` is possible, its square is not.
 const INSTRUCTIONS_MAX: u64 = 250_000;
-/// Sets by intervals; some milliseconds.
+/// Work for classes: sets by intervals; takes some milliseconds.
 const CLASS_WORK_MAX: usize = 8 << 20;
-/// 4 bytes each: a table takes at most half a MiB, and some ten milliseconds to make.
+/// DFA cells of 4 bytes each: a table takes at most half a MiB, and some ten milliseconds to build.
 const CELLS_MAX: usize = 128 << 10;
-/// Steps spent on determinising before it is given up; some milliseconds.
+/// Steps after which determinisation is given up; takes some milliseconds.
 const DFA_WORK_MAX: usize = 1 << 19;
-/// Instructions that may be run for any document where there is no table, of some 8 ns each.
+/// NFA steps granted to every document, some 8 ns each.
 const STEPS_MIN: u64 = 8_000_000;
-/// As many more for each byte that is matched so, since a text is read by more than one instruction even where it costs little.
+/// Further steps for each byte matched by an NFA, since a cheap text takes more than one instruction per byte too.
 const STEPS_A_BYTE: u64 = 8;
-/// What they add up to: that of 5 MB of such texts, less than half a second.
+/// Upper limit of all steps of a document: that of 5 MB of such texts, less than half a second.
 const STEPS_MAX: u64 = 50_000_000;
 
 /// A compiled regular expression. It matches whole texts.
@@ -49,27 +49,27 @@ pub struct Regex {
     program: Program,
 }
 
-/// Why an expression is refused.
+/// Error of an invalid or too costly expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegexError {
-    /// In bytes of the expression.
+    /// Byte offset in the expression.
     pub offset: usize,
     pub message: String,
 }
 
-/// What the expressions without a table may still cost, in instructions run: all texts of one document draw on one.
+/// Remaining NFA steps: all texts of one document share one budget.
 #[derive(Debug)]
 pub struct Steps(Cell<StepsLeft>);
 
-/// How much of that there is at some time.
+/// State of that budget.
 #[derive(Debug, Clone, Copy)]
 pub struct StepsLeft {
     now: u64,
-    /// What texts that are still to come may add.
+    /// Steps that further texts may still add.
     more: u64,
 }
 
-/// The texts so far took more steps than the limit `regex_steps_max` allows.
+/// The error of texts that took more steps than the limit `regex_steps_max` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooCostly;
 
@@ -85,7 +85,7 @@ impl Regex {
         Regex::build(&parse::parse(pattern)?)
     }
 
-    /// Compiles expressions of which one has to match. Gives with an error the index of the one to blame.
+    /// Compiles alternatives, of which one has to match. An error has the index of its pattern.
     pub fn any(patterns: &[&str]) -> Result<Regex, (usize, RegexError)> {
         let parsed: Result<Vec<Node>, _> = patterns
             .iter()
@@ -105,7 +105,7 @@ impl Regex {
         Ok(Regex { classes, program })
     }
 
-    /// Whether the whole text matches. `steps` pays for it where there is no table.
+    /// Returns whether the whole text matches. An NFA run is charged to `steps`.
     pub fn matches(&self, text: &str, steps: &Steps) -> Result<bool, TooCostly> {
         match &self.program {
             Program::Table(dfa) => Ok(dfa.run(&self.classes, text)),
@@ -122,7 +122,7 @@ impl StepsLeft {
 }
 
 impl Steps {
-    /// What is left, to go on from later with [`Steps::set`].
+    /// Returns the remaining budget, for [`Steps::set`].
     pub fn left(&self) -> StepsLeft {
         self.0.get()
     }
@@ -131,19 +131,19 @@ impl Steps {
         self.0.set(left);
     }
 
-    /// What one document may cost.
+    /// Resets the budget to that of one document.
     pub fn refill(&self) {
         self.0.set(StepsLeft::ALL);
     }
 
-    /// A text adds to what may be spent.
+    /// Adds the steps that a text grants.
     fn earn(&self, text: &str) {
         let StepsLeft { now, more } = self.0.get();
         let earned = (text.len() as u64).saturating_mul(STEPS_A_BYTE).min(more);
         self.0.set(StepsLeft { now: now.saturating_add(earned), more: more - earned });
     }
 
-    /// Takes so many steps. Where they are not there, nothing is left for anybody.
+    /// Charges steps. If too few are left, the budget drops to zero.
     #[inline]
     fn spend(&self, steps: u64) -> Result<(), TooCostly> {
         let before = self.0.get();

@@ -1,33 +1,32 @@
-//! Where schema documents come from.
+//! Resolvers of schema documents.
 //!
-//! Owns the joining of locations and the two ways of finding a document that need nobody's trust: a map, and files below
-//! one directory. It never goes to the network.
+//! Joins locations, and has two resolvers that need no trust: a map, and files below one directory. It never uses the network.
 
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Finds the documents that schema documents name.
+/// Finds the documents to which schema documents refer.
 pub trait Resolver {
-    /// The bytes at a location, which has been joined with the location of the document that names it.
+    /// Returns the bytes at a location, which has been joined with that of the referring document.
     fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved>;
 
-    /// Where the schema of a namespace is, for imports that do not say it.
+    /// Returns the location of a namespace's schema, for imports without a location.
     fn of_namespace(&self, _namespace: &str) -> Option<String> {
         None
     }
 }
 
-/// Why there is no document at a location.
+/// Reason why there is no document at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unresolved {
-    /// There is none. Hints may be wrong, so this is no error where the rules allow a hint to lead nowhere.
+    /// The document does not exist. Hints may be wrong, so this is no error where the rules allow a hint to fail.
     Absent,
-    /// There is one, and it is not to be read.
+    /// The document exists, but must not be read.
     Refused(String),
 }
 
-/// Finds nothing: for schemas in one document.
+/// Finds nothing: for schemas in a single document.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nothing;
 
@@ -81,7 +80,7 @@ impl Resolver for Directory {
             true => Unresolved::Absent,
             false => Unresolved::Refused(error.to_string()),
         };
-        // A link below the directory may lead out of it.
+        // A symbolic link below the directory may lead out of it.
         let root = self.root.canonicalize().map_err(refused)?;
         let path = root.join(relative).canonicalize().map_err(refused)?;
         if !path.starts_with(&root) {
@@ -105,7 +104,7 @@ fn scheme(location: &str) -> Option<&str> {
     valid.then_some(scheme)
 }
 
-/// A location as `base` means it (RFC 3986, 5.2, without queries), `.` and `..` taken out.
+/// Resolves a location against `base` (RFC 3986, 5.2, without queries), and removes `.` and `..`.
 pub fn join(base: &str, location: &str) -> String {
     let location = location.split('#').next().unwrap_or_default().trim();
     if scheme(location).is_some() {
@@ -125,7 +124,7 @@ pub fn join(base: &str, location: &str) -> String {
     format!("{root}{}", without_dots(&path))
 }
 
-/// `http://host` and the path behind it; a relative location is all path.
+/// Splits into `http://host` and the path; a relative location is all path.
 fn authority(base: &str) -> (&str, &str) {
     let Some(scheme) = scheme(base) else { return ("", base) };
     let rest = base.get(scheme.len() + 1..).unwrap_or_default();
@@ -144,7 +143,7 @@ fn without_dots(path: &str) -> String {
             ".." if kept.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
                 kept.pop();
             }
-            // Nothing is above the root.
+            // The root has no parent.
             ".." if *kept == [""] => {}
             segment => kept.push(segment),
         }

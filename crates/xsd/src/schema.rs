@@ -1,6 +1,6 @@
-//! A compiled schema: what the validator looks at.
+//! A compiled schema, for the validator.
 //!
-//! Owns the tables made from finished components, ordered for one pass over a document. Immutable, to be shared between
+//! Owns the tables built from finished components, arranged for one pass over a document. Immutable and shareable between
 //! threads.
 
 use std::sync::Arc;
@@ -13,44 +13,44 @@ use crate::model::{Components, Content, Element, Type, TypeKind, ValueConstraint
 use crate::names::{NsId, Sym};
 use crate::read::Scope;
 
-/// A schema that keeps all rules.
+/// A schema that satisfies all rules.
 #[derive(Debug)]
 pub struct Schema {
     pub(crate) components: Components,
     pub(crate) types: Vec<TypeTable>,
-    /// What a start tag asks of an element, by the element's number.
+    /// Properties needed at start tags, indexed by the element's number.
     pub(crate) heads: Vec<Head>,
-    /// Default and fixed values of elements, by the element's number.
+    /// Default and fixed values of elements, indexed by the element's number.
     pub(crate) values: Vec<Option<Given>>,
     pub(crate) globals: Vec<Option<Id<Element>>>,
 }
 
-/// What the validator asks of an element's declaration at each start tag.
+/// Properties of an element's declaration that the validator needs at each start tag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) type_id: Id<Type>,
     pub(crate) is_abstract: bool,
-    /// Neither it nor its type is abstract, and it has no identity constraints.
+    /// Neither the element nor its type is abstract, and there are no identity constraints.
     pub(crate) is_plain: bool,
-    /// It has a default or fixed value.
+    /// The element has a default or fixed value.
     pub(crate) is_given: bool,
 }
 
-/// How the content of an element is taken.
+/// Handling of an element's content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) kind: Kind,
-    /// Its text is kept until it ends.
+    /// Its text is collected until it ends.
     pub(crate) collects: bool,
-    /// Its text is judged by a simple type.
+    /// Its text is validated by a simple type.
     pub(crate) typed: bool,
-    /// Its value has prefixes, whose meanings have to be kept.
+    /// Its value has prefixes, so the namespaces in scope have to be kept.
     pub(crate) prefixed: bool,
-    /// It is right if its content is: nothing else has to be looked at when it ends.
+    /// The element is valid if its content is: no other check is needed at its end.
     pub(crate) plain: bool,
 }
 
-/// What the validator asks of a type.
+/// Properties of a type for the validator.
 #[derive(Debug)]
 pub(crate) struct TypeTable {
     pub(crate) kind: Kind,
@@ -60,15 +60,15 @@ pub(crate) struct TypeTable {
     /// Sorted by name.
     pub(crate) attributes: Box<[AttributeTable]>,
     pub(crate) wildcard: Option<Wildcard>,
-    /// Some attribute is required or has a default, so that those missing matter.
+    /// Some attribute is required or has a default, so missing attributes have to be handled.
     pub(crate) misses: bool,
-    /// Those among the first 64, by their places.
+    /// Such attributes among the first 64, as bits.
     pub(crate) awaited: u64,
     pub(crate) is_abstract: bool,
     pub(crate) words: u32,
 }
 
-/// What may stand inside an element.
+/// Kind of an element's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A simple type: no attributes either.
@@ -79,12 +79,12 @@ pub(crate) enum Kind {
     Mixed,
 }
 
-/// A simple type and what its values depend on.
+/// A simple type with the properties of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub(crate) simple: Arc<SimpleType>,
     pub(crate) identifiers: bool,
-    /// Its values are QNames or notations: prefixes matter.
+    /// Its values are QNames or notations, which depend on prefixes.
     pub(crate) prefixed: bool,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Given {
 }
 
 impl AttributeTable {
-    /// It matters when it is missing.
+    /// Returns whether its absence has to be handled.
     fn is_awaited(&self) -> bool {
         self.required || self.given.is_some()
     }
@@ -133,7 +133,7 @@ impl Text {
     }
 }
 
-/// Lists and unions are flat enough: a union's members are no unions, a list's items no lists.
+/// Recursion is shallow: a union's members are not unions, a list's items not lists.
 fn is_prefixed(simple: &SimpleType) -> bool {
     match simple.variety() {
         Variety::Ur => false,
@@ -204,13 +204,13 @@ impl Schema {
         self.components.globals.types.get(&sym).copied()
     }
 
-    /// Whether there is a global element of this name.
+    /// Returns whether there is a global element with this name.
     pub fn has_element(&self, uri: &str, local: &str) -> bool {
         let names = &self.components.names;
         self.global(names.find(names.find_namespace(uri), local)).is_some()
     }
 
-    /// Whether there is a global type of this name, built-in types included.
+    /// Returns whether there is a global type with this name, including built-in types.
     pub fn has_type(&self, uri: &str, local: &str) -> bool {
         self.type_of_name(uri, local).is_some()
     }

@@ -1,6 +1,6 @@
-//! A set of schema documents on its way to becoming a schema.
+//! A set of schema documents to be compiled to one schema.
 //!
-//! Owns the order of the steps: load, read, compile, check. Each is a module of its own.
+//! Owns the order of the steps: load, read, compile, check. Each step is a module.
 
 use xml::{Document, NodeId};
 
@@ -10,18 +10,18 @@ use crate::model::Components;
 use crate::resolve::{Resolver, join};
 use crate::schema::Schema;
 
-/// Budgets of one schema.
+/// Limits of one schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Documents that are loaded, those that turn out not to be schemas included.
+    /// Number of documents loaded, including those that are not schemas.
     pub documents_max: usize,
-    /// Types, elements, attributes, groups and particles together.
+    /// Number of types, elements, attributes, groups and particles together.
     pub components_max: usize,
-    /// States of one content model, after counted particles that need it are written out.
+    /// States of one content model, after counted particles that need it are expanded.
     pub states_max: usize,
     /// Steps of the comparison of one restriction with its base.
     pub restriction_steps_max: usize,
-    /// Model groups inside one another, and types derived from one another.
+    /// Nesting of model groups, and depth of type derivation.
     pub depth_max: usize,
     pub complaints_max: usize,
 }
@@ -29,14 +29,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // Large standards (FpML, HL7, NIEM) come in some hundreds.
+            // Large standards (FpML, HL7, NIEM) have some hundreds.
             documents_max: 2_000,
             // FpML, one of the largest, has about 30,000.
             components_max: 500_000,
-            // A state costs about 100 bytes; models people write have below 100.
+            // A state takes about 100 bytes; models that people write have less than 100.
             states_max: 20_000,
             restriction_steps_max: 200_000,
-            // Written schemas stay below 20.
+            // Schemas that people write stay below 20.
             depth_max: 150,
             complaints_max: 100,
         }
@@ -59,29 +59,29 @@ impl<'d> SchemaSet<'d> {
         }
     }
 
-    /// A schema document at hand; `location` is what its own references are relative to.
+    /// Adds a schema document in memory; `location` is the base of its references.
     pub fn add_bytes(&mut self, bytes: &[u8], location: &str) {
         self.documents.add_bytes(&mut self.components.names, bytes, location);
     }
 
-    /// A `schema` element inside another document, as WSDL's `types` have it.
+    /// Adds a `schema` element of another document, as in WSDL's `types`.
     pub fn add(&mut self, document: &'d Document, schema: NodeId, base: &str) {
         self.documents.add_embedded(&mut self.components.names, document, schema, base);
     }
 
-    /// A schema that is no part of the set, unless an import names its namespace and leads to no other document: the
-    /// `schema` elements beside one in WSDL's `types`.
+    /// Offers a schema that joins the set only if an import names its namespace and finds no other document: for the other
+    /// `schema` elements in WSDL's `types`.
     pub fn offer(&mut self, document: &'d Document, schema: NodeId, base: &str) {
         self.documents.offer(document, schema, base);
     }
 
-    /// A schema document that the resolver has. False: it has none there.
+    /// Adds a schema document of the resolver. False if there is none.
     pub fn add_location(&mut self, location: &str) -> bool {
         self.documents.add_location(&mut self.components.names, location)
     }
 
-    /// A hint of an instance (`xsi:schemaLocation`): followed unless the set has a document for the namespace already. A
-    /// hint that leads nowhere is no fault.
+    /// Follows a hint of an instance (`xsi:schemaLocation`), unless the set has a document for the namespace already. A failing
+    /// hint is no error.
     pub fn add_hint(&mut self, namespace: &str, location: &str, base: &str) {
         self.documents.follow(&mut self.components.names);
         if !self.documents.has_namespace(&self.components.names, namespace) {
@@ -89,8 +89,8 @@ impl<'d> SchemaSet<'d> {
         }
     }
 
-    /// The documents of the set with everything they name, in order: location, element `schema` and namespace of each. Sets
-    /// of the same are the same schema.
+    /// Returns all documents of the set with their references followed, in order: location, `schema` element and namespace of
+    /// each. Sets with the same members give the same schema.
     pub fn members(&mut self) -> Vec<(String, NodeId, String)> {
         let names = &mut self.components.names;
         self.documents.follow(names);
@@ -103,7 +103,7 @@ impl<'d> SchemaSet<'d> {
         members
     }
 
-    /// Everything the documents name is loaded, and all of it compiled.
+    /// Loads all documents that are referred to, and compiles everything.
     pub fn compile(mut self) -> Result<Schema, Vec<Complaint>> {
         self.documents.follow(&mut self.components.names);
         crate::read::build(self.documents, self.components, &self.limits)

@@ -1,7 +1,7 @@
-//! The schema for schemas: which attributes and children an element of a schema document has.
+//! The schema for schemas: the attributes and children of each element of a schema document.
 //!
-//! Owns the tables and the walk that compares a document with them (the `s4s-*` complaints). It never builds components:
-//! what is read after this walk may rely on the shape of the document, and on nothing about references.
+//! Owns the tables and the check of a document against them (the `s4s-*` complaints). It never builds components. Code that runs
+//! later may rely on the shape of the document, but not on its references.
 
 mod table;
 mod values;
@@ -14,14 +14,14 @@ use crate::names::XSD_NAMESPACE;
 use table::{Rule, Slot};
 pub(crate) use values::{collapse, is_qname};
 
-/// A complaint about a node of the document under the walk.
+/// An error at a node of the checked document.
 pub(crate) struct Fault {
     pub(crate) node: NodeId,
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-/// Everything wrong with the shape of the schema document whose `schema` element is `root`.
+/// Returns all errors in the shape of the schema document whose `schema` element is `root`.
 pub(crate) fn check(document: &Document, root: NodeId) -> Vec<Fault> {
     let mut walk = Walk { document, faults: Vec::new(), ids: HashSet::new() };
     walk.element(root, "", "schema");
@@ -34,7 +34,7 @@ struct Walk<'d> {
     ids: HashSet<&'d str>,
 }
 
-/// Enough to see what is wrong, and a bound for what a hostile document costs.
+/// Limit on errors: enough to find the fault, and it bounds the cost of a hostile document.
 const FAULTS_MAX: usize = 100;
 
 impl<'d> Walk<'d> {
@@ -44,7 +44,7 @@ impl<'d> Walk<'d> {
         }
     }
 
-    /// Depth is bounded by the parser's limit on depth.
+    /// Recursion is bounded by the parser's limit on depth.
     fn element(&mut self, node: NodeId, parent: &str, tag: &str) {
         let Some(rule) = table::find(parent, tag) else {
             let message = format!("<{tag}> is not allowed in <{parent}>");
@@ -78,7 +78,7 @@ impl<'d> Walk<'d> {
         }
     }
 
-    /// The local name of an element of the schema namespace.
+    /// Returns the local name of an element of the schema namespace.
     fn tag(&self, node: NodeId) -> Option<&'d str> {
         let name = self.document.name(node);
         (name.namespace.uri == XSD_NAMESPACE).then_some(name.local)
@@ -156,8 +156,8 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// Whether the children fill the slots; else how many do. No tag is in two slots that follow each other, so that taking
-/// as many as fit is right.
+/// Checks that the children fill the slots; the error is how many do. No tag is in two consecutive slots, so a greedy match is
+/// right.
 fn accepts(slots: &[Slot], tags: &[(NodeId, Option<&str>)]) -> Result<(), usize> {
     let mut at = 0;
     for slot in slots {

@@ -1,8 +1,8 @@
-//! Validation of a document as it is read (Part 1, "validation rules": cvc-*).
+//! Streaming validation of a document (Part 1, "validation rules": cvc-*).
 //!
-//! Owns the run over one document: what is open, what has been said, and the identities met. It builds no tree: its memory
-//! grows with depth, with the length of one text, and with identities. What is said enters as the events of a parser or
-//! the nodes of a tree; what is wrong leaves as [`Invalid`]. It never changes a document.
+//! Owns the run over one document: open elements, complaints, and IDs and keys. It builds no tree: its memory grows with depth,
+//! with the length of one text, and with IDs and keys. Input is the events of a parser or the nodes of a tree; output is a list
+//! of [`Invalid`]. It never changes a document.
 
 mod about;
 mod attributes;
@@ -24,105 +24,105 @@ use run::{Marked, Run};
 pub use scope::Hints;
 use scope::{Event, Node};
 
-/// One thing wrong with a document.
+/// An error in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// The rule of XML Schema that is broken, as `cvc-complex-type.2.4.a`, or `limit`.
+    /// The broken rule of XML Schema, such as `cvc-complex-type.2.4.a`, or `limit`.
     pub code: &'static str,
-    /// The element or attribute it is about, as it is written.
+    /// The element or attribute in question, as written.
     pub node: String,
     pub at: Position,
     pub message: String,
-    /// The same in pieces.
+    /// Structured details.
     pub about: About,
 }
 
-/// What a complaint is about, for whoever words it for his own readers. Names are `{namespace}local`.
+/// Structured details of an error, for callers with their own wording. Names are `{namespace}local`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
-    /// The name of the element or attribute.
+    /// Name of the element or attribute.
     pub name: String,
-    /// The element an attribute belongs to.
+    /// For an attribute, its element.
     pub element: Option<String>,
-    /// What could stand here, or has to come still, in the order of the content model.
+    /// Names that are allowed here or still required, in the order of the content model.
     pub expected: Vec<String>,
-    /// It is about elements within, not about text.
+    /// The error is about child elements, not about text.
     pub children: bool,
-    /// The text that is not valid: a list's first item that is not.
+    /// The invalid text; for a list, its first invalid item.
     pub value: Option<String>,
-    /// The type it was to have: a global one's name, without a namespace for types of XML Schema itself.
+    /// The type of the text: the name of a global type, without namespace for types of XML Schema itself.
     pub type_name: Option<TypeName>,
-    /// What that is made of: `atomic`, `list` or `union`.
+    /// Variety of the type: `atomic`, `list` or `union`.
     pub variety: &'static str,
-    /// What it breaks of that type.
+    /// The rule of the type that the text breaks.
     pub breach: Option<Breach>,
 }
 
-/// The simple type that a text was to have.
+/// The required simple type of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeName {
-    /// One of XML Schema itself, by its local name.
+    /// A type of XML Schema itself, by its local name.
     BuiltIn(String),
-    /// A global one of a schema document.
+    /// A global type of a schema document.
     Global(String),
-    /// One without a name.
+    /// A type without a name.
     Local,
 }
 
-/// What the first element has to be.
+/// Requirement for the root element.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Root {
-    /// Some global element of the schema.
+    /// A global element of the schema.
     #[default]
     Declared,
-    /// Anything; what is declared is checked.
+    /// Anything; declared elements are validated.
     Lax,
-    /// The global element of this name.
+    /// The global element with this name.
     Element { uri: String, local: String },
     /// Any name, with the content of this global type.
     Type { uri: String, local: String },
 }
 
-/// Budgets of one document's validation.
+/// Limits of one document's validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// The run ends after this many complaints.
     pub invalid_max: usize,
-    /// Bytes of the text of one element of simple type.
+    /// Length of the text of one element of simple type.
     pub text_bytes_max: usize,
-    /// Bytes that IDs, and IDREFs whose ID has not come yet, take in memory.
+    /// Memory for IDs, and for IDREFs whose ID has not come yet.
     pub identifier_bytes_max: usize,
-    /// Key sequences of identity constraints.
+    /// Number of key sequences of identity constraints.
     pub identity_entries_max: usize,
-    /// What identity constraints of elements within one another may cost beyond those of one.
+    /// Steps for identity constraints of nested elements, beyond those of a single one.
     pub identity_steps_max: u64,
 }
 
-/// Validates documents, one after another. What it allocated for one serves the next.
+/// Validates one document after another and reuses its memory.
 #[derive(Debug)]
 pub struct Validator {
     schema: Arc<Schema>,
     run: Run,
 }
 
-/// What a validator knew at a place of a document ([`Validator::mark`]).
+/// State of a validator at a place of a document ([`Validator::mark`]).
 #[derive(Debug)]
 pub struct Mark(Marked);
 
-/// What a text has to be for a document to be valid with it that is valid with the text it was asked about
+/// Condition under which another text may replace a text in a valid document, so that the document stays valid
 /// ([`Validator::text_rule`]).
 #[derive(Debug, Clone, Copy)]
 pub struct TextRule {
-    /// Its type; none where any text will do.
+    /// Its type; None if any text is allowed.
     of: Option<Id<Type>>,
     bytes_max: usize,
 }
 
 impl TextRule {
-    /// Any text.
+    /// Allows any text.
     pub const ANY: TextRule = TextRule { of: None, bytes_max: usize::MAX };
 
-    /// Whether a text is that, as a short look tells; `schema` is the validator's.
+    /// Returns whether the fast path accepts a text; `schema` is that of the validator.
     pub fn accepts(&self, schema: &Schema, text: &str) -> bool {
         let Some(of) = self.of else { return true };
         let text_of = schema.type_table(of).and_then(|table| table.text.as_ref());
@@ -130,12 +130,12 @@ impl TextRule {
     }
 }
 
-/// Why a validating parse ended early.
+/// Reason why a validating parse ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The document is not well-formed, or over a budget of the parser.
+    /// The document is not well-formed, or exceeds a limit of the parser.
     Xml(xml::Error),
-    /// As many complaints as were asked for.
+    /// The maximum number of complaints is reached.
     Enough,
 }
 
@@ -154,7 +154,7 @@ impl std::fmt::Display for Invalid {
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
-            // A person reads no more.
+            // Nobody reads more.
             invalid_max: 20,
             // As long as the longest attribute the parser takes.
             text_bytes_max: 10 << 20,
@@ -171,24 +171,23 @@ impl Validator {
         Validator { schema, run: Run::new(root, bounds) }
     }
 
-    /// Another root from the next document on.
+    /// Sets the root requirement for the next documents.
     pub fn set_root(&mut self, root: Root) {
         self.run.root = root;
     }
 
-    /// Whether an `xsi:type` may name a type that the schema does not know, on an element that it does not declare and
-    /// that need not be: the types are another schema's, as in the header and body of an envelope. Such an element is
-    /// judged as if it named none.
+    /// Sets whether `xsi:type` may name an unknown type on an undeclared element that need not be declared. Such types belong to
+    /// another schema, as in the header and body of an envelope. The element is then validated as if it had no `xsi:type`.
     pub fn set_foreign_types(&mut self, allowed: bool) {
         self.run.foreign_types = allowed;
     }
 
-    /// Forgets the document before. To be called before each document that is fed through the [`Sink`].
+    /// Forgets the previous document. To be called before each document that is fed through the [`Sink`].
     pub fn reset(&mut self) {
         self.run.reset();
     }
 
-    /// Parses and validates a document. What is invalid is in [`Validator::invalid`]; the error is the parser's.
+    /// Parses and validates a document. Validation errors are in [`Validator::invalid`]; the returned error is the parser's.
     pub fn validate(&mut self, bytes: &[u8], options: &xml::Options) -> Result<(), xml::Error> {
         self.reset();
         match xml::parse(bytes, options, self) {
@@ -197,30 +196,30 @@ impl Validator {
         }
     }
 
-    /// What it knows now, for a document that begins like this one; none where that is more than the open elements, or
+    /// Returns the current state, for a document with the same prefix. None if there is more state than the open elements, or if
     /// there are complaints.
     pub fn mark(&self) -> Option<Mark> {
         self.run.marked().map(Mark)
     }
 
-    /// Goes from before a document to a mark that a validator of the same schema, root and bounds has made.
+    /// Restores, before a document, the state of a mark made by a validator with the same schema, root and bounds.
     pub fn resume(&mut self, mark: &Mark) {
         self.run.resume(&mark.0);
     }
 
-    /// What another text would have to be in the place of the one just told; none where that depends on more than the text.
+    /// Returns the condition for another text in place of the last one; None if validity depends on more than the text.
     pub fn text_rule(&self) -> Option<TextRule> {
         self.run.text_rule(&self.schema)
     }
 
-    /// Validates an element of a tree with all that is in it.
+    /// Validates an element of a tree with its subtree.
     pub fn validate_tree(&mut self, document: &xml::Document, element: xml::NodeId) {
         self.reset();
         // The error only ends the walk early.
         let _enough = scope::walk(&self.schema, &mut self.run, document, element);
     }
 
-    /// What is wrong with the document, in the order it was found.
+    /// Returns the errors of the document, in the order found.
     pub fn invalid(&self) -> &[Invalid] {
         &self.run.invalid
     }
@@ -259,11 +258,11 @@ impl Sink for Validator {
     }
 }
 
-/// Where something is, computed when asked.
+/// A position, computed on demand.
 pub(crate) trait Spot {
     fn position(&self) -> Position;
 
-    /// Whether the document declares this unparsed entity; a stream has told the run so beforehand.
+    /// Returns whether the document declares this unparsed entity; a stream has reported its entities before.
     fn entity(&self, _name: &str) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! A compiled schema as others walk it: elements, types, content and attributes, to make something else of them.
+//! Read-only views of a compiled schema for other crates: elements, types, content and attributes.
 //!
-//! Owns read-only views of components. It never validates, and what a view leads to is found without a search.
+//! Views never validate, and following one never needs a search.
 
 mod facets;
 
@@ -17,28 +17,28 @@ use crate::model::{
 use crate::names::{NsId, Sym};
 use crate::schema::Schema;
 
-/// A declaration of an element.
+/// View of an element declaration.
 #[derive(Debug, Clone, Copy)]
 pub struct ElementView<'s> {
     schema: &'s Schema,
     id: Id<Element>,
 }
 
-/// A definition of a type.
+/// View of a type definition.
 #[derive(Debug, Clone, Copy)]
 pub struct TypeView<'s> {
     schema: &'s Schema,
     id: Id<Type>,
 }
 
-/// A particle: how often a term may stand.
+/// View of a particle: a term with its occurrence.
 #[derive(Debug, Clone, Copy)]
 pub struct ParticleView<'s> {
     schema: &'s Schema,
     id: Id<Particle>,
 }
 
-/// An attribute that a type has.
+/// An attribute of a type.
 #[derive(Debug, Clone, Copy)]
 pub struct AttributeView<'s> {
     pub uri: &'s str,
@@ -48,31 +48,31 @@ pub struct AttributeView<'s> {
     pub given: Option<GivenView<'s>>,
 }
 
-/// A default or fixed value, as it is written.
+/// A default or fixed value as written.
 #[derive(Debug, Clone, Copy)]
 pub struct GivenView<'s> {
     pub fixed: bool,
     pub text: &'s str,
 }
 
-/// What may stand inside an element of a type.
+/// Content of a type.
 #[derive(Debug, Clone, Copy)]
 pub enum ContentView<'s> {
-    /// Text, and no attributes.
+    /// Text without attributes.
     Simple(&'s Arc<SimpleType>),
-    /// Text, and attributes.
+    /// Text with attributes.
     SimpleContent(&'s Arc<SimpleType>),
-    /// Nothing, and attributes.
+    /// No content, but attributes.
     Empty,
-    /// Elements, with text between them where it is mixed, and attributes.
+    /// Elements, with text between them if mixed, and attributes.
     Children { mixed: bool, particle: ParticleView<'s> },
 }
 
-/// What a particle is of.
+/// Term of a particle.
 #[derive(Debug)]
 pub enum TermView<'s> {
     Element(ElementView<'s>),
-    /// Any element of some namespaces; whether it has to be declared.
+    /// Any element of some namespaces; `strict` if it must be declared.
     Wildcard {
         strict: bool,
     },
@@ -82,14 +82,14 @@ pub enum TermView<'s> {
 }
 
 impl Schema {
-    /// The global element of a name.
+    /// Returns the global element with a name.
     pub fn element(&self, uri: &str, local: &str) -> Option<ElementView<'_>> {
         let names = &self.components.names;
         let id = self.global(names.find(names.find_namespace(uri), local))?;
         Some(ElementView { schema: self, id })
     }
 
-    /// The global type of a name, built-in types included.
+    /// Returns the global type with a name, including built-in types.
     pub fn type_named(&self, uri: &str, local: &str) -> Option<TypeView<'_>> {
         self.type_of_name(uri, local).map(|id| TypeView { schema: self, id })
     }
@@ -109,12 +109,12 @@ impl<'s> ElementView<'s> {
         &self.schema.components.elements[self.id]
     }
 
-    /// Its number among the elements of the schema.
+    /// Returns its number among the elements of the schema.
     pub fn number(self) -> u32 {
         self.id.number()
     }
 
-    /// Namespace and local name.
+    /// Returns namespace and local name.
     pub fn name(self) -> (&'s str, &'s str) {
         self.schema.name(self.component().name)
     }
@@ -135,7 +135,7 @@ impl<'s> ElementView<'s> {
         self.component().constraint.as_ref().map(given)
     }
 
-    /// The elements that may stand in its place, itself left out.
+    /// Returns the elements that may be substituted for it, without itself.
     pub fn substitutes(self) -> impl Iterator<Item = ElementView<'s>> {
         let known = self.schema.components.substitutes.get(&self.id);
         let schema = self.schema;
@@ -148,17 +148,17 @@ impl<'s> TypeView<'s> {
         &self.schema.components.types[self.id]
     }
 
-    /// Its number among the types of the schema.
+    /// Returns its number among the types of the schema.
     pub fn number(self) -> u32 {
         self.id.number()
     }
 
-    /// Namespace and local name of a global type.
+    /// Returns namespace and local name of a global type.
     pub fn name(self) -> Option<(&'s str, &'s str)> {
         self.component().name.map(|name| self.schema.name(name))
     }
 
-    /// It is `anyType`.
+    /// Returns whether it is `anyType`.
     pub fn is_any(self) -> bool {
         self.id == ANY_TYPE
     }
@@ -167,7 +167,7 @@ impl<'s> TypeView<'s> {
         self.schema.components.complex(self.id).is_some_and(|complex| complex.is_abstract)
     }
 
-    /// Whether it is a type of XML Schema itself.
+    /// Returns whether it is a type of XML Schema itself.
     pub fn is_built_in(self) -> bool {
         let names = &self.schema.components.names;
         self.component().name.is_some_and(|name| names.namespace_of(name) == NsId::XSD)
@@ -191,7 +191,7 @@ impl<'s> TypeView<'s> {
         }
     }
 
-    /// The attributes it has, those of types it derives from included, in the order written.
+    /// Returns its attributes, including inherited ones, in the order written.
     pub fn attributes(self) -> Vec<AttributeView<'s>> {
         let all = &self.schema.components;
         let uses = all.complex(self.id).map(|complex| complex.uses.as_slice()).unwrap_or_default();
@@ -207,13 +207,13 @@ impl<'s> TypeView<'s> {
         uses.iter().filter_map(view).collect()
     }
 
-    /// Whether it takes attributes that it does not name.
+    /// Returns whether it has an attribute wildcard.
     pub fn any_attribute(self) -> bool {
         let complex = self.schema.components.complex(self.id);
         complex.is_some_and(|complex| complex.wildcard.is_some())
     }
 
-    /// The global types that may stand in its place by `xsi:type`, itself left out, in the order of their numbers.
+    /// Returns the global types that may replace it by `xsi:type`, without itself, in the order of their numbers.
     pub fn replacements(self) -> Vec<TypeView<'s>> {
         let all = &self.schema.components;
         let mut found: Vec<Id<Type>> = all
@@ -237,7 +237,7 @@ impl<'s> ParticleView<'s> {
         self.component().min
     }
 
-    /// Nothing: as often as you like.
+    /// None if unbounded.
     pub fn max(self) -> Option<u64> {
         match self.component().max {
             Max::Times(times) => Some(times),
@@ -245,7 +245,7 @@ impl<'s> ParticleView<'s> {
         }
     }
 
-    /// Whether it is of a wildcard that takes elements of a namespace.
+    /// Returns whether it is a wildcard that matches elements of a namespace.
     pub fn allows(self, uri: &str) -> bool {
         let all = &self.schema.components;
         match self.component().term {

@@ -1,6 +1,6 @@
-//! Wildcards: which namespaces they take, and the algebra of such sets (Part 1, 3.10.6).
+//! Wildcards: the namespaces they match, and the algebra of such sets (Part 1, 3.10.6).
 //!
-//! Owns subset, union and intersection. It never decides what is done with what a wildcard takes.
+//! Owns subset, union and intersection. It never decides the treatment of matching elements.
 
 use crate::model::Place;
 use crate::names::NsId;
@@ -12,11 +12,11 @@ pub(crate) struct Wildcard {
     pub(crate) place: Place,
 }
 
-/// Which namespaces a wildcard takes.
+/// The namespaces that a wildcard matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Namespaces {
     Any,
-    /// Any but this one, and not the absent one either.
+    /// Any namespace except this one and the absent one.
     Not(NsId),
     /// Sorted.
     Of(Vec<NsId>),
@@ -38,7 +38,7 @@ impl Namespaces {
         }
     }
 
-    /// Every namespace of this is one of the other (cos-ns-subset).
+    /// Returns whether every namespace of this set is in the other (cos-ns-subset).
     pub(crate) fn is_subset(&self, other: &Namespaces) -> bool {
         match (self, other) {
             (_, Namespaces::Any) => true,
@@ -48,7 +48,7 @@ impl Namespaces {
         }
     }
 
-    /// Whether some namespace is in both.
+    /// Returns whether some namespace is in both sets.
     pub(crate) fn overlaps(&self, other: &Namespaces) -> bool {
         match (self, other) {
             (Namespaces::Of(list), other) | (other, Namespaces::Of(list)) => {
@@ -59,7 +59,7 @@ impl Namespaces {
         }
     }
 
-    /// The namespaces of both (cos-aw-intersect); nothing where that cannot be expressed.
+    /// Returns the intersection (cos-aw-intersect); None if it cannot be expressed.
     pub(crate) fn intersection(&self, other: &Namespaces) -> Option<Namespaces> {
         Some(match (self, other) {
             (Namespaces::Any, rest) | (rest, Namespaces::Any) => rest.clone(),
@@ -74,7 +74,7 @@ impl Namespaces {
         })
     }
 
-    /// The namespaces of either (cos-aw-union); nothing where that cannot be expressed.
+    /// Returns the union (cos-aw-union); None if it cannot be expressed.
     pub(crate) fn union(&self, other: &Namespaces) -> Option<Namespaces> {
         Some(match (self, other) {
             (Namespaces::Any, _) | (_, Namespaces::Any) => Namespaces::Any,

@@ -1,21 +1,21 @@
-//! Particles to positions: every place where a child can be taken, and what can follow it.
+//! Particles to positions: every place where a child can match, with the positions that can follow it.
 //!
-//! The construction is Glushkov's, with lists of what comes first shared instead of copied, and with counters where
-//! writing a particle out would be too long. No more positions are made than the budget allows.
+//! This is Glushkov's construction, with the lists of first positions shared instead of copied, and with counters where
+//! expanding a particle would be too long. The budget limits the number of positions.
 
 use super::Op;
 use crate::arena::Id;
 use crate::model::{Components, Element, Max, ModelKind, Particle, Term, Wildcard};
 
-/// Something that takes one child.
+/// A position of the content model, which matches one child.
 #[derive(Debug, Clone)]
 pub(super) struct Position {
     pub(super) leaf: Leaf,
-    /// The particle it stands for: equal for copies of one that is written out.
+    /// Number of its particle: equal for all copies of an expanded particle.
     pub(super) source: u32,
-    /// What can follow: lists, each after some operations.
+    /// Lists of positions that can follow, each after some operations.
     pub(super) follow: Vec<(ListId, Vec<Op>)>,
-    /// The operations after which the content may end here.
+    /// Operations after which the content may end here.
     pub(super) ends: Option<Vec<Op>>,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Leaf {
     Wildcard(Id<Wildcard>),
 }
 
-/// A list of what may come first in some part of the model.
+/// A list of the positions that may come first in a part of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ListId(pub(super) u32);
 
@@ -41,7 +41,7 @@ pub(super) struct Positions<'c> {
     pub(super) positions: Vec<Position>,
     pub(super) lists: Vec<List>,
     pub(super) counters: u32,
-    /// Counters of particles that need not occur more than once.
+    /// Counters of particles with a minimum of at most one occurrence.
     pub(super) free: Vec<u32>,
     pub(super) start: ListId,
     pub(super) empty: bool,
@@ -52,14 +52,14 @@ pub(super) struct Positions<'c> {
     steps: usize,
 }
 
-/// More positions than the budget allows.
+/// The error of more positions than the budget allows.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// More children than the parser's budget of tokens lets a document have.
+/// More children than the parser's budget of tokens allows.
 const UNREACHED: u64 = 1 << 31;
 
-/// A part of the model.
+/// Positions of a part of the model.
 struct Fragment {
     nullable: bool,
     first: ListId,
@@ -67,7 +67,7 @@ struct Fragment {
 }
 
 impl<'c> Positions<'c> {
-    /// The positions of a content. What occurs up to `written_max` times is written out.
+    /// Builds the positions of a content model. Particles with up to `written_max` occurrences are expanded.
     pub(super) fn of(
         all: &'c Components,
         particle: Id<Particle>,
@@ -109,7 +109,7 @@ impl<'c> Positions<'c> {
     }
 
     fn particle(&mut self, id: Id<Particle>) -> Result<Fragment, TooMany> {
-        // Shared groups that are empty make no position; steps bound them too.
+        // Empty shared groups add no position; the step budget bounds them too.
         self.steps = self.steps.checked_sub(1).ok_or(TooMany)?;
         let particle = self.merged(self.all.particles[id]);
         match (particle.min, particle.max) {
@@ -139,8 +139,8 @@ impl<'c> Positions<'c> {
         }
     }
 
-    /// A particle without the models around it that hold nothing else, where its own occurrence can say as much; and
-    /// without bounds that no document reaches.
+    /// Simplifies a particle: removes groups around a single particle if one occurrence range can express both, and bounds that
+    /// no document reaches.
     fn merged(&self, mut particle: Particle) -> Particle {
         while let Some(model) = self.all.model_of(particle.term) {
             let [inner] = self.all.models[model].particles.as_slice() else { break };
@@ -169,7 +169,7 @@ impl<'c> Positions<'c> {
         particle
     }
 
-    /// A particle as copies one after another.
+    /// Expands a particle to consecutive copies.
     fn written(
         &mut self,
         term: Term,
@@ -184,7 +184,7 @@ impl<'c> Positions<'c> {
             self.sources = source;
             let inner = self.once(term)?;
             self.connect(&previous, inner.first, &[]);
-            // Copies that take nothing can be taken to stand at the end, so that each leads to the next only.
+            // Nullable copies may be assumed to match last, so that each one leads to the next only.
             let least = if inner.nullable { 0 } else { min };
             if copy == copies && max == Max::Unbounded {
                 self.connect(&inner.last, inner.first, &[]);
@@ -206,7 +206,7 @@ impl<'c> Positions<'c> {
         }
     }
 
-    /// A particle that counts how often it has occurred.
+    /// Builds a particle whose occurrences are counted.
     fn counted(&mut self, term: Term, min: u64, max: Max) -> Result<Fragment, TooMany> {
         let inner = self.once(term)?;
         let counter = self.counters;
@@ -248,7 +248,7 @@ impl<'c> Positions<'c> {
                 let model = &self.all.models[model];
                 match model.kind {
                     ModelKind::Choice => self.choice(&model.particles),
-                    // An all-group inside others has been refused.
+                    // An all-group inside other groups has been refused already.
                     ModelKind::Sequence | ModelKind::All => self.sequence(&model.particles),
                 }
             }
@@ -285,7 +285,7 @@ impl<'c> Positions<'c> {
         for &particle in particles {
             inner.push(self.particle(particle)?);
         }
-        // From the end, so that each part is connected to one list of all that can follow it.
+        // From the end, so that each part is connected to a single list of everything that can follow it.
         let mut rest = self.nothing(true);
         for fragment in inner.into_iter().rev() {
             self.connect(&fragment.last, rest.first, &[]);

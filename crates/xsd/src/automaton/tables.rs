@@ -1,4 +1,4 @@
-//! Positions to states, and the rule that a content model is deterministic (cos-nonambig).
+//! Positions to states, and the check that a content model is deterministic (cos-nonambig).
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::model::{Components, Content, Element, ModelKind, Particle, Term, Type
 use crate::names::Sym;
 use crate::read::Builder;
 
-/// Written out without a second thought: counters cost a little at every step.
+/// Particles with up to this many occurrences are expanded: counters cost a little at every step.
 const WRITTEN_MAX: u64 = 12;
 
-/// The automata of all types, by the type's number.
+/// Builds the automata of all types, indexed by the type's number.
 pub(crate) fn compile_all(builder: &mut Builder<'_>) -> Vec<Automaton> {
     let mut automata = Vec::with_capacity(builder.components.types.len());
     for id in builder.components.types.ids() {
@@ -33,7 +33,7 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
         Some(result) => result.map(Automaton::All),
         None => states(all, particle, WRITTEN_MAX, limit)
             .or_else(|why| match why {
-                // Where counting cannot tell which particle is meant, writing out may.
+                // If counters make the particles ambiguous, expanding them may help.
                 Refused::Counters => states(all, particle, u64::MAX, limit),
                 why @ (Refused::Ambiguous(_) | Refused::TooLarge) => Err(why),
             })
@@ -59,9 +59,9 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
 }
 
 enum Refused {
-    /// Two particles take the same child.
+    /// Two particles match the same child.
     Ambiguous(Option<Sym>),
-    /// Counters alone do not tell which step to take.
+    /// Counters alone do not decide the step.
     Counters,
     TooLarge,
 }
@@ -143,7 +143,8 @@ fn states(
     })
 }
 
-/// What makes a state: what can follow, and whether the content may end. Positions of the same future share a state.
+/// Identity of a state: the positions that can follow, and whether the content may end. Positions with the same future share a
+/// state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     lists: Vec<(ListId, Vec<Op>)>,
@@ -161,11 +162,11 @@ struct Tables<'p> {
     ops: Vec<Op>,
     known: HashMap<Key, u32>,
     open: Vec<(u32, Key)>,
-    /// Positions that may still be looked at, over all states.
+    /// Remaining number of positions to visit, over all states.
     budget: usize,
 }
 
-/// A step out of a state: positions of one particle, and the operations on the way.
+/// A transition of a state: positions of one particle, with the operations on the way.
 #[derive(Debug, Clone)]
 struct Step {
     source: u32,
@@ -174,7 +175,7 @@ struct Step {
     ops: Vec<Op>,
 }
 
-/// How many edges a state may have on average before a model is over its budget.
+/// Average number of edges per state; a model with more is over its budget.
 const EDGES_PER_STATE: usize = 64;
 
 impl Tables<'_> {
@@ -210,10 +211,10 @@ impl Tables<'_> {
         self.positions.positions.get(number as usize)
     }
 
-    /// All that can follow, one step a particle.
+    /// Collects everything that can follow, one step per particle.
     fn steps(&mut self, key: &Key) -> Result<Vec<Step>, Refused> {
         let mut steps: Vec<Step> = Vec::new();
-        // Particle and operations to step; elements of one particle only are merged.
+        // Maps particle and operations to a step; only positions of the same particle are merged.
         let mut by_source: HashMap<u32, usize> = HashMap::new();
         let mut open: Vec<(ListId, Vec<Op>)> = key.lists.iter().rev().cloned().collect();
         while let Some((list, ops)) = open.pop() {
@@ -240,7 +241,7 @@ impl Tables<'_> {
                             ops: ops.clone(),
                         });
                     }
-                    // Going round inside costs nothing of what going round outside would.
+                    // A repetition of the inner particle does not use up occurrences of the outer one.
                     Some(step) if step.ops.is_empty() && self.is_dearer(&ops) => {}
                     Some(step) if ops.is_empty() && self.is_dearer(&step.ops) => {
                         step.ops.clear();
@@ -262,7 +263,7 @@ impl Tables<'_> {
         Ok(steps)
     }
 
-    /// Operations that only count particles which need not occur more than once.
+    /// Returns whether all operations only count particles with a minimum of at most one occurrence.
     fn is_dearer(&self, ops: &[Op]) -> bool {
         ops.iter().all(|op| match *op {
             Op::Again { counter, .. } => self.positions.free.contains(&counter),
@@ -272,7 +273,7 @@ impl Tables<'_> {
 
     fn fill(&mut self, number: u32, key: &Key) -> Result<(), Refused> {
         let mut steps = self.steps(key)?;
-        // As the particles stand in the model.
+        // In the order of the content model.
         steps.sort_by_key(|step| step.source);
         let mut edges: Vec<(usize, Edge, u32)> = Vec::new();
         let mut wild: Vec<(usize, Wild)> = Vec::new();
@@ -312,7 +313,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// The state behind a step.
+    /// Returns the state after a step.
     fn after(&self, step: &Step) -> Result<Key, Refused> {
         let mut key = Key { lists: Vec::new(), ends: None };
         for &number in &step.positions {
@@ -335,7 +336,7 @@ impl Tables<'_> {
         Ok(key)
     }
 
-    /// No child is taken by two particles (cos-nonambig).
+    /// Checks that no child matches two particles (cos-nonambig).
     fn check(
         &self,
         steps: &[Step],
@@ -375,8 +376,8 @@ impl Tables<'_> {
     }
 }
 
-/// Whether two steps can never both be taken: one goes on with a particle that the other leaves, and it occurs an exact
-/// number of times.
+/// Returns whether two steps exclude each other: one repeats a particle that the other leaves, and it occurs an exact number of
+/// times.
 fn exclusive(one: &[Op], other: &[Op]) -> bool {
     let pair = |again: &[Op], leave: &[Op]| {
         again.iter().any(|op| match *op {

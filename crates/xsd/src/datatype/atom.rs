@@ -1,4 +1,4 @@
-//! The lexical mapping: from a text whose white space is settled to the value it stands for.
+//! The lexical mapping: from a text with normalised white space to its value.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::names::Names;
 use super::value::Atom;
 use super::{Builtin, text};
 
-/// Reads a text as a value of an atomic built-in type. Bounds of the integer types are facets and not looked at here.
+/// Parses a text as a value of an atomic built-in type. Bounds of the integer types are facets and not checked here.
 pub(crate) fn read<'a>(
     builtin: Builtin,
     text: &'a str,

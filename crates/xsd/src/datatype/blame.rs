@@ -1,7 +1,7 @@
-//! What exactly is wrong with a text, for whoever words it for readers of another validator.
+//! Details of an invalid text, for messages worded like those of another validator.
 //!
-//! Looked for once a text is known to be wrong, and in that validator's order: what keeps it from being a value of the built-in
-//! type, then lengths, digits, bounds and enumeration, then patterns. Of a list its first wrong item is to blame.
+//! They are computed once a text is known to be invalid, in that validator's order: first the lexical space of the built-in
+//! type, then lengths, digits, bounds and enumeration, then patterns. For a list, its first invalid item is blamed.
 
 use super::fail::Fail;
 use super::kind::FacetKind;
@@ -10,18 +10,18 @@ use super::simple::{SimpleType, Variety};
 use super::white::words;
 use super::{White, atom};
 
-/// What a text breaks.
+/// The rule that a text breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Breach {
-    /// It is no value of the type.
+    /// The text is no value of the type.
     Value,
-    /// Its prefix is not declared.
+    /// The prefix of the text is not declared.
     Prefix,
-    /// A facet: its name, the value or length that was found, and what the facet says; an enumeration's first values.
+    /// A facet: its name, the value or length found, and the facet's value; for an enumeration, its first values.
     Facet { name: &'static str, found: String, allowed: Vec<String> },
 }
 
-/// A text, the type that it is not of, and why.
+/// A text, the type it does not match, and the reason.
 pub(crate) struct Blame<'a> {
     pub(crate) of: &'a SimpleType,
     pub(crate) text: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct Blame<'a> {
 }
 
 impl SimpleType {
-    /// What is wrong with a text that was found to be wrong, before white space is treated.
+    /// Returns what is wrong with a text known to be invalid, before white space is normalised.
     #[cold]
     pub(crate) fn blame<'a>(&'a self, lexical: &'a str, names: &dyn Names) -> Blame<'a> {
         let wrong = |item: &SimpleType, word: &str| item.examine(word, names, None).is_err();
@@ -62,7 +62,7 @@ impl SimpleType {
                 Some(self.facet_breach(kind, &atom.len().unwrap_or_default().to_string()))
             }
             Err(Fail::Facet(FacetKind::Enumeration)) => self.enumeration_breach(&text),
-            // Its white space is told as it is.
+            // The message shows the text with its white space.
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, lexical)),
             Ok(()) => self.pattern_breach(&text, names),
             Err(_) => None,
@@ -77,12 +77,12 @@ impl SimpleType {
         }
     }
 
-    /// What is left of a list or union: a pattern, or else an enumeration.
+    /// Checks the remaining facets of a list or union: patterns, then enumeration.
     fn last_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
         self.pattern_breach(text, names).or_else(|| self.enumeration_breach(text))
     }
 
-    /// Patterns of the last derivation step come first, and of one step the last that is written.
+    /// Returns the pattern that fails: that of the last derivation step first, and within a step the last pattern written.
     fn pattern_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
         let mut patterns = self.facets().patterns.iter().rev();
         let refused = patterns.find(|pattern| !pattern.matches(text, names).unwrap_or(false))?;

@@ -1,4 +1,4 @@
-//! The built-in types by name, and how they derive from one another (Part 2, section 3).
+//! The built-in types: their names and their derivation (Part 2, section 3).
 
 use std::sync::{Arc, OnceLock};
 
@@ -56,7 +56,7 @@ pub enum Builtin {
 }
 
 impl Builtin {
-    /// All of them, each after the one it derives from.
+    /// All built-in types, each after its base type.
     pub const ALL: [Builtin; 45] = [
         Builtin::AnySimpleType,
         Builtin::String,
@@ -105,12 +105,12 @@ impl Builtin {
         Builtin::PositiveInteger,
     ];
 
-    /// The built-in of this local name in the namespace of XML Schema.
+    /// Returns the built-in type with this local name in the namespace of XML Schema.
     pub fn from_name(local: &str) -> Option<Builtin> {
         Builtin::ALL.into_iter().find(|builtin| builtin.name() == local)
     }
 
-    /// The local name.
+    /// Returns the local name.
     pub fn name(self) -> &'static str {
         match self {
             Builtin::AnySimpleType => "anySimpleType",
@@ -161,7 +161,7 @@ impl Builtin {
         }
     }
 
-    /// What it derives from; nothing for `anySimpleType`.
+    /// Returns the base type; None for `anySimpleType`.
     pub fn base(self) -> Option<Builtin> {
         Some(match self {
             Builtin::AnySimpleType => return None,
@@ -207,7 +207,7 @@ impl Builtin {
         })
     }
 
-    /// The primitive type it derives from, itself where it is one. `anySimpleType` and the three list types have none.
+    /// Returns the primitive type it derives from, or itself if it is one. `anySimpleType` and the three list types have none.
     pub fn primitive(self) -> Option<Builtin> {
         let mut at = self;
         while let Some(base) = at.base().filter(|base| *base != Builtin::AnySimpleType) {
@@ -216,7 +216,7 @@ impl Builtin {
         (at != Builtin::AnySimpleType && at.item().is_none()).then_some(at)
     }
 
-    /// The item type of the three list types.
+    /// Returns the item type of the three list types.
     pub fn item(self) -> Option<Builtin> {
         [
             (Builtin::NmTokens, Builtin::NmToken),
@@ -227,7 +227,7 @@ impl Builtin {
         .find_map(|(list, item)| (list == self).then_some(item))
     }
 
-    /// How white space is treated.
+    /// Returns the whiteSpace facet.
     pub(crate) fn white(self) -> White {
         if matches!(self, Builtin::AnySimpleType | Builtin::String) {
             White::Preserve
@@ -238,7 +238,7 @@ impl Builtin {
         }
     }
 
-    /// The bounds that an integer type adds to its base: the lower and the upper.
+    /// Returns the bounds that an integer type adds to its base: the lower and the upper.
     pub(crate) fn bounds(self) -> (Option<&'static str>, Option<&'static str>) {
         let bounds = [
             (Builtin::NonPositiveInteger, None, Some("0")),
@@ -260,7 +260,7 @@ impl Builtin {
             .unwrap_or_default()
     }
 
-    /// The type itself; every call gives the same `Arc`.
+    /// Returns the type definition; every call returns the same `Arc`.
     pub fn simple(self) -> Arc<SimpleType> {
         static TYPES: OnceLock<Vec<Arc<SimpleType>>> = OnceLock::new();
         let types = TYPES.get_or_init(|| {
@@ -273,7 +273,7 @@ impl Builtin {
         });
         match types.get(self as usize) {
             Some(simple) => Arc::clone(simple),
-            // Every built-in has its place in the list; a type that takes any text is the mildest answer otherwise.
+            // Every built-in type is in the list; otherwise a type that accepts any text is the safest fallback.
             None => Arc::new(SimpleType::of_builtin(Builtin::AnySimpleType, &[])),
         }
     }

@@ -3,18 +3,18 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A decimal as it stands in a text: digits without the zeros that mean nothing.
+/// A decimal borrowed from a text: digits without insignificant zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DecimalRef<'a> {
-    /// Never of zero.
+    /// False for zero.
     negative: bool,
-    /// No zeros in front.
+    /// Without leading zeros.
     whole: &'a [u8],
-    /// No zeros behind.
+    /// Without trailing zeros.
     fraction: &'a [u8],
 }
 
-/// A decimal to keep. Equal numbers are equal here, so that it serves as a key.
+/// An owned decimal. Equal numbers are equal here, so that it can be a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
     negative: bool,
@@ -23,7 +23,7 @@ pub struct Decimal {
 }
 
 impl<'a> DecimalRef<'a> {
-    /// Reads `[+-]? digits (. digits)?`, of which either digits may be missing but not both.
+    /// Parses `[+-]? digits (. digits)?`; one of the two digit sequences may be missing.
     pub(crate) fn parse(text: &'a str) -> Option<DecimalRef<'a>> {
         let (negative, digits) = sign(text.as_bytes());
         let whole_len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -39,7 +39,7 @@ impl<'a> DecimalRef<'a> {
         Some(DecimalRef::trimmed(negative, whole, fraction))
     }
 
-    /// Reads `[+-]? digits`.
+    /// Parses `[+-]? digits`.
     pub(crate) fn parse_integer(text: &'a str) -> Option<DecimalRef<'a>> {
         let (negative, digits) = sign(text.as_bytes());
         let sound = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
@@ -57,7 +57,7 @@ impl<'a> DecimalRef<'a> {
         DecimalRef { negative: negative && !zero, whole, fraction }
     }
 
-    /// As a machine integer, where it is one of at most 18 digits.
+    /// Returns the value as a machine integer, if it is an integer of at most 18 digits.
     pub(crate) fn small(&self) -> Option<i64> {
         if !self.fraction.is_empty() || self.whole.len() > 18 {
             return None;
@@ -86,7 +86,7 @@ impl<'a> DecimalRef<'a> {
         }
     }
 
-    /// The order without signs. Digits compare like bytes, fractions too: the shorter one is the prefix of zeros.
+    /// Compares without signs. Digits compare like bytes, and so do fractions: a shorter one is a prefix.
     fn size_order(&self, other: &DecimalRef<'_>) -> Ordering {
         let whole = self.whole.len().cmp(&other.whole.len());
         whole
@@ -103,7 +103,7 @@ impl<'a> DecimalRef<'a> {
     }
 }
 
-/// Reads `[+-]? digits` of at most 18 digits as a machine integer.
+/// Parses `[+-]? digits` of at most 18 digits as a machine integer.
 pub(crate) fn small_integer(text: &str) -> Option<i64> {
     let (negative, digits) = sign(text.as_bytes());
     if digits.is_empty() || digits.len() > 18 {

@@ -1,13 +1,13 @@
-//! Durations: months and seconds, which compare only where every start gives the same answer.
+//! Durations: months and seconds, which are ordered only if every start date gives the same order.
 
 use std::cmp::Ordering;
 
 use super::scan::Scan;
 use kit::calendar::month_begin;
 
-/// Numbers of a duration beyond this many digits are refused.
+/// Longer numbers in a duration are refused.
 const DIGITS_MAX: usize = 15;
-/// The starts of Part 2, 3.2.6.2: year, and month counted from 0.
+/// The start dates of Part 2, 3.2.6.2: year, and month counted from 0.
 const STARTS: [(i64, i64); 4] = [(1696, 8), (1697, 1), (1903, 2), (1903, 6)];
 
 /// A value of `duration`.
@@ -15,12 +15,12 @@ const STARTS: [(i64, i64); 4] = [(1696, 8), (1697, 1), (1903, 2), (1903, 6)];
 pub struct Duration {
     months: i64,
     seconds: i128,
-    /// 10^-18 seconds, of the same sign.
+    /// Fraction in 10^-18 seconds, of the same sign.
     atto: i64,
 }
 
 impl Duration {
-    /// Reads `-?PnYnMnDTnHnMnS`; parts may be missing, but not all, nor all behind a `T`.
+    /// Parses `-?PnYnMnDTnHnMnS`; parts may be missing, but not all of them, nor all behind a `T`.
     pub(crate) fn parse(text: &str) -> Option<Duration> {
         let mut scan = Scan::new(text);
         let sign = match scan.take(b'-') {
@@ -45,7 +45,7 @@ impl Duration {
         })
     }
 
-    /// Reads numbers with these letters in this order. Says whether there was one.
+    /// Parses numbers with these unit letters in this order. Returns whether there was any.
     fn parts(&mut self, scan: &mut Scan<'_>, letters: &[u8; 3], time: bool) -> Option<bool> {
         let mut left = letters.as_slice();
         let mut any = false;
@@ -82,14 +82,14 @@ impl Duration {
         }
     }
 
-    /// The order of Part 2, 3.2.6.2.
+    /// Compares by Part 2, 3.2.6.2.
     pub(crate) fn order(&self, other: &Duration) -> Option<Ordering> {
         let mut orders = STARTS.iter().map(|&start| self.from(start).cmp(&other.from(start)));
         let first = orders.next()?;
         orders.all(|order| order == first).then_some(first)
     }
 
-    /// Where it ends when it begins there, in seconds since 1970.
+    /// Returns the end of the duration from a start month, in seconds since 1970.
     fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
         let days = month_begin(year, month.saturating_add(self.months));
         // The parts of one duration have one sign, but days may point the other way: carry what is below a second.

@@ -1,13 +1,13 @@
-//! What is wrong with a derivation or with a value, by the name of the rule it breaks.
+//! Errors of a derivation or of a value, by the name of the broken rule.
 
 use std::fmt;
 
 /// A rule of Part 2 that a derivation breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FacetError {
-    /// Which of the facets handed in, by index, where one is to blame.
+    /// Index of the facet to blame, if there is one.
     pub facet: Option<usize>,
-    /// The rule's name, as `enumeration-valid-restriction` or `cos-applicable-facets`.
+    /// Name of the rule, such as `enumeration-valid-restriction` or `cos-applicable-facets`.
     pub code: &'static str,
     pub message: String,
 }
@@ -15,7 +15,7 @@ pub struct FacetError {
 /// A rule that a value breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule's name, as `cvc-datatype-valid.1.2.1` or `cvc-pattern-valid`.
+    /// Name of the rule, such as `cvc-datatype-valid.1.2.1` or `cvc-pattern-valid`.
     pub code: &'static str,
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! The facets of a type, compiled, and what they say about a value.
+//! The compiled facets of a type, and their check against values.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use super::names::Names;
 use super::value::{Atom, Value};
 use crate::regex::{Regex, Steps, TooCostly};
 
-/// The facets in force: those of the last derivation step and those it took over.
+/// The facets in force: those of the last derivation step and the inherited ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facets {
     pub(crate) length: Option<u64>,
@@ -20,18 +20,18 @@ pub(crate) struct Facets {
     pub(crate) fraction_digits: Option<u64>,
     pub(crate) min: Option<Bound>,
     pub(crate) max: Option<Bound>,
-    /// One for each derivation step that has patterns: all have to match.
+    /// One for each derivation step with patterns: all have to match.
     pub(crate) patterns: Vec<Arc<Pattern>>,
     pub(crate) enumeration: Option<Arc<Enumeration>>,
-    /// A bit for each kind that may not change any more.
+    /// One bit for each kind of facet that is fixed.
     pub(crate) fixed: u16,
 }
 
-/// The patterns of one derivation step: one has to match.
+/// The patterns of one derivation step: at least one has to match.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) regex: Regex,
-    /// As written.
+    /// The patterns as written.
     pub(crate) sources: Box<[Box<str>]>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Pattern {
 pub(crate) struct Bound {
     pub(crate) value: Value,
     pub(crate) inclusive: bool,
-    /// The value, where it is an integer that a machine holds.
+    /// The value, if it is an integer that fits a machine word.
     pub(crate) small: Option<i64>,
-    /// As written.
+    /// The value as written.
     pub(crate) literal: Box<str>,
 }
 
@@ -50,26 +50,26 @@ pub(crate) struct Bound {
 #[derive(Debug, Default)]
 pub(crate) struct Enumeration {
     values: HashSet<Value>,
-    /// The same in order, where they are strings: looked up without making a value.
+    /// Sorted texts, if the values are strings: looked up without making a value.
     texts: Box<[Box<str>]>,
-    /// The first of them as a person reads them, in the order they were written.
+    /// The first values in readable form, in the order written.
     pub(crate) listed: Box<[Box<str>]>,
 }
 
-/// Complaints name so many values of an enumeration.
+/// Number of values of an enumeration in a message.
 pub(crate) const LISTED_MAX: usize = 100;
 
-/// A list that is short enough to be searched from the start.
+/// Lists up to this length are searched linearly.
 const SCANNED_MAX: usize = 8;
 
 impl Facets {
-    /// Checks an atomic value. `text` is its literal with white space settled.
+    /// Checks an atomic value. `text` is its literal with normalised white space.
     pub(crate) fn check(&self, atom: &Atom<'_>, text: &str, names: &dyn Names) -> Result<(), Fail> {
         self.check_patterns(text, names)?;
         self.check_value(atom)
     }
 
-    /// The same but for patterns.
+    /// Checks everything except patterns.
     pub(crate) fn check_value(&self, atom: &Atom<'_>) -> Result<(), Fail> {
         if self.length.is_some() || self.min_length.is_some() || self.max_length.is_some() {
             atom.len().map_or(Ok(()), |len| self.check_length(len))?;
@@ -117,7 +117,7 @@ impl Facets {
         Ok(())
     }
 
-    /// The value of a facet that has one, as a person writes it.
+    /// Returns the value of a facet as people write it.
     pub(crate) fn literal(&self, kind: FacetKind) -> Option<String> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let bound = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.literal.to_string());
@@ -161,7 +161,7 @@ impl Facets {
 }
 
 impl Pattern {
-    /// Whether one of them matches the whole text.
+    /// Returns whether one of the patterns matches the whole text.
     pub(crate) fn matches(&self, text: &str, names: &dyn Names) -> Result<bool, TooCostly> {
         match names.steps() {
             Some(steps) => self.regex.matches(text, steps),
@@ -169,7 +169,7 @@ impl Pattern {
         }
     }
 
-    /// For messages: all of them.
+    /// Returns all patterns, for messages.
     pub(crate) fn source(&self) -> String {
         self.sources.join(" | ")
     }
@@ -210,7 +210,7 @@ impl Bound {
         }
     }
 
-    /// Whether a value lies on this side. What does not compare does not lie there.
+    /// Returns whether a value lies on this side of the bound. Values that are not comparable do not.
     fn allows(&self, atom: &Atom<'_>, small: Option<i64>, side: Ordering) -> bool {
         let order = match (small, self.small) {
             (Some(value), Some(bound)) => Some(value.cmp(&bound)),
@@ -249,7 +249,7 @@ impl Enumeration {
         self.values.contains(value)
     }
 
-    /// Whether a string is one of them.
+    /// Returns whether a string is one of the values.
     pub(crate) fn has_text(&self, text: &str) -> bool {
         match self.texts.len() > SCANNED_MAX {
             true => self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok(),
@@ -257,12 +257,13 @@ impl Enumeration {
         }
     }
 
-    /// In no order.
+    /// The values, in no order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
         self.values.iter()
     }
 
-    /// An atomic type's enumeration has values of one primitive type, so that a string's text says it all.
+    /// Returns whether an atomic value is in the enumeration. All values have the same primitive type, so a string's text
+    /// decides.
     fn has_atom(&self, atom: &Atom<'_>) -> bool {
         match atom {
             Atom::Text { text, .. } => self.has_text(text),

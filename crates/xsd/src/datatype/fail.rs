@@ -1,19 +1,19 @@
-//! Why a text is not valid, cheap to make: a union tries its members and throws their answers away.
+//! Compact reasons why a text is invalid: a union tries its members and discards their errors.
 
 use super::error::Violation;
 use super::kind::FacetKind;
 use super::{Builtin, SimpleType};
 
-/// The rule a text breaks.
+/// The rule that a text breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fail {
-    /// It is not in the lexical space of this type.
+    /// The text is not in the lexical space of this type.
     Lexical(Builtin),
-    /// An item of a list is not.
+    /// An item of a list is not in the lexical space of this type.
     Item(Builtin),
-    /// No member of a union takes it.
+    /// No member of a union accepts the text.
     Union,
-    /// A facet forbids it.
+    /// A facet refuses the text.
     Facet(FacetKind),
     Prefix,
     Notation,
@@ -21,11 +21,11 @@ pub(crate) enum Fail {
     TooCostly,
 }
 
-/// Values are quoted in messages up to this many characters.
+/// Longer values are cut in messages.
 const QUOTED_CHARS_MAX: usize = 80;
 
 impl Fail {
-    /// The same, said of a list's item.
+    /// Converts the reason to that of a list item.
     pub(crate) fn of_item(self) -> Fail {
         match self {
             Fail::Lexical(builtin) => Fail::Item(builtin),
@@ -76,7 +76,7 @@ impl Fail {
     }
 }
 
-/// A text in quotes, cut where it is long.
+/// Quotes a text, and cuts it if it is long.
 pub(crate) fn quote(text: &str) -> String {
     match text.char_indices().nth(QUOTED_CHARS_MAX) {
         None => format!("'{text}'"),
@@ -84,7 +84,7 @@ pub(crate) fn quote(text: &str) -> String {
     }
 }
 
-/// A facet with its value, for messages. An item's or member's facet is not the type's own: then the name has to do.
+/// Names a facet with its value, for messages. The facet of an item or member is not the type's own: only its name is given.
 fn facet_text(kind: FacetKind, of: &SimpleType) -> String {
     let facets = of.facets();
     let value = match kind {

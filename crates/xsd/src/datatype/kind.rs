@@ -1,4 +1,4 @@
-//! The kinds of facets: their names and rules, and which types they apply to (Part 2, 4.1.5).
+//! Kinds of facets: their names and rules, and the types they apply to (Part 2, 4.1.5).
 
 use super::{Builtin, Variety};
 
@@ -35,22 +35,22 @@ impl FacetKind {
         FacetKind::FractionDigits,
     ];
 
-    /// The facet of this element name (`minLength`), if it is one.
+    /// Returns the facet with this element name (`minLength`), if there is one.
     pub fn from_name(local: &str) -> Option<FacetKind> {
         FacetKind::ALL.into_iter().find(|kind| kind.name() == local)
     }
 
-    /// The element name.
+    /// Returns the element name.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// The rule that a value breaks.
+    /// Returns the rule broken by a value that violates the facet.
     pub(crate) fn violation(self) -> &'static str {
         self.row().1
     }
 
-    /// The rule that a derivation breaks whose facet is wider than its base's.
+    /// Returns the rule broken by a derivation whose facet is wider than that of its base.
     pub(crate) fn restriction(self) -> &'static str {
         self.row().2
     }
@@ -92,12 +92,12 @@ impl FacetKind {
         }
     }
 
-    /// Its bit in a set of kinds.
+    /// Returns its bit in a set of kinds.
     pub(crate) fn bit(self) -> u16 {
         1 << (self as u16)
     }
 
-    /// Whether the facet applies to types of this variety.
+    /// Returns whether the facet applies to types of this variety.
     pub(crate) fn applies(self, variety: &Variety) -> bool {
         match variety {
             Variety::Ur => false,
@@ -139,7 +139,7 @@ impl FacetKind {
         matches!(self, FacetKind::Length | FacetKind::MinLength | FacetKind::MaxLength)
     }
 
-    /// It may stand once in a derivation step.
+    /// Returns whether the facet may occur only once in a derivation step.
     pub(crate) fn is_single(self) -> bool {
         !matches!(self, FacetKind::Pattern | FacetKind::Enumeration)
     }

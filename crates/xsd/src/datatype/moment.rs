@@ -1,4 +1,4 @@
-//! The seven types of date and time: reading them, their place on the time line, and their partial order.
+//! The seven types of date and time: parsing, position on the time line, and partial order.
 
 use std::cmp::Ordering;
 
@@ -6,14 +6,14 @@ use kit::calendar;
 
 use super::scan::Scan;
 
-/// Years beyond this many digits are refused: 10^12 years of seconds fit the time line.
+/// Longer years are refused: 10^12 years in seconds fit the time line.
 const YEAR_DIGITS_MAX: usize = 12;
-/// The widest difference of local time from UTC.
+/// Largest difference of local time from UTC.
 const ZONE_SECONDS_MAX: i128 = 14 * 3600;
-/// What stands in for a year that a type does not have: a leap year, so that `--02-29` exists.
+/// Stands in for the year of types without one: a leap year, so that `--02-29` exists.
 const LEAP_YEAR: i64 = 1972;
 
-/// Which of the types of date and time.
+/// One of the types of date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MomentKind {
     DateTime,
@@ -30,9 +30,9 @@ pub enum MomentKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Moment {
     kind: MomentKind,
-    /// Seconds since 1970, in UTC where it has a zone, else as on a clock somewhere.
+    /// Seconds since 1970, in UTC if there is a zone, otherwise in local time.
     seconds: i128,
-    /// 10^-18 seconds.
+    /// Fraction in 10^-18 seconds.
     atto: u64,
     zoned: bool,
 }
@@ -45,19 +45,19 @@ struct Day {
     day: u8,
 }
 
-/// What a text says.
+/// Fields of a parsed text.
 #[derive(Clone, Copy)]
 struct Fields {
     day: Day,
-    /// Seconds of the day.
+    /// Seconds since midnight.
     clock: i64,
     atto: u64,
-    /// Seconds ahead of UTC.
+    /// Offset from UTC in seconds.
     zone: Option<i64>,
 }
 
 impl Moment {
-    /// Reads a value.
+    /// Parses a value.
     pub(crate) fn parse(kind: MomentKind, text: &str) -> Option<Moment> {
         let Fields { day, clock, atto, zone } = Fields::read(kind, text)?;
         let local = i128::from(days(day)) * 86_400 + i128::from(clock);
@@ -69,12 +69,12 @@ impl Moment {
         })
     }
 
-    /// Whether a text is a value.
+    /// Returns whether a text is a value.
     pub(crate) fn is(kind: MomentKind, text: &str) -> bool {
         Fields::read(kind, text).is_some()
     }
 
-    /// The order of Part 2, 3.2.7.3: with and without zone compare only where no zone could change the answer.
+    /// Compares by Part 2, 3.2.7.3: values with and without zone are ordered only if no zone could change the order.
     pub(crate) fn order(&self, other: &Moment) -> Option<Ordering> {
         if self.kind != other.kind {
             return None;
@@ -88,7 +88,7 @@ impl Moment {
         }
     }
 
-    /// Against a value without zone.
+    /// Compares with a value without zone.
     fn order_local(&self, local: &Moment) -> Option<Ordering> {
         let at = (self.seconds, self.atto);
         if at < (local.seconds - ZONE_SECONDS_MAX, local.atto) {
@@ -120,7 +120,7 @@ impl Fields {
             }
             MomentKind::Time => {
                 clock = time(&mut scan)?;
-                // 24:00:00 is the first instant of a day like any other.
+                // 24:00:00 is the first instant of the next day.
                 clock.0 %= 86_400;
             }
             MomentKind::GYear => day.year = year(&mut scan)?,
@@ -148,7 +148,7 @@ impl Fields {
     }
 }
 
-/// `-?` and four digits or more, not `0000`, no zero in front of more than four.
+/// Parses a year: `-?` and at least four digits, not `0000`, without leading zeros beyond four digits.
 fn year(scan: &mut Scan<'_>) -> Option<i64> {
     let before = scan.take(b'-').is_some();
     let digits = scan.digits();
@@ -184,7 +184,7 @@ fn month_and_day(scan: &mut Scan<'_>, day: &mut Day) -> Option<()> {
     Some(())
 }
 
-/// `hh:mm:ss(.s+)?` as seconds of the day and what is left.
+/// Parses `hh:mm:ss(.s+)?` to seconds since midnight and the fraction.
 fn time(scan: &mut Scan<'_>) -> Option<(i64, u64)> {
     let hour = scan.two(0, 24)?;
     scan.take(b':')?;
@@ -201,7 +201,7 @@ fn time(scan: &mut Scan<'_>) -> Option<(i64, u64)> {
     Some((i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second), atto))
 }
 
-/// `Z`, `+hh:mm`, `-hh:mm` or nothing, as seconds ahead of UTC.
+/// Parses `Z`, `+hh:mm`, `-hh:mm` or nothing to an offset from UTC in seconds.
 fn zone(scan: &mut Scan<'_>) -> Option<Option<i64>> {
     if scan.take(b'Z').is_some() {
         return Some(Some(0));

@@ -1,37 +1,37 @@
-//! What a text's validity depends on beside its type.
+//! Context on which a text's validity depends beside its type.
 
 use crate::regex::Steps;
 
-/// The namespaces, notations and entities where a text stands, and what its document may still cost.
+/// Namespaces, notations and entities in scope of a text, and the remaining budget of its document.
 pub trait Names {
-    /// The namespace of a prefix, `""` for the default: `Some("")` is no namespace, `None` an undeclared prefix.
+    /// Returns the namespace of a prefix, `""` for the default: `Some("")` is no namespace, `None` an undeclared prefix.
     fn resolve(&self, prefix: &str) -> Option<&str>;
 
-    /// Whether this notation is declared. Whoever does not know says yes.
+    /// Returns whether this notation is declared; true if that is unknown.
     fn notation(&self, _uri: &str, _local: &str) -> bool {
         true
     }
 
-    /// Whether this unparsed entity is declared. A schema's own values are not asked (they have no document); an
-    /// instance's are.
+    /// Returns whether this unparsed entity is declared. Checked only for values of an instance: a schema's own values belong to
+    /// no document.
     fn entity(&self, _name: &str) -> bool {
         true
     }
 
-    /// What is left for the patterns of all texts of the document; none where a text is looked at for itself.
+    /// Returns the budget for the patterns of all texts of the document; None if the text is checked alone.
     fn steps(&self) -> Option<&Steps> {
         None
     }
 }
 
-/// Names of a text that is one of many: their patterns draw on one budget.
+/// Context with a budget that the patterns of many texts share.
 #[derive(Clone, Copy)]
 pub struct Sharing<'a> {
     pub names: &'a dyn Names,
     pub steps: &'a Steps,
 }
 
-/// No prefix but `xml`, no default namespace.
+/// No prefix except `xml`, and no default namespace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoNames;
 

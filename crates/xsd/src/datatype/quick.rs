@@ -1,12 +1,12 @@
-//! The short way to an answer for types whose facets ask for nothing: most texts are plainly valid.
+//! Fast path for types without restricting facets: most texts are obviously valid.
 //!
-//! Says yes only where [`super::atom`] would too; whatever is doubtful (white space, letters beyond ASCII, long numbers) is
-//! left to it.
+//! Accepts a text only if [`super::atom`] would accept it too. Doubtful texts (white space, characters beyond ASCII, long
+//! numbers) are left to the full check.
 
 use super::Builtin;
 use super::moment::{Moment, MomentKind};
 
-/// Whether a text as it stands is plainly in the lexical space of an atomic built-in type.
+/// Returns whether a text is obviously in the lexical space of an atomic built-in type.
 #[inline]
 pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -41,7 +41,7 @@ pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
     false
 }
 
-/// `yyyy-mm-ddThh:mm:ss` with `Z` or nothing behind it, on a day that every month has.
+/// `yyyy-mm-ddThh:mm:ss` with `Z` or nothing behind it, with a day that every month has.
 fn is_usual_moment(bytes: &[u8]) -> bool {
     let Some((front, b"" | b"Z")) = bytes.split_first_chunk::<19>() else { return false };
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2] =
@@ -60,7 +60,7 @@ fn is_usual_moment(bytes: &[u8]) -> bool {
         && number(s1, s2) < 60
 }
 
-/// `[+-]? digits . digits`, the point somewhere or nowhere.
+/// `[+-]? digits . digits`; the point may be anywhere or missing.
 fn is_decimal(bytes: &[u8]) -> bool {
     let digits = match bytes {
         [b'+' | b'-', rest @ ..] => rest,
@@ -79,7 +79,7 @@ fn is_decimal(bytes: &[u8]) -> bool {
     count > 0 && points <= 1
 }
 
-/// A decimal, and maybe an exponent.
+/// A decimal with an optional exponent.
 fn is_float(bytes: &[u8]) -> bool {
     match bytes.iter().position(|b| matches!(b, b'e' | b'E')) {
         None => is_decimal(bytes),
@@ -94,7 +94,7 @@ fn is_float(bytes: &[u8]) -> bool {
     }
 }
 
-/// An address without escapes, white space or fragment, whose scheme is one where there is a colon in its first part.
+/// A URI without escapes, white space or fragment; if its first part has a colon, the scheme has to be valid.
 fn is_uri(bytes: &[u8]) -> bool {
     if bytes.iter().any(|b| *b <= b' ' || matches!(b, b'%' | b'#')) {
         return false;
@@ -112,7 +112,7 @@ fn is_uri(bytes: &[u8]) -> bool {
 
 /// A letter or `_`.
 const START: u8 = 1;
-/// What a name without colon may hold.
+/// A byte that a name without colon may contain.
 const NAME: u8 = 2;
 const COLON: u8 = 4;
 
@@ -120,7 +120,7 @@ fn mark(b: u8) -> u8 {
     MARKS.get(usize::from(b)).copied().unwrap_or_default()
 }
 
-/// What each byte may be in a name; those beyond ASCII are nothing here.
+/// Classes of bytes in names; bytes beyond ASCII have none.
 const MARKS: [u8; 256] = {
     let mut marks = [0; 256];
     let mut at = 0u8;

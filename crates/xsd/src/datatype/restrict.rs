@@ -1,4 +1,4 @@
-//! Derivation by restriction: what a step's facets may be, given its base (Part 2, 4.3).
+//! Derivation by restriction: the facets that a step may have, given its base (Part 2, 4.3).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::white::White;
 use super::{Builtin, FacetError, SimpleType};
 use crate::regex::Regex;
 
-/// The facets and the white space of a restriction of `base`, or all that is wrong with it.
+/// Returns the facets and the white space of a restriction of `base`, or all errors.
 pub(crate) fn derive(
     base: &Arc<SimpleType>,
     raw: &[RawFacet<'_>],
@@ -55,7 +55,7 @@ pub(crate) fn derive(
 const LOWER: [FacetKind; 2] = [FacetKind::MinInclusive, FacetKind::MinExclusive];
 const UPPER: [FacetKind; 2] = [FacetKind::MaxInclusive, FacetKind::MaxExclusive];
 
-/// One derivation step as it is worked out.
+/// State of one derivation step.
 struct Step<'a> {
     base: &'a Arc<SimpleType>,
     facets: Facets,
@@ -65,7 +65,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Where this step has one of these facets.
+    /// Returns the index of the step's first facet of these kinds.
     fn first(&self, kinds: &[FacetKind]) -> Option<usize> {
         self.raw.iter().position(|facet| kinds.contains(&facet.kind))
     }
@@ -74,7 +74,7 @@ impl Step<'_> {
         self.errors.push(FacetError { facet: Some(facet), code, message });
     }
 
-    /// Reads one facet; what it takes from others is looked at later.
+    /// Reads one facet; its relation to other facets is checked later.
     fn read(&mut self, at: usize, facet: &RawFacet<'_>) {
         let kind = facet.kind;
         match kind {
@@ -134,7 +134,7 @@ impl Step<'_> {
         if let Err(violation) = form.simple().check(facet.value, &NoNames) {
             return self.complain(at, violation.code, violation.message);
         }
-        // A number beyond a machine's is as good as the largest: no text is that long.
+        // A number beyond a machine word counts as the largest: no text is that long.
         let digits = super::white::trim(facet.value).trim_start_matches('+');
         let number = digits.parse().unwrap_or(u64::MAX);
         let Some(slot) = self.number(kind) else { return };
@@ -189,7 +189,7 @@ impl Step<'_> {
         if self.is_fixed(kind) && !same {
             self.fixed_differs(at, kind);
         } else if !same && let Err(violation) = self.base.check(facet.value, facet.names) {
-            // An exclusive bound may repeat that of the base, which is itself not in the value space.
+            // An exclusive bound may repeat that of the base, which is not in the value space itself.
             self.complain(at, kind.restriction(), violation.message);
         }
         let bound = Some(Bound::new(value, inclusive, super::white::trim(facet.value)));
@@ -296,7 +296,7 @@ impl Step<'_> {
         }
     }
 
-    /// The lower bound lies below the upper one.
+    /// Checks that the lower bound is below the upper one.
     fn bounds(&mut self) {
         let Some(at) = self.first(&UPPER).or(self.first(&LOWER)) else { return };
         let (Some(min), Some(max)) = (&self.facets.min, &self.facets.max) else { return };
@@ -315,7 +315,7 @@ impl Step<'_> {
     }
 }
 
-/// The facets of a kind, and where they stand.
+/// Returns the facets of a kind with their indexes.
 fn of_kind<'a, 'b>(
     raw: &'a [RawFacet<'b>],
     kind: FacetKind,

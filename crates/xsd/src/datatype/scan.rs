@@ -1,6 +1,6 @@
-//! Reading a fixed form byte by byte.
+//! Byte scanner for fixed formats.
 
-/// What is left of a text.
+/// The unread rest of a text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
     rest: &'a [u8],
@@ -20,7 +20,7 @@ impl<'a> Scan<'a> {
         self.rest.first().copied()
     }
 
-    /// Exactly two digits that make a number of this range.
+    /// Reads exactly two digits whose number is in this range.
     pub(crate) fn two(&mut self, min: u8, max: u8) -> Option<u8> {
         let &[tens @ b'0'..=b'9', ones @ b'0'..=b'9', ref rest @ ..] = self.rest else {
             return None;
@@ -30,7 +30,7 @@ impl<'a> Scan<'a> {
         (min <= number && number <= max).then_some(number)
     }
 
-    /// All digits that come now; maybe none.
+    /// Reads all digits that follow, possibly none.
     pub(crate) fn digits(&mut self) -> &'a [u8] {
         let len = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let (digits, rest) = self.rest.split_at_checked(len).unwrap_or_default();
@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
         digits
     }
 
-    /// At least one digit behind a point, as 10^-18; digits beyond that are read and dropped.
+    /// Reads at least one digit behind a point, in units of 10^-18; further digits are read and dropped.
     pub(crate) fn fraction(&mut self) -> Option<u64> {
         let digits = self.digits();
         if digits.is_empty() {

@@ -1,4 +1,4 @@
-//! A simple type: what it is made of, how it is built, and the check of a text against it.
+//! Simple types: their structure, their construction, and the check of a text against them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::value::Value;
 use super::white::{White, words};
 use super::{Builtin, FacetError, Violation};
 
-/// Types that restrict, list or unite one another: checking and dropping them recurses this deep at most.
+/// Depth of derivation, lists and unions: checking and dropping types recurses at most this deep.
 const DEPTH_MAX: u16 = 400;
 
 /// A simple type definition. Immutable; share it by `Arc`.
@@ -25,66 +25,66 @@ pub struct SimpleType {
     base: Option<Arc<SimpleType>>,
     white: White,
     facets: Facets,
-    /// No facet but white space has to be looked at.
+    /// Only white space has to be handled; no other facet restricts the type.
     plain: bool,
-    /// The short way to an answer, where there is one.
+    /// Fast path of the check, if there is one.
     short: Short,
     has_identifiers: bool,
     depth: u16,
 }
 
-/// How most texts can be judged without looking at the whole type.
+/// Fast path that decides most texts without the whole type.
 #[derive(Debug, Clone, Copy)]
 enum Short {
     None,
     /// Every text is valid.
     Any,
-    /// Integers are valid from here to there, and nothing else is.
+    /// Integers in this range are valid, and nothing else.
     Between(i64, i64),
-    /// What is plainly in the lexical space is valid.
+    /// Texts that are obviously in the lexical space are valid.
     Lexical,
-    /// A string's length is all that matters, in characters.
+    /// Strings whose length in characters is in this range are valid.
     Length(u64, u64),
-    /// A string is valid that is in the enumeration.
+    /// Strings in the enumeration are valid.
     Among,
 }
 
-/// What the values of a type are made of.
+/// Structure of a type's values.
 #[derive(Debug, Clone)]
 pub enum Variety {
     /// `anySimpleType`: any text.
     Ur,
-    /// Its primitive type.
+    /// Atomic, with its primitive type.
     Atomic(Builtin),
-    /// Items of this type, parted by white space.
+    /// A list of items of this type, separated by white space.
     List(Arc<SimpleType>),
-    /// A value of the first member that takes the text.
+    /// A union: a value of the first member that accepts the text.
     Union(Box<[Arc<SimpleType>]>),
 }
 
-/// A facet as a schema document has it.
+/// A facet as written in a schema document.
 #[derive(Clone, Copy)]
 pub struct RawFacet<'a> {
     pub kind: FacetKind,
-    /// The `value` attribute as it stands.
+    /// The `value` attribute as written.
     pub value: &'a str,
     pub fixed: bool,
-    /// The namespaces where the facet stands (for QName and NOTATION).
+    /// The namespaces in scope of the facet (for QName and NOTATION).
     pub names: &'a dyn Names,
 }
 
-/// What a value of type ID or IDREF says about the document.
+/// Role of a value of type ID or IDREF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier {
     /// The element has this ID.
     Id,
-    /// Some element has to have this ID.
+    /// Refers to an element with this ID.
     IdRef,
 }
 
 impl SimpleType {
-    /// A restriction of `base` by facets, all of one derivation step in the order they stand. No facets is a restriction
-    /// too. All complaints are given, not only the first.
+    /// Makes a restriction of `base` by the facets of one derivation step, in the order written. Without facets it is a
+    /// restriction too. Returns all errors, not only the first.
     pub fn restrict(
         base: &Arc<SimpleType>,
         facets: &[RawFacet<'_>],
@@ -103,7 +103,7 @@ impl SimpleType {
         simple.settle().map_err(|error| vec![error])
     }
 
-    /// A list of items (rule `cos-list-of-atomic`: the item type is atomic, or a union without lists).
+    /// Makes a list of items (rule `cos-list-of-atomic`: the item type is atomic, or a union without lists).
     pub fn list(item: &Arc<SimpleType>) -> Result<SimpleType, FacetError> {
         if !item.is_item() {
             return Err(FacetError {
@@ -118,7 +118,7 @@ impl SimpleType {
         SimpleType::new(Builtin::AnySimpleType, variety, Some(&base)).settle()
     }
 
-    /// A union of members in order. Members that are unions without facets are replaced by their members.
+    /// Makes a union of members, in order. Members that are unions without facets are replaced by their members.
     pub fn union(members: &[Arc<SimpleType>]) -> Result<SimpleType, FacetError> {
         let mut flat = Vec::with_capacity(members.len());
         for member in members {
@@ -140,7 +140,7 @@ impl SimpleType {
         SimpleType::new(Builtin::AnySimpleType, Variety::Union(flat.into()), Some(&base)).settle()
     }
 
-    /// A built-in type, from those that come before it.
+    /// Makes a built-in type from those before it.
     pub(crate) fn of_builtin(builtin: Builtin, before: &[Arc<SimpleType>]) -> SimpleType {
         let known = |other: Builtin| before.get(other as usize);
         let variety = match (builtin.primitive(), builtin.item().and_then(known)) {
@@ -212,12 +212,12 @@ impl SimpleType {
         }
     }
 
-    /// Whether no facet needs a look beyond what the lexical mapping of the built-in type sees.
+    /// Returns whether no facet restricts more than the lexical mapping of the built-in type.
     fn is_plain(&self) -> bool {
         self.facets.min.is_none() && self.facets.max.is_none() && self.has_bounds_only()
     }
 
-    /// Whether no facet but bounds needs a look.
+    /// Returns whether bounds are the only restricting facets.
     fn has_bounds_only(&self) -> bool {
         let f = &self.facets;
         let whole = f.fraction_digits.is_none() || self.is_integer();
@@ -250,7 +250,7 @@ impl SimpleType {
         if !self.is_integer() || !self.has_bounds_only() {
             return Short::None;
         }
-        // A bound beyond a machine's integers is beyond those of 18 digits too.
+        // A bound beyond machine integers is beyond those of 18 digits too.
         let low =
             self.facets.min.as_ref().map_or(i64::MIN, |min| match (min.small, min.inclusive) {
                 (Some(bound), true) => bound,
@@ -282,7 +282,7 @@ impl SimpleType {
         }
     }
 
-    /// Whether lists may be made of it.
+    /// Returns whether the type can be the item type of a list.
     fn is_item(&self) -> bool {
         match &self.variety {
             Variety::Ur | Variety::List(_) => false,
@@ -291,33 +291,33 @@ impl SimpleType {
         }
     }
 
-    /// The type this one derives from; nothing for `anySimpleType`.
+    /// Returns the base type; None for `anySimpleType`.
     pub fn base(&self) -> Option<&Arc<SimpleType>> {
         self.base.as_ref()
     }
 
-    /// The nearest built-in type: itself or an ancestor. A list's or union's is `anySimpleType`.
+    /// Returns the nearest built-in type: itself or an ancestor. For a list or union it is `anySimpleType`.
     pub fn builtin(&self) -> Builtin {
         self.builtin
     }
 
-    /// What its values are made of.
+    /// Returns the structure of its values.
     pub fn variety(&self) -> &Variety {
         &self.variety
     }
 
-    /// How white space is treated before anything else. For a union each member's own counts; `Collapse` stands here.
+    /// Returns the white space handling. For a union it is `Collapse`, but each member uses its own.
     pub fn white(&self) -> White {
         self.white
     }
 
-    /// Whether it has an enumeration, itself or from an ancestor. A `NOTATION` may be used only with one
-    /// (rule `enumeration-required-notation`).
+    /// Returns whether it has an enumeration, own or inherited. A `NOTATION` may be used only with one (rule
+    /// `enumeration-required-notation`).
     pub fn has_enumeration(&self) -> bool {
         self.facets.enumeration.is_some()
     }
 
-    /// The same type definition, or derived from `other` by restriction in any number of steps.
+    /// Returns whether the type is `other`, or derived from it by any number of restrictions.
     pub fn derives_from(&self, other: &SimpleType) -> bool {
         let mut at = Some(self);
         while let Some(simple) = at {
@@ -329,7 +329,7 @@ impl SimpleType {
         false
     }
 
-    /// Whether a text as it stands is valid and a short look tells so.
+    /// Returns whether the fast path accepts a text. The text is valid then.
     #[inline]
     pub(crate) fn is_plainly(&self, lexical: &str) -> bool {
         match self.short {
@@ -338,7 +338,7 @@ impl SimpleType {
                 small_integer(lexical).is_some_and(|number| low <= number && number <= high)
             }
             Short::Lexical => quick::is_plainly(self.builtin, lexical),
-            // A character has one byte to four.
+            // A character has one to four bytes.
             Short::Length(min, max) => {
                 let bytes = lexical.len() as u64;
                 min <= bytes.div_ceil(4) && bytes <= max
@@ -348,7 +348,7 @@ impl SimpleType {
         }
     }
 
-    /// Whether a text is valid. `lexical` is the text before white space is treated.
+    /// Checks a text. `lexical` is the text before white space is normalised.
     #[inline]
     pub fn check(&self, lexical: &str, names: &dyn Names) -> Result<(), Violation> {
         if self.is_plainly(lexical) {
@@ -357,7 +357,7 @@ impl SimpleType {
         self.examine(lexical, names, None).map_err(|fail| fail.violation(lexical, self))
     }
 
-    /// Like [`SimpleType::check`], and gives the value.
+    /// Checks a text like [`SimpleType::check`] and returns its value.
     pub fn validate(&self, lexical: &str, names: &dyn Names) -> Result<Value, Violation> {
         let mut value = Value::Boolean(false);
         match self.examine(lexical, names, Some(&mut value)) {
@@ -433,7 +433,7 @@ impl SimpleType {
                     member = Ok(one);
                     break;
                 }
-                // What the first cannot be asked any more, the next is not asked in its place.
+                // If one member exceeds the budget, the next ones are not tried.
                 Err(Fail::TooCostly) => return Err(Fail::TooCostly),
                 Err(_) => {}
             }
@@ -448,7 +448,7 @@ impl SimpleType {
         self.finish(slot, value)
     }
 
-    /// The enumeration of a list or union, and the way out of the value.
+    /// Checks the enumeration of a list or union, and returns the value.
     fn finish(&self, found: Value, value: Option<&mut Value>) -> Result<(), Fail> {
         if self.facets.enumeration.as_ref().is_some_and(|values| !values.has(&found)) {
             return Err(Fail::Facet(FacetKind::Enumeration));
@@ -459,12 +459,12 @@ impl SimpleType {
         Ok(())
     }
 
-    /// Whether values of this type can be or hold IDs or IDREFs, so that [`SimpleType::identifiers`] has to be asked.
+    /// Returns whether values can be or contain IDs or IDREFs, so that [`SimpleType::identifiers`] is needed.
     pub fn has_identifiers(&self) -> bool {
         self.has_identifiers
     }
 
-    /// The IDs and IDREFs in a valid text.
+    /// Visits the IDs and IDREFs in a valid text.
     pub fn identifiers(
         &self,
         lexical: &str,
@@ -501,5 +501,5 @@ impl SimpleType {
     }
 }
 
-/// Flattening multiplies: unions of unions of unions come to this many members at most.
+/// Largest number of members after nested unions are flattened.
 const MEMBERS_MAX: usize = 10_000;

@@ -1,6 +1,6 @@
-//! The forms of the string types and of binaries: names, tokens, languages, URIs, base64 and hexadecimal.
+//! Lexical forms of the string types and of binaries: names, tokens, languages, URIs, base64 and hexadecimal.
 
-/// What a name of XML 1.0 (fifth edition) begins with.
+/// Characters with which a name of XML 1.0 (fifth edition) may begin.
 pub(crate) const NAME_START: [(u32, u32); 16] = [
     (0x3A, 0x3A),
     (0x41, 0x5A),
@@ -20,7 +20,7 @@ pub(crate) const NAME_START: [(u32, u32); 16] = [
     (0x10000, 0xEFFFF),
 ];
 
-/// What else a name may go on with.
+/// Further characters that a name may contain.
 pub(crate) const NAME_REST: [(u32, u32); 5] =
     [(0x2D, 0x2E), (0x30, 0x39), (0xB7, 0xB7), (0x300, 0x36F), (0x203F, 0x2040)];
 
@@ -66,7 +66,7 @@ pub(crate) fn is_language(text: &str) -> bool {
         && parts.all(|part| sized(part) && part.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Prefix and local name; the prefix is empty where there is none.
+/// Splits a QName into prefix and local name; the prefix is empty if there is none.
 pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     match text.split_once(':') {
         None => is_ncname(text).then_some(("", text)),
@@ -74,8 +74,8 @@ pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// A URI reference once what has to be escaped is escaped (XLink 5.4, RFC 2396 with 2732): what is left to be wrong are
-/// escapes that are none, a second fragment, brackets that hold no address, and a scheme that is none.
+/// Checks a URI reference after escaping (XLink 5.4, RFC 2396 with 2732). The remaining faults are invalid escapes, a second
+/// fragment, brackets without an address, and an invalid scheme.
 pub(crate) fn is_any_uri(text: &str) -> bool {
     let escapes = text.as_bytes().windows(3).all(|window| match window {
         [b'%', a, b] => a.is_ascii_hexdigit() && b.is_ascii_hexdigit(),
@@ -98,7 +98,7 @@ pub(crate) fn is_any_uri(text: &str) -> bool {
     }
 }
 
-/// How many bytes a base64 text stands for; nothing, if it is none. White space may stand anywhere.
+/// Returns the number of bytes that a base64 text encodes; None if it is invalid. White space may stand anywhere.
 pub(crate) fn base64_len(text: &str) -> Option<u64> {
     let mut sextets = 0u64;
     let mut padding = 0u64;
@@ -114,7 +114,7 @@ pub(crate) fn base64_len(text: &str) -> Option<u64> {
         last = sextet(b)?;
         sextets += 1;
     }
-    // The bits of the last digit that belong to no byte are zero.
+    // The unused bits of the last digit have to be zero.
     let sound = match (sextets % 4, padding) {
         (0, 0) => true,
         (3, 1) => last & 0b11 == 0,
@@ -124,7 +124,7 @@ pub(crate) fn base64_len(text: &str) -> Option<u64> {
     sound.then_some(sextets * 6 / 8)
 }
 
-/// The bytes of a text that [`base64_len`] found sound.
+/// Decodes a text that [`base64_len`] accepts.
 pub(crate) fn base64_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let mut held = 0u32;
@@ -155,7 +155,7 @@ pub(crate) fn is_hex(text: &str) -> bool {
     text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The bytes of a text that [`is_hex`].
+/// Decodes a text that [`is_hex`] accepts.
 pub(crate) fn hex_bytes(text: &str) -> Vec<u8> {
     let digit =
         |b: u8| u8::try_from(char::from(b).to_digit(16).unwrap_or_default()).unwrap_or_default();
@@ -165,7 +165,7 @@ pub(crate) fn hex_bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// `-?INF`, `NaN`, or a decimal with or without an exponent.
+/// `-?INF`, `NaN`, or a decimal with an optional exponent.
 pub(crate) fn is_float(text: &str) -> bool {
     if matches!(text, "INF" | "-INF" | "NaN") {
         return true;
@@ -178,7 +178,7 @@ pub(crate) fn is_float(text: &str) -> bool {
         && exponent.is_none_or(|e| super::decimal::DecimalRef::parse_integer(e).is_some())
 }
 
-/// The white space of XML.
+/// Returns whether a byte is white space of XML.
 pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -1,4 +1,4 @@
-//! Values, their equality and their order: [`Value`] to keep, [`Atom`] as it is read from a text without allocation.
+//! Values with equality and order: an owned [`Value`], and an [`Atom`] borrowed from a text without allocation.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,11 +9,11 @@ use super::duration::Duration;
 use super::moment::Moment;
 use super::text;
 
-/// A value of a simple type. Equal values of one primitive type are equal here, whatever they were written like; values of
+/// A value of a simple type. Equal values of one primitive type are equal here, whatever their lexical form; values of
 /// different primitive types never are. Usable as a key of a hash table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// Of `string`, `anyURI` or `anySimpleType`.
+    /// A `string`, `anyURI` or `anySimpleType`.
     Text {
         primitive: Builtin,
         text: Box<str>,
@@ -26,12 +26,12 @@ pub enum Value {
     Double(u64),
     Duration(Duration),
     Moment(Moment),
-    /// Of `hexBinary` or `base64Binary`.
+    /// A `hexBinary` or `base64Binary`.
     Bytes {
         primitive: Builtin,
         bytes: Box<[u8]>,
     },
-    /// Of `QName` or `NOTATION`.
+    /// A `QName` or `NOTATION`.
     Name {
         primitive: Builtin,
         uri: Box<str>,
@@ -56,8 +56,8 @@ pub(crate) enum Atom<'a> {
 }
 
 impl Value {
-    /// The order of the value space; nothing where the two are not comparable. Only numbers, durations, dates and times have
-    /// one beside equality.
+    /// Compares by the order of the value space; None if the two are not comparable. Only numbers, durations, dates and times are
+    /// ordered.
     pub fn order(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
             (Value::Decimal(one), Value::Decimal(two)) => Some(one.borrow().order(&two.borrow())),
@@ -74,7 +74,7 @@ impl Value {
     }
 }
 
-/// For messages: what a person recognises, not what parses.
+/// Readable form for messages; it may not parse.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,7 +99,7 @@ impl Atom<'_> {
             Atom::Boolean(value) => Value::Boolean(value),
             Atom::Decimal(value) => Value::Decimal(value.to_owned()),
             Atom::Float(value) if value.is_nan() => Value::Float(f32::NAN.to_bits()),
-            // Adding zero makes +0 of -0.
+            // Adding zero turns -0 into +0.
             Atom::Float(value) => Value::Float((value + 0.0).to_bits()),
             Atom::Double(value) if value.is_nan() => Value::Double(f64::NAN.to_bits()),
             Atom::Double(value) => Value::Double((value + 0.0).to_bits()),
@@ -118,7 +118,7 @@ impl Atom<'_> {
         }
     }
 
-    /// Like [`Value::order`]; the types that have no order beside equality have no bounds, and are not asked.
+    /// Compares like [`Value::order`]. Types without an order have no bounds, so they never get here.
     pub(crate) fn order(&self, bound: &Value) -> Option<Ordering> {
         match (self, bound) {
             (Atom::Decimal(one), Value::Decimal(two)) => Some(one.order(&two.borrow())),
@@ -132,7 +132,7 @@ impl Atom<'_> {
         }
     }
 
-    /// The length that the facets `length`, `minLength` and `maxLength` count: characters or bytes. Names have none.
+    /// Returns the length for the facets `length`, `minLength` and `maxLength`: characters or bytes. Names have none.
     pub(crate) fn len(&self) -> Option<u64> {
         match self {
             Atom::Text { text, .. } => Some(text.chars().count() as u64),
@@ -149,7 +149,7 @@ impl Atom<'_> {
     }
 }
 
-/// NaN equals itself and compares with nothing else.
+/// Compares floats; NaN equals itself and is not comparable with anything else.
 fn float_order(one: f64, two: f64) -> Option<Ordering> {
     match one.is_nan() && two.is_nan() {
         true => Some(Ordering::Equal),

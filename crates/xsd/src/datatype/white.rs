@@ -13,7 +13,7 @@ pub enum White {
 }
 
 impl White {
-    /// The text with its white space replaced or collapsed; borrowed where nothing inside changes.
+    /// Replaces or collapses the white space of a text; the result is borrowed if nothing inside changes.
     pub fn normalize(self, text: &str) -> Cow<'_, str> {
         match self {
             White::Preserve => Cow::Borrowed(text),
@@ -25,7 +25,7 @@ impl White {
         }
     }
 
-    /// The value of the facet's `value` attribute.
+    /// Parses the facet's `value` attribute.
     pub(crate) fn from_name(name: &str) -> Option<White> {
         match name {
             "preserve" => Some(White::Preserve),
@@ -54,12 +54,12 @@ fn collapse(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Without the white space at both ends.
+/// Removes the white space at both ends.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 
-/// What white space parts.
+/// Splits a text at white space.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty())
 }

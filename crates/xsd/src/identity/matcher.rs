@@ -1,39 +1,39 @@
-//! A path as it is followed through a document: from which open elements it leads to the innermost one.
+//! Streaming matcher of a path: finds the open elements from which the path leads to the innermost one.
 
 use super::path::{Branch, Path};
 
-/// The state of one path, for all the elements it may begin at.
+/// The state of one path, for all elements at which it may begin.
 ///
-/// For each open element and each branch there is a word; bit `i` says that the first `i` steps lead to that element from
-/// the one `i` levels up. So where a path may begin is a matter of depth alone, and nothing is kept for each beginning.
+/// There is one word for each open element and branch. Bit `i` says that the first `i` steps lead from the element `i` levels up
+/// to that element. So the start of a match is a depth, and no state is kept per start.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     rows: Vec<u64>,
 }
 
-/// The open elements from which a path leads to a node, by their depths.
+/// The open elements from which a path leads to a node, by depth.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
     /// The depth of the node's element.
     depth: usize,
-    /// All down to this depth.
+    /// All elements down to this depth.
     within: Option<usize>,
-    /// Bit `i`: the one `i` levels up.
+    /// Bit `i`: the element `i` levels up.
     exact: u64,
 }
 
-/// Something that is about an open element.
+/// A value that belongs to an open element.
 pub(crate) trait Deep {
     fn depth(&self) -> usize;
 }
 
 impl Matcher {
-    /// Begins at the outermost element that the path may begin at.
+    /// Begins at the outermost element at which the path may begin.
     pub(crate) fn new(path: &Path) -> Matcher {
         Matcher { rows: path.branches.iter().map(|_| 1).collect() }
     }
 
-    /// An element starts below.
+    /// Handles the start of a child element.
     pub(crate) fn start(&mut self, path: &Path, uri: &str, local: &str) {
         let above = self.rows.len().saturating_sub(path.branches.len());
         for (at, branch) in path.branches.iter().enumerate() {
@@ -48,17 +48,17 @@ impl Matcher {
         }
     }
 
-    /// The innermost element ends.
+    /// Handles the end of the innermost element.
     pub(crate) fn end(&mut self, path: &Path) {
         self.rows.truncate(self.rows.len().saturating_sub(path.branches.len()));
     }
 
-    /// From where the path selects the innermost element, which is at this depth.
+    /// Returns the elements from which the path selects the innermost element, which is at this depth.
     pub(crate) fn to_element(&self, path: &Path, depth: usize) -> Reach {
         self.reach(path, depth, |branch| branch.attribute.is_none())
     }
 
-    /// From where the path selects this attribute of the innermost element, which is at this depth.
+    /// Returns the elements from which the path selects this attribute of the innermost element, which is at this depth.
     pub(crate) fn to_attribute(&self, path: &Path, depth: usize, uri: &str, local: &str) -> Reach {
         let takes =
             |branch: &Branch| branch.attribute.as_ref().is_some_and(|a| a.takes(uri, local));
@@ -84,7 +84,7 @@ impl Matcher {
 }
 
 impl Reach {
-    /// Visits those of some open elements, which come outermost first.
+    /// Visits the reached ones among some open elements, which are sorted outermost first.
     pub(crate) fn each<T: Deep>(self, open: &mut [T], mut visit: impl FnMut(usize, &mut T)) {
         let within = self.within.unwrap_or_default();
         let all = open.partition_point(|one| one.depth() <= within);
@@ -100,14 +100,14 @@ impl Reach {
         }
     }
 
-    /// Whether it is one of some open elements at least.
+    /// Returns whether any of some open elements is reached.
     pub(crate) fn any<T: Deep>(self, open: &[T]) -> bool {
         let within = self.within.unwrap_or_default();
         open.first().is_some_and(|one| one.depth() <= within)
             || self.others().any(|depth| open.binary_search_by_key(&depth, T::depth).is_ok())
     }
 
-    /// The depths of single elements, below `within`.
+    /// Depths of single reached elements, below `within`.
     fn others(self) -> impl Iterator<Item = usize> {
         let mut exact = self.exact;
         let next = move || {

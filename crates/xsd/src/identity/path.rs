@@ -3,27 +3,27 @@
 use super::PathError;
 use crate::datatype::{Names, is_ncname};
 
-/// A step's place is a bit of a machine word; paths people write have a handful.
+/// Number of steps of a path: each is a bit of a machine word, and paths that people write have a handful.
 const STEPS_MAX: usize = 60;
 
-/// A selector's or field's path.
+/// The path of a selector or field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
     pub(crate) branches: Box<[Branch]>,
 }
 
-/// One of the paths that `|` parts.
+/// One alternative of a path with `|`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// It begins with `.//`.
+    /// The path begins with `.//`.
     pub(crate) descendant: bool,
-    /// The elements on the way; `.` leaves no step.
+    /// Element steps; `.` adds none.
     pub(crate) steps: Box<[NameTest]>,
-    /// The attribute at the end.
+    /// The attribute at the end, if any.
     pub(crate) attribute: Option<NameTest>,
 }
 
-/// Which names a step takes.
+/// Name test of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameTest {
     Any,
@@ -32,12 +32,12 @@ pub(crate) enum NameTest {
 }
 
 impl Path {
-    /// Reads the path of a selector. A name without prefix has no namespace.
+    /// Parses the path of a selector. A name without prefix is in no namespace.
     pub fn selector(xpath: &str, names: &dyn Names) -> Result<Path, PathError> {
         Reader { xpath, at: 0, names, field: false }.path()
     }
 
-    /// Reads the path of a field, which may end in an attribute.
+    /// Parses the path of a field, which may end in an attribute.
     pub fn field(xpath: &str, names: &dyn Names) -> Result<Path, PathError> {
         Reader { xpath, at: 0, names, field: true }.path()
     }
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         self.xpath.get(self.at..).unwrap_or_default()
     }
 
-    /// Takes a token, and the white space in front of it.
+    /// Takes a token with the white space before it.
     fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(token);
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         }
         loop {
             if self.take(".") {
-                // The node itself: no step.
+                // `.` adds no step.
             } else if self.take("@") || self.axis("attribute") {
                 if !self.field {
                     return self.refuse("a selector cannot select attributes");
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(Branch { descendant, steps: steps.into(), attribute })
     }
 
-    /// `name ::`, or nothing is taken.
+    /// Takes `name ::`, or nothing.
     fn axis(&mut self, name: &str) -> bool {
         let start = self.at;
         let found = self.take(name) && self.take("::");

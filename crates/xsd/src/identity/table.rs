@@ -1,4 +1,4 @@
-//! Tables of key sequences, and how those of several elements become one.
+//! Tables of key sequences, and merging the tables of several elements.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use super::Constraint;
 use crate::datatype::Value;
 
-/// The key sequences met, with how many nodes have them.
+/// Key sequences with the number of nodes that have them.
 pub(super) type Table = HashMap<Sequence, u32, BuildHasherDefault<Hashed>>;
 
-/// A key sequence, hashed once for all the tables it is looked up in.
+/// A key sequence, hashed once for all tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sequence {
     hash: u64,
     values: Arc<[Value]>,
 }
 
-/// Gives a hash that is known.
+/// Hasher that returns the precomputed hash.
 #[derive(Debug, Default)]
 pub(super) struct Hashed(u64);
 
@@ -26,7 +26,7 @@ impl Sequence {
         Sequence { hash: hasher.hash_one(&*values), values: values.into() }
     }
 
-    /// As a person reads it.
+    /// Readable form for messages.
     pub(super) fn show(&self) -> String {
         let values: Vec<String> = self.values.iter().map(Value::to_string).collect();
         format!("({})", values.join(", "))
@@ -53,7 +53,7 @@ impl Hasher for Hashed {
     }
 }
 
-/// An element's own sequences win over those from inside. Gives how many became one.
+/// Merges an element's own sequences, which win over inherited ones. Returns how many sequences were merged.
 pub(super) fn merge_own(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,
@@ -62,14 +62,15 @@ pub(super) fn merge_own(
     merge_by(into, constraint, table, Extend::extend)
 }
 
-/// Joins what several elements hand outwards: what more than one of them has is nobody's. Gives how many became one.
+/// Merges the tables that several elements pass outwards: a sequence that several have belongs to none. Returns how many
+/// sequences were merged.
 pub(super) fn merge(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,
     table: Table,
 ) -> usize {
     merge_by(into, constraint, table, |known, mut table| {
-        // The smaller goes into the larger, so that a table is not gone through once for each element around it.
+        // The smaller table is merged into the larger one, so that a table is not traversed once for each enclosing element.
         if known.len() < table.len() {
             std::mem::swap(known, &mut table);
         }
@@ -80,7 +81,7 @@ pub(super) fn merge(
     })
 }
 
-/// Adds a table to the one of its constraint, if there is one, by `join`. Gives how many sequences became one.
+/// Merges a table into that of its constraint, if there is one, by `join`. Returns how many sequences were merged.
 fn merge_by(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,

@@ -1,7 +1,7 @@
-//! The identity constraints of one document as it streams by: who is selected, their key sequences, and their comparison.
+//! Identity constraints of a streamed document: selected nodes, their key sequences, and the comparison of these.
 //!
-//! An element selected in several scopes of one constraint is followed once. What it costs beyond that, each scope's table
-//! above all, is paid from one budget of steps.
+//! An element selected in several scopes of one constraint is tracked once. The additional cost, mainly that of each scope's
+//! table, is charged to one budget of steps.
 
 use std::collections::hash_map::Entry;
 use std::hash::RandomState;
@@ -12,14 +12,14 @@ use super::table::{Sequence, Table, merge, merge_own};
 use super::{Constraint, ConstraintKind, Content, IdentityLimits};
 use crate::datatype::{Value, Violation};
 
-/// The run-time state. Its memory is bounded by the depth of the document and by [`IdentityLimits`].
+/// State of a run. Its memory is bounded by the depth of the document and by [`IdentityLimits`].
 #[derive(Debug)]
 pub struct Tables {
     limits: IdentityLimits,
     depth: usize,
-    /// Elements with constraints that are open, outermost first.
+    /// Open elements with constraints, outermost first.
     scopes: Vec<Scope>,
-    /// Their constraints, each once, in the order in which the outermost elements with them began.
+    /// Their constraints, each once, in the order in which the first elements with them began.
     followed: Vec<Followed>,
     hasher: RandomState,
     room: Room,
@@ -28,11 +28,11 @@ pub struct Tables {
 #[derive(Debug)]
 struct Scope {
     depth: usize,
-    /// What elements inside have brought together for a `keyref` of this scope or one further out.
+    /// Sequences collected from inner elements for a `keyref` of this scope or an outer one.
     inherited: Vec<(Arc<Constraint>, Table)>,
 }
 
-/// One constraint, for all the open elements that have it.
+/// A constraint, for all open elements that have it.
 #[derive(Debug)]
 struct Followed {
     constraint: Arc<Constraint>,
@@ -40,24 +40,24 @@ struct Followed {
     fields: Box<[Matcher]>,
     /// Its tables, outermost first.
     held: Vec<Held>,
-    /// The selected nodes that are open, outermost first.
+    /// The open selected nodes, outermost first.
     targets: Vec<Target>,
-    /// Elements that fields selected and that are open, outermost first.
+    /// Open elements that fields selected, outermost first.
     open: Vec<OpenField>,
 }
 
-/// The table of one constraint of one element.
+/// The table of one constraint at one element.
 #[derive(Debug)]
 struct Held {
     depth: usize,
     table: Table,
 }
 
-/// A node that a selector selected and that is still open.
+/// An open node that a selector selected.
 #[derive(Debug)]
 struct Target {
     depth: usize,
-    /// Whose selectors.
+    /// The elements whose selectors selected it.
     by: Reach,
     fields: Box<[Found]>,
 }
@@ -73,27 +73,27 @@ struct OpenField {
 #[derive(Debug)]
 enum Found {
     Nothing,
-    /// An element at this depth, which has not ended.
+    /// An element at this depth that has not ended.
     Open(usize),
     Value(Value),
-    /// A node without a value to compare; what had to be said has been said.
+    /// A node without a comparable value; any error was reported already.
     Unusable,
 }
 
-/// What there is left to spend.
+/// Remaining budgets.
 #[derive(Debug)]
 struct Room {
     /// Key sequences, over all tables.
     entries: usize,
-    /// For this document.
+    /// Steps for this document.
     steps: u64,
     over: bool,
 }
 
-/// Complaints that one event brings about; nobody reads more.
+/// Number of complaints reported for one event.
 const TOLD_MAX: usize = 100;
 
-/// Bytes that are copied or compared in the time of one step, with some for their memory.
+/// Bytes copied or compared in the time of one step, including some memory cost.
 const BYTES_A_STEP: u64 = 64;
 
 impl Tables {
@@ -107,12 +107,12 @@ impl Tables {
         Tables { limits, depth: 0, scopes: Vec::new(), followed: Vec::new(), hasher, room }
     }
 
-    /// No element with constraints is open: elements without constraints need not be told.
+    /// Returns whether no element with constraints is open: elements without constraints need not be reported then.
     pub fn idle(&self) -> bool {
         self.scopes.is_empty()
     }
 
-    /// What is left of the document's steps, to go on from later with [`Tables::set_steps`].
+    /// Returns the remaining steps of the document, for [`Tables::set_steps`].
     pub fn steps(&self) -> u64 {
         self.room.steps
     }
@@ -121,8 +121,8 @@ impl Tables {
         self.room.steps = left;
     }
 
-    /// An element starts; `constraints` are those of its declaration. While [`Tables::idle`], elements without constraints
-    /// may be left out, with their attributes and ends.
+    /// Handles the start of an element; `constraints` are those of its declaration. While [`Tables::idle`], elements without
+    /// constraints may be omitted with their attributes and ends.
     pub fn start(
         &mut self,
         uri: &str,
@@ -149,7 +149,7 @@ impl Tables {
         }
     }
 
-    /// Whether some field selects this attribute of the element just started; then call [`Tables::attribute`].
+    /// Returns whether a field selects this attribute of the element just started, so that [`Tables::attribute`] is needed.
     pub fn wants_attribute(&self, uri: &str, local: &str) -> bool {
         self.followed.iter().filter(|followed| !followed.targets.is_empty()).any(|followed| {
             followed.constraint.fields.iter().zip(&followed.fields).any(|(path, matcher)| {
@@ -158,7 +158,7 @@ impl Tables {
         })
     }
 
-    /// An attribute of the element just started, given or by default. `None`: it has no value to compare.
+    /// Handles an attribute of the element just started, given or by default. `None` if it has no value to compare.
     pub fn attribute(
         &mut self,
         uri: &str,
@@ -181,14 +181,14 @@ impl Tables {
         }
     }
 
-    /// Whether some field selects the element that is now innermost, so that [`Tables::end`] needs its value.
+    /// Returns whether a field selects the innermost element, so that [`Tables::end`] needs its value.
     pub fn wants_content(&self) -> bool {
         let innermost =
             |followed: &Followed| followed.open.last().is_some_and(|open| open.depth == self.depth);
         self.followed.iter().any(innermost)
     }
 
-    /// The innermost element ends. `nillable` is its declaration's property.
+    /// Handles the end of the innermost element. `nillable` is the property of its declaration.
     pub fn end(&mut self, content: &Content, nillable: bool, violations: &mut Vec<Violation>) {
         let depth = self.depth;
         for followed in &mut self.followed {
@@ -204,7 +204,7 @@ impl Tables {
         }
     }
 
-    /// The element that has the constraints ends: its references are looked up, its keys handed outwards.
+    /// Ends a scope: looks up its references, and passes its keys outwards.
     fn close(&mut self, scope: Scope, violations: &mut Vec<Violation>) {
         let Scope { depth, mut inherited } = scope;
         let mut own = Vec::new();
@@ -235,13 +235,13 @@ impl Tables {
         self.room.entries = (self.room.entries + gone).min(self.limits.identity_entries_max);
     }
 
-    /// Whether a scope further out refers to this key.
+    /// Returns whether an outer scope refers to this key.
     fn is_referred(&self, key: &Constraint) -> bool {
         self.followed.iter().any(|followed| followed.constraint.refers_to(key))
     }
 }
 
-/// Looks up all of a scope's references by one `keyref`.
+/// Looks up all references of one `keyref` in a scope.
 fn look_up(
     keyref: &Constraint,
     references: &Table,
@@ -254,7 +254,7 @@ fn look_up(
     let inner: Vec<&Table> = inherited.iter().filter(referred).map(|(_, table)| table).collect();
     for sequence in references.keys() {
         let found = own.iter().any(|table| table.contains_key(sequence))
-            // A sequence that several elements inside have belongs to none of them here.
+            // A sequence that several inner elements have belongs to none of them here.
             || inner.iter().any(|table| table.get(sequence) == Some(&1));
         if !found && violations.len() < TOLD_MAX {
             let message =
@@ -265,7 +265,7 @@ fn look_up(
 }
 
 impl Room {
-    /// Pays for one visit of several. The first is free: it is what the constraint costs without others around it.
+    /// Charges one of several visits. The first one is free: it is the cost of the constraint without nesting.
     fn take(&mut self, cost: u64, first: &mut bool, violations: &mut Vec<Violation>) -> bool {
         if std::mem::take(first) {
             return true;
@@ -291,7 +291,7 @@ impl Room {
 }
 
 impl Followed {
-    /// Begins at the outermost element that has the constraint.
+    /// Begins at the outermost element with the constraint.
     fn new(constraint: &Arc<Constraint>, depth: usize) -> Followed {
         Followed {
             constraint: Arc::clone(constraint),
@@ -310,7 +310,7 @@ impl Followed {
         }
     }
 
-    /// Finds out what the innermost element is selected for.
+    /// Determines the scopes and fields for which the innermost element is selected.
     fn select(&mut self, depth: usize, room: &mut Room, violations: &mut Vec<Violation>) {
         let Followed { constraint, selector, fields, held, targets, open } = self;
         let by = selector.to_element(&constraint.selector, depth);
@@ -332,7 +332,7 @@ impl Followed {
         }
     }
 
-    /// Hands the content of the innermost element to the fields that select it.
+    /// Passes the content of the innermost element to the fields that select it.
     fn content(
         &mut self,
         content: &Content,
@@ -375,7 +375,7 @@ impl Followed {
         }
     }
 
-    /// The innermost element ends.
+    /// Handles the end of the innermost element.
     fn end(
         &mut self,
         depth: usize,
@@ -392,7 +392,7 @@ impl Followed {
         }
     }
 
-    /// Compares a node that is complete with those before it, in each scope that selected it.
+    /// Compares a complete node with those before it, in each scope that selected it.
     fn settle(
         &mut self,
         target: Target,
@@ -500,7 +500,7 @@ impl Constraint {
         matches!(self.kind, ConstraintKind::KeyRef { .. })
     }
 
-    /// Whether it is a `keyref` to this key.
+    /// Returns whether this is a `keyref` to that key.
     fn refers_to(&self, key: &Constraint) -> bool {
         matches!(&self.kind, ConstraintKind::KeyRef { uri, local }
             if *uri == key.uri && *local == key.local && !key.is_keyref())
@@ -516,7 +516,7 @@ impl Constraint {
     }
 }
 
-/// What it costs to copy a value, or to look it up, in steps.
+/// Returns the steps for copying a value or looking it up.
 fn cost(value: &Value) -> u64 {
     let bytes = match value {
         Value::Text { text, .. } => text.len() as u64,

@@ -1,4 +1,4 @@
-//! Attribute declarations, uses, groups and wildcards.
+//! Reads attribute declarations, uses, groups and wildcards.
 
 use xml::NodeId;
 
@@ -46,7 +46,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// The attributes, groups and wildcard among the children of a node.
+    /// Reads the attributes, groups and wildcard among the children of a node.
     pub(super) fn read_attributes(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -163,7 +163,7 @@ impl<'d> Builder<'d> {
         let type_id = found.unwrap_or_else(|| self.components.builtin(Builtin::AnySimpleType));
         self.check_attribute_type(doc.place(node), type_id);
         let name = self.components.names.intern(namespace, name);
-        // Its value constraint belongs to the use.
+        // The value constraint belongs to the use.
         let place = doc.place(node);
         Some(self.components.attributes.push(AttributeDecl {
             name,
@@ -173,7 +173,7 @@ impl<'d> Builder<'d> {
         }))
     }
 
-    /// `any` or `anyAttribute`.
+    /// Reads `any` or `anyAttribute`.
     pub(super) fn wildcard(&mut self, doc: &SchemaDocument<'_>, node: NodeId) -> Wildcard {
         let namespaces = match doc.attribute(node, "namespace").unwrap_or("##any") {
             "##any" => Namespaces::Any,
@@ -200,7 +200,7 @@ impl<'d> Builder<'d> {
         Wildcard { namespaces, process, place: doc.place(node) }
     }
 
-    /// src-redefine.7: a redefined attribute group refers to its former self once, or restricts it.
+    /// Checks src-redefine.7: a redefined attribute group refers to its original once, or restricts it.
     pub(super) fn check_redefined_attributes(
         &mut self,
         source: &AttributeSource,

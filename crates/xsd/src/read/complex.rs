@@ -1,4 +1,4 @@
-//! Complex type definitions: what their documents say, and their making in the order of derivation.
+//! Complex types: reading their definitions, and building them in the order of derivation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -66,8 +66,8 @@ impl<'d> Builder<'d> {
         }));
     }
 
-    /// Expands attribute groups and looks for circles in both kinds of group. False: there are some, or they are nested
-    /// too deeply to follow.
+    /// Expands attribute groups and searches cycles in both kinds of group. False if there are any, or if the nesting is too
+    /// deep.
     pub(super) fn groups(&mut self) -> bool {
         let attributes = self.expand_attribute_groups();
         let models = self.check_nesting();
@@ -111,7 +111,7 @@ impl<'d> Builder<'d> {
         sound
     }
 
-    /// Uses and wildcard of a list of attributes with what its groups add (Part 1, 3.4.2: the complete wildcard).
+    /// Returns uses and wildcard of a list of attributes, including those of its groups (Part 1, 3.4.2: the complete wildcard).
     fn gathered(
         &mut self,
         source: &AttributeSource,
@@ -138,7 +138,7 @@ impl<'d> Builder<'d> {
         (uses, wildcard)
     }
 
-    /// mg-props-correct.2, and a bound on how deeply models are nested, named groups followed.
+    /// Checks mg-props-correct.2, and the limit on the nesting of models, through named groups.
     fn check_nesting(&mut self) -> bool {
         let mut depths: HashMap<Id<Model>, usize> = HashMap::new();
         let mut under_way: HashSet<Id<Model>> = HashSet::new();
@@ -178,7 +178,7 @@ impl<'d> Builder<'d> {
         true
     }
 
-    /// The models among the particles of a model.
+    /// Returns the models among the particles of a model.
     fn inner_models(&self, model: Id<Model>) -> Vec<(Id<Model>, Place)> {
         let particles = self.components.models[model].particles.iter();
         particles
@@ -187,7 +187,7 @@ impl<'d> Builder<'d> {
             .collect()
     }
 
-    /// Gives every element its type: declared, or that of the head of its substitution group, or the ur-type.
+    /// Sets the type of every element: the declared one, that of the head of its substitution group, or the ur-type.
     pub(super) fn element_types(&mut self) -> bool {
         let mut sound = true;
         for start in self.components.elements.ids() {
@@ -206,7 +206,7 @@ impl<'d> Builder<'d> {
                     break ANY_TYPE;
                 }
                 match (element.declared_type, element.head) {
-                    // Without a head there is no circle to be found.
+                    // Without a head there is no cycle.
                     (Some(found), None) => break found,
                     (_, Some(head)) => at = head,
                     (None, None) => break ANY_TYPE,
@@ -218,7 +218,7 @@ impl<'d> Builder<'d> {
         sound
     }
 
-    /// The declared type of the element or of the nearest head that has one.
+    /// Returns the declared type of the element, or of the nearest head that has one.
     fn first_type(&self, start: Id<Element>) -> Option<Id<Type>> {
         let mut at = start;
         for _ in 0..self.components.elements.len() {
@@ -231,7 +231,7 @@ impl<'d> Builder<'d> {
         None
     }
 
-    /// Makes all complex types, each after the one it derives from.
+    /// Builds all complex types, each after its base type.
     pub(super) fn complex_types(&mut self) {
         let mut depths: HashMap<Id<Type>, usize> = HashMap::from([(ANY_TYPE, 0)]);
         for start in self.components.types.ids() {
@@ -381,7 +381,7 @@ impl<'d> Builder<'d> {
         else {
             return Content::Empty;
         };
-        // The ur-type cannot be restricted, but it may be left as it is.
+        // The ur-type cannot be restricted, but it may be used unchanged.
         let ur_type = matches!(simple.variety(), crate::datatype::Variety::Ur);
         if ur_type && !self.has_facets(facets) {
             return Content::Simple(from);
@@ -438,7 +438,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// The effective content of a definition (Part 1, 3.4.2).
+    /// Returns the effective content of a definition (Part 1, 3.4.2).
     fn effective(&mut self, source: &ComplexSource, place: Place) -> Content {
         let particle = source.particle.filter(|&particle| {
             let particle = self.components.particles[particle];
@@ -446,7 +446,7 @@ impl<'d> Builder<'d> {
                 Some(model) => {
                     let model = &self.components.models[model];
                     let choice = model.kind == ModelKind::Choice;
-                    // An empty choice that has to occur takes nothing at all: it is kept.
+                    // An empty choice with a minimum above zero matches nothing at all, so it is kept.
                     !model.particles.is_empty() || choice && particle.min > 0
                 }
                 None => true,

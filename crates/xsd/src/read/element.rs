@@ -1,4 +1,4 @@
-//! Element declarations and the identity constraints in them.
+//! Reads element declarations and their identity constraints.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl<'d> Builder<'d> {
         };
     }
 
-    /// The type named by `type`, or the anonymous one inside; nothing where neither is. `clause` forbids both.
+    /// Returns the type named by `type`, or the anonymous one inside; None if there is neither. `clause` forbids both.
     pub(super) fn type_of(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -66,7 +66,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// A type without a name.
+    /// Reads a type without a name.
     pub(super) fn anonymous_type(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -87,7 +87,7 @@ impl<'d> Builder<'d> {
         id
     }
 
-    /// A declaration inside a model group.
+    /// Reads a declaration inside a model group.
     pub(super) fn local_element(
         &mut self,
         doc: &SchemaDocument<'_>,

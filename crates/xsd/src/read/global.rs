@@ -1,4 +1,4 @@
-//! Global names: who has which, what redefinition puts in whose place, and the reading of what stands under them.
+//! Global components: registers their names, applies redefinitions, and reads their contents.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::model::{
 use crate::names::{NsId, Sym};
 
 impl<'d> Builder<'d> {
-    /// Gives every global component its place, redefinitions in the place of what they redefine.
+    /// Registers every global component; a redefinition replaces what it redefines.
     pub(super) fn globals(&mut self) {
         let documents = Rc::clone(&self.documents);
         for doc in documents.iter().filter(|doc| doc.tag(doc.root) == "schema") {
@@ -52,7 +52,7 @@ impl<'d> Builder<'d> {
         let globals = &self.components.globals;
         let taken = match doc.tag(node) {
             "simpleType" | "complexType" => {
-                // A schema for the schema namespace repeats what is built in.
+                // A schema for the schema namespace repeats the built-in types.
                 let builtin = doc.target == NsId::XSD && globals.types.contains_key(&name);
                 if builtin {
                     return;
@@ -123,7 +123,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// One child of a `redefine`: it takes the place of the component of its name in the redefined document.
+    /// Registers a child of a `redefine`: it replaces the component with its name in the redefined document.
     fn redefinition(
         &mut self,
         documents: &[SchemaDocument<'d>],
@@ -172,8 +172,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Reads what stands under every global component. Those of documents that lost a redefinition are read too: the
-    /// redefinition may refer to them.
+    /// Reads the contents of every global component. Replaced components are read too: their redefinition may refer to them.
     pub(super) fn contents(&mut self) {
         let documents = Rc::clone(&self.documents);
         for id in self.components.types.ids() {
@@ -186,7 +185,7 @@ impl<'d> Builder<'d> {
             }
             self.check_redefined(doc, place.node, id, inside);
         }
-        // Not all that are known by now: those inside types have been read with them.
+        // Only the global ones: attributes inside types have been read with them.
         let mut globals: Vec<_> = self.components.globals.attributes.values().copied().collect();
         globals.sort_unstable_by_key(|id| id.number());
         for id in globals {
@@ -225,7 +224,7 @@ impl<'d> Builder<'d> {
         Inside { redefined: self.redefined.get(&((doc.index, node), space)).copied() }
     }
 
-    /// src-redefine.5: a redefined type derives from its former self.
+    /// Checks src-redefine.5: a redefined type derives from its original.
     fn check_redefined(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -288,7 +287,7 @@ pub(super) fn empty_element(name: Sym, place: Place, global: bool) -> Element {
     }
 }
 
-/// A document and all it includes or redefines, whatever the circles.
+/// Returns a document with all that it includes or redefines; cycles are allowed.
 fn closure(documents: &[SchemaDocument<'_>], from: usize) -> HashSet<usize> {
     let mut seen = HashSet::from([from]);
     let mut open = vec![from];
@@ -302,7 +301,7 @@ fn closure(documents: &[SchemaDocument<'_>], from: usize) -> HashSet<usize> {
     seen
 }
 
-/// The documents, each after those it includes and redefines: inner redefinitions come first.
+/// Returns the documents, each after those it includes and redefines: inner redefinitions come first.
 fn inner_first(documents: &[SchemaDocument<'_>]) -> Vec<usize> {
     let mut order = Vec::with_capacity(documents.len());
     let mut seen = vec![false; documents.len()];

@@ -1,4 +1,4 @@
-//! Particles and model groups.
+//! Reads particles and model groups.
 
 use xml::NodeId;
 
@@ -8,7 +8,7 @@ use crate::documents::SchemaDocument;
 use crate::model::{Group, Max, Model, ModelKind, Particle, Term};
 
 impl<'d> Builder<'d> {
-    /// The particle an element of a schema document stands for; nothing where it may not occur.
+    /// Reads the particle of an element of a schema document; None if it may not occur.
     pub(super) fn read_particle(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -63,7 +63,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// `sequence`, `choice` or `all`. Depth is bounded by the parser's limit on depth.
+    /// Reads a `sequence`, `choice` or `all`. Recursion is bounded by the parser's limit on depth.
     fn read_model(&mut self, doc: &SchemaDocument<'_>, node: NodeId, inside: Inside) -> Id<Model> {
         let kind = match doc.tag(node) {
             "choice" => ModelKind::Choice,
@@ -80,7 +80,7 @@ impl<'d> Builder<'d> {
         self.components.models.push(Model { kind, particles })
     }
 
-    /// A named group's model.
+    /// Reads a named group's model.
     pub(super) fn read_group(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -95,7 +95,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// src-redefine.6.1: a redefined group refers to its former self at most once, and then exactly once a time.
+    /// Checks src-redefine.6.1: a redefined group refers to its original at most once, with exactly one occurrence.
     fn check_redefined_group(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -138,7 +138,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// A number of times; what is too large to count is as good as the largest.
+/// Parses a number of occurrences; numbers beyond the largest count as the largest.
 fn occurs(text: &str) -> u64 {
     let digits = text.trim_start_matches(['+', '-']);
     digits.parse().unwrap_or(match digits.bytes().all(|b| b.is_ascii_digit()) {

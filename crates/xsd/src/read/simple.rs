@@ -1,4 +1,4 @@
-//! Simple type definitions: what their documents say, and their making in the order of derivation.
+//! Simple types: reading their definitions, and building them in the order of derivation.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Either the type named or the one inside.
+    /// Returns either the named type or the one inside.
     fn one_type(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -82,7 +82,7 @@ impl<'d> Builder<'d> {
         members
     }
 
-    /// Makes all simple types, each after those it is made from. False: some chain never ends.
+    /// Builds all simple types, each after those it is made from. False if a chain is cyclic.
     pub(super) fn simple_types(&mut self) -> bool {
         let mut done: HashSet<Id<Type>> = HashSet::new();
         let mut under_way: HashSet<Id<Type>> = HashSet::new();
@@ -118,7 +118,7 @@ impl<'d> Builder<'d> {
         sound
     }
 
-    /// The simple types that a simple type is made from.
+    /// Returns the simple types from which a simple type is made.
     fn sources(&self, id: Id<Type>) -> Vec<Id<Type>> {
         let TypeKind::Simple(simple) = &self.components.types[id].kind else { return Vec::new() };
         let all = match &simple.source {
@@ -145,7 +145,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// A simple type to make another from, unless its `final` forbids that.
+    /// Returns a simple type to derive from, unless its `final` forbids that.
     fn material(
         &mut self,
         id: Id<Type>,
@@ -154,7 +154,7 @@ impl<'d> Builder<'d> {
         code: &'static str,
     ) -> Option<Arc<SimpleType>> {
         if id == ANY_TYPE {
-            // Either a complaint has been made, or the schema asks for the ur-type.
+            // Either an error was reported already, or the schema uses the ur-type.
             if self.report.is_empty() {
                 self.complain(
                     "cos-st-restricts.1.1",
@@ -186,7 +186,7 @@ impl<'d> Builder<'d> {
         self.restrict(&simple, at)
     }
 
-    /// A simple type restricted by the facets in an element.
+    /// Restricts a simple type by the facets in an element.
     pub(super) fn restrict(
         &mut self,
         base: &Arc<SimpleType>,

@@ -1,7 +1,7 @@
-//! The sets behind the escapes `\p{..}`, `\d`, `\w`, `\s`, `\i` and `\c`.
+//! Character sets of the escapes `\p{..}`, `\d`, `\w`, `\s`, `\i` and `\c`.
 //!
-//! Owns the table `categories.txt` (the general categories of Unicode 14, assigned by the Unicode Character Database), which
-//! is read once, when the first expression asks for one. Blocks are those of `xml`.
+//! Owns the table `categories.txt` (the general categories of Unicode 14, from the Unicode Character Database), which is parsed
+//! once, on first use. Blocks come from `xml`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use super::set::CharSet;
 
 type Sets = HashMap<&'static str, CharSet>;
 
-/// The set of `\p{name}`: a category (`Lu`), a group of categories (`L`) or a block (`IsBasicLatin`).
+/// Returns the set of `\p{name}`: a category (`Lu`), a group of categories (`L`) or a block (`IsBasicLatin`).
 pub(crate) fn property(name: &str) -> Option<CharSet> {
     if let Some(block) = name.strip_prefix("Is") {
         return xml::block(block).map(|ranges| CharSet::from_ranges(ranges.collect()));
@@ -18,7 +18,7 @@ pub(crate) fn property(name: &str) -> Option<CharSet> {
     categories().get(name).cloned()
 }
 
-/// The set of an escape of one letter that stands for many characters: `\s \i \c \d \w` and their complements.
+/// Returns the set of a multi-character escape: `\s \i \c \d \w` and their complements.
 pub(crate) fn multi(letter: char) -> Option<CharSet> {
     let set = match letter.to_ascii_lowercase() {
         's' => CharSet::from_ranges(vec![(0x9, 0xA), (0xD, 0xD), (0x20, 0x20)]),
@@ -42,7 +42,7 @@ fn name_start() -> Vec<(u32, u32)> {
     crate::datatype::NAME_START.to_vec()
 }
 
-/// All but punctuation, separators and others.
+/// All characters except punctuation, separators and others.
 fn word() -> &'static CharSet {
     static SET: OnceLock<CharSet> = OnceLock::new();
     SET.get_or_init(|| {
@@ -56,7 +56,7 @@ fn categories() -> &'static Sets {
     static SETS: OnceLock<Sets> = OnceLock::new();
     SETS.get_or_init(|| {
         let mut sets = read(include_str!("categories.txt"));
-        // No character of XML is a surrogate.
+        // Surrogates are not characters of XML.
         sets.insert("Cs", CharSet::default());
         for group in ["L", "M", "N", "P", "Z", "S", "C"] {
             let parts: Vec<&CharSet> = sets
@@ -70,7 +70,7 @@ fn categories() -> &'static Sets {
     })
 }
 
-/// Reads lines of a name and its ranges in hexadecimal.
+/// Parses lines with a name and its ranges in hexadecimal.
 fn read(table: &'static str) -> Sets {
     let code = |digits: &str| u32::from_str_radix(digits, 16).unwrap_or_default();
     table

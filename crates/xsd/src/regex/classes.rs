@@ -1,4 +1,4 @@
-//! The characters as an expression tells them apart: two characters that stand in the same of its sets are one class.
+//! Character classes of an expression: characters that belong to exactly the same of its sets form one class.
 
 use super::set::{CharSet, LAST};
 use super::{CLASS_WORK_MAX, RegexError};
@@ -7,10 +7,10 @@ use super::{CLASS_WORK_MAX, RegexError};
 #[derive(Debug)]
 pub(crate) struct Classes {
     ascii: [u16; 128],
-    /// Where each interval begins, in order, and its class.
+    /// Start of each interval, in order, with its class.
     starts: Vec<(u32, u16)>,
     count: u16,
-    /// A bit for each set and class: the set holds the class.
+    /// One bit for each set and class: the set contains the class.
     held: Vec<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Classes {
         self.held = vec![0; (sets.len() * self.count()).div_ceil(64)];
         for (at, set) in sets.iter().enumerate() {
             for &(start, class) in &self.starts {
-                // An interval that begins with half of a surrogate pair holds no character.
+                // An interval that begins with a surrogate holds no character.
                 if char::from_u32(start).is_some_and(|c| set.contains(c)) {
                     let bit = at * self.count() + usize::from(class);
                     if let Some(word) = self.held.get_mut(bit / 64) {
@@ -78,7 +78,7 @@ impl Classes {
     }
 }
 
-/// Splits each class into what is in the set and what is not. Gives the new number of classes.
+/// Splits each class into its parts inside and outside the set. Returns the new number of classes.
 fn split(set: &CharSet, starts: &[u32], class: &mut [u16], count: u16) -> Option<u16> {
     let mut renamed: Vec<Option<u16>> = vec![None; usize::from(count) * 2];
     let mut ranges = set.ranges().iter().peekable();

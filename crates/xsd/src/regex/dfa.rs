@@ -1,4 +1,4 @@
-//! The instructions determinised ahead of time, where that stays small: one table look-up for each character.
+//! DFA built in advance, if it stays small: one table look-up for each character.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::classes::Classes;
 use super::nfa::{Active, Nfa, Step};
 use super::{CELLS_MAX, DFA_WORK_MAX};
 
-/// A table of states by classes. State 0 is the one nothing leads out of.
+/// Transition table, states by classes. State 0 is the dead state.
 #[derive(Debug)]
 pub(crate) struct Dfa {
     next: Vec<u32>,
@@ -16,7 +16,7 @@ pub(crate) struct Dfa {
 }
 
 impl Dfa {
-    /// Nothing, where the table would outgrow its bounds.
+    /// Builds the table; None if it would be too large.
     pub(crate) fn build(nfa: &Nfa, classes: &Classes) -> Option<Dfa> {
         let width = classes.count();
         let mut states = States { of: HashMap::new(), list: Vec::new() };

@@ -1,6 +1,6 @@
-//! An expression as a list of instructions, and their simulation in step with a text.
+//! NFA of an expression: a list of instructions, simulated in parallel over a text.
 //!
-//! Owns the bound on size: a repetition is written out, so that counting needs no state at run time.
+//! Owns the limit on size: repetitions are expanded, so that no counters are needed at run time.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use super::parse::Node;
 use super::set::CharSet;
 use super::{INSTRUCTIONS_MAX, RegexError, Steps, TooCostly};
 
-/// To clear so many words of memory costs about as much as to run one instruction.
+/// Clearing this many words of memory costs about as much as one instruction.
 const WORDS_A_STEP: u64 = 64;
 
-/// One instruction; numbers are indices of others.
+/// One instruction; the numbers are indexes of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A character of the set with this index, then on to `next`.
+    /// Matches a character of the set with this index, then continues at `next`.
     Char {
         set: u32,
         next: u32,
@@ -29,18 +29,18 @@ pub(crate) enum Step {
 pub(crate) struct Nfa {
     pub(crate) steps: Vec<Step>,
     pub(crate) start: u32,
-    /// The different sets of the expression.
+    /// The distinct sets of the expression.
     pub(crate) sets: Vec<CharSet>,
 }
 
-/// The instructions that a text has led to: sparse, so that emptying costs nothing.
+/// The active instructions: a sparse set, so that clearing it costs nothing.
 pub(crate) struct Active {
     list: Vec<u32>,
-    /// The round in which an instruction was last added.
+    /// The round in which each instruction was last added.
     seen: Vec<u32>,
     round: u32,
     stack: Vec<u32>,
-    /// How many were looked at in this round, those that take no character included.
+    /// Number of instructions visited in this round, including those that match no character.
     walked: u64,
 }
 
@@ -61,14 +61,14 @@ impl Nfa {
         Ok(Nfa { steps: builder.steps, start, sets: builder.sets })
     }
 
-    /// Runs the program over a text, all alternatives abreast.
+    /// Runs the program over a text, all alternatives in parallel.
     pub(crate) fn run(
         &self,
         classes: &Classes,
         text: &str,
         steps: &Steps,
     ) -> Result<bool, TooCostly> {
-        // Before a character is read the memory is made, and all that needs none is walked.
+        // Before the first character, memory is allocated and the empty transitions are followed.
         steps.spend(self.steps.len() as u64 / WORDS_A_STEP)?;
         let mut now = Active::new(self.steps.len());
         let mut then = Active::new(self.steps.len());
@@ -113,7 +113,7 @@ impl Active {
         }
     }
 
-    /// Adds an instruction with what follows it without a character. Only characters and the match stay in the list.
+    /// Adds an instruction and follows empty transitions. Only character instructions and the match stay in the list.
     pub(crate) fn add(&mut self, nfa: &Nfa, at: u32) {
         self.stack.push(at);
         while let Some(at) = self.stack.pop() {
@@ -138,7 +138,7 @@ impl Active {
     }
 }
 
-/// How many instructions a part comes to.
+/// Returns the number of instructions of a part.
 fn size(node: &Node) -> u64 {
     match node {
         Node::Empty => 0,
@@ -162,11 +162,11 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn push(&mut self, step: Step) -> u32 {
         self.steps.push(step);
-        // The size was found to be below the limit before.
+        // The size was checked before.
         u32::try_from(self.steps.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Adds a part that goes on to `next`; gives where the part begins.
+    /// Adds a part that continues at `next`; returns the part's start.
     fn add(&mut self, node: &'a Node, next: u32) -> u32 {
         match node {
             Node::Empty => next,
@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
                 if let Some(step) = self.steps.get_mut(split as usize) {
                     *step = Step::Split(inside, next);
                 }
-                // `x+` needs no second copy: the loop is entered at its inside.
+                // `x+` needs no second copy: the loop is entered inside.
                 at = match min {
                     0 => split,
                     _ => inside,

@@ -1,4 +1,4 @@
-//! The grammar of regular expressions (Part 2, appendix F), read into a tree of sets, sequences, choices and repetitions.
+//! Parser of regular expressions (Part 2, appendix F): builds a tree of sets, sequences, choices and repetitions.
 
 use super::category;
 use super::set::CharSet;
@@ -15,12 +15,12 @@ pub(crate) enum Node {
     Repeat {
         what: Box<Node>,
         min: u32,
-        /// Nothing: as often as you like.
+        /// None if unbounded.
         max: Option<u32>,
     },
 }
 
-/// Reads a whole expression.
+/// Parses a whole expression.
 pub(crate) fn parse(pattern: &str) -> Result<Node, RegexError> {
     let mut reader = Reader { pattern, at: 0, depth: 0 };
     if pattern.len() > PATTERN_BYTES_MAX {
@@ -39,7 +39,7 @@ struct Reader<'a> {
     depth: u32,
 }
 
-/// What may stand in a character class.
+/// A member of a character class.
 enum Member {
     Char(char),
     Set(CharSet),
@@ -147,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    /// At most one quantifier; a second one has nothing to repeat.
+    /// Parses at most one quantifier; a second one is an error.
     fn quantified(&mut self, atom: Node) -> Result<Node, RegexError> {
         let (min, max) = match self.peek() {
             Some('?') => (0, Some(1)),
@@ -194,7 +194,7 @@ impl Reader<'_> {
         Ok(number)
     }
 
-    /// After `\`: one character, or a set of them.
+    /// Parses what follows `\`: a character or a set.
     fn escape(&mut self) -> Result<Member, RegexError> {
         self.at += 1;
         let Some(c) = self.next() else {
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// `{name}` after `\p` or `\P`
+    /// Parses `{name}` after `\p` or `\P`.
     fn property(&mut self, negated: bool) -> Result<Member, RegexError> {
         let inside = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}'));
         let Some((name, _)) = inside else {
@@ -229,7 +229,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// After `[`: `^`? members, and a class to take away.
+    /// Parses a class after `[`: `^`?, members, and an optional class to subtract.
     fn class(&mut self) -> Result<CharSet, RegexError> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
@@ -265,7 +265,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A character, a range or a set. A bare `-` stands for itself only as the first or the last member.
+    /// Parses a character, a range or a set. A bare `-` stands for itself only as the first or the last member.
     fn member(&mut self, first: bool, ranges: &mut Vec<(u32, u32)>) -> Result<(), RegexError> {
         let start = match self.class_char(first)? {
             Member::Set(set) => {
@@ -312,7 +312,7 @@ impl Reader<'_> {
     }
 }
 
-/// A repetition, with those taken out that come to nothing.
+/// Makes a repetition, simplified if it is trivial.
 fn repeat(what: Node, min: u32, max: Option<u32>) -> Node {
     match (&what, min, max) {
         (Node::Empty, _, _) | (_, _, Some(0)) => Node::Empty,

@@ -1,12 +1,12 @@
-//! A text that an expression matches.
+//! Generates a text that an expression matches.
 
 use super::parse::{self, Node};
 use super::set::CharSet;
 
-/// Repetitions that are written out; an expression that asks for more has no sample.
+/// Length of a sample; an expression that needs more has none.
 const SAMPLE_CHARS_MAX: usize = 10_000;
 
-/// A way through an expression: the first choice, every repetition as near to `times` as it may be.
+/// Returns a match of an expression: the first alternative of each choice, and repetitions as close to `times` as allowed.
 pub(crate) fn sample(pattern: &str, times: u32) -> Option<String> {
     let node = parse::parse(pattern).ok()?;
     let mut text = String::new();
@@ -14,7 +14,7 @@ pub(crate) fn sample(pattern: &str, times: u32) -> Option<String> {
     Some(text)
 }
 
-/// The parser bounds the depth.
+/// Appends a match. The parser bounds the recursion.
 fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
     if text.len() > SAMPLE_CHARS_MAX {
         return None;
@@ -41,7 +41,7 @@ fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A character of a set that people would write, where there is one.
+/// Returns a readable character of a set, if there is one.
 fn liked(set: &CharSet) -> Option<char> {
     let plain = "1aA0".chars().chain('2'..='9').chain('b'..='z').chain('B'..='Z');
     let printable = || ('!'..='~').find(|c| set.contains(*c));

@@ -1,6 +1,6 @@
-//! Sets of characters as sorted ranges, and the arithmetic of character classes.
+//! Sets of characters as sorted ranges, and set operations for character classes.
 
-/// A set of characters: ranges in order, apart from each other by at least one character.
+/// A set of characters: sorted ranges with gaps of at least one character.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CharSet {
     ranges: Vec<(u32, u32)>,

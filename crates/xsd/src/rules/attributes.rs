@@ -1,4 +1,4 @@
-//! Attribute declarations, uses and wildcards.
+//! Rules for attribute declarations, uses and wildcards.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::model::{AttributeUse, Place, Type, ValueConstraint, Ways, Wildcard};
 use crate::names::Sym;
 use crate::read::Builder;
 
-/// Uses of a complex type, given and inherited.
+/// Checks the attribute uses of a complex type, own and inherited.
 pub(super) fn of_type(builder: &mut Builder<'_>, id: Id<Type>) {
     let Some(complex) = builder.components.complex(id) else { return };
     let (uses, base_place) = (complex.uses.clone(), builder.components.types[id].place);
@@ -19,7 +19,7 @@ pub(super) fn of_type(builder: &mut Builder<'_>, id: Id<Type>) {
     }
 }
 
-/// Uses of attribute groups, which may stand in no type.
+/// Checks the uses of attribute groups, even those that no type uses.
 pub(super) fn groups(builder: &mut Builder<'_>) {
     for id in builder.components.attribute_groups.ids() {
         let group = &builder.components.attribute_groups[id];
@@ -55,7 +55,7 @@ fn is_id(builder: &Builder<'_>, usage: &AttributeUse) -> bool {
     simple.is_some_and(|simple| simple.builtin() == Builtin::Id)
 }
 
-/// au-props-correct, a-props-correct.
+/// Checks au-props-correct and a-props-correct.
 fn use_value(builder: &mut Builder<'_>, usage: &AttributeUse) {
     let Some(own) = &usage.constraint else { return };
     let decl = &builder.components.attributes[usage.decl];
@@ -70,7 +70,7 @@ fn use_value(builder: &mut Builder<'_>, usage: &AttributeUse) {
     }
 }
 
-/// Values of global declarations.
+/// Checks the values of global declarations.
 pub(super) fn declarations(builder: &mut Builder<'_>) {
     for id in builder.components.attributes.ids() {
         let decl = &builder.components.attributes[id];
@@ -80,7 +80,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     }
 }
 
-/// derivation-ok-restriction.2 to 4: what a restriction may make of its base's attributes.
+/// Checks derivation-ok-restriction.2 to 4: how a restriction may change its base's attributes.
 pub(super) fn restriction(
     builder: &mut Builder<'_>,
     place: Place,
@@ -147,7 +147,7 @@ fn use_restriction(builder: &mut Builder<'_>, usage: &AttributeUse, original: &A
     }
 }
 
-/// src-redefine.7.2.2: a redefined attribute group without a reference to its former self restricts it.
+/// Checks src-redefine.7.2.2: a redefined attribute group without a reference to its original restricts it.
 pub(super) fn redefined(builder: &mut Builder<'_>) {
     for (id, original) in builder.redefined_attributes() {
         let groups = &builder.components.attribute_groups;

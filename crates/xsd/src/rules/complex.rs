@@ -1,4 +1,4 @@
-//! How complex types derive from their bases: derivation-ok-restriction, cos-ct-extends.
+//! Rules for the derivation of complex types: derivation-ok-restriction, cos-ct-extends.
 
 use super::{attributes, particles};
 use crate::arena::Id;
@@ -22,7 +22,7 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
         };
         builder.complain(code, place, format!("{text} is final for {how}"));
     }
-    // An extension keeps its rules by the way it is made.
+    // An extension is valid by construction.
     let Some(of_base) = builder.components.complex(base).filter(|_| way == Way::Restriction) else {
         return;
     };
@@ -42,7 +42,7 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
 
 type Broken = (&'static str, String);
 
-/// derivation-ok-restriction.5.
+/// Checks derivation-ok-restriction.5.
 fn content_restriction(
     builder: &mut Builder<'_>,
     base: Id<Type>,

@@ -1,4 +1,4 @@
-//! Element declarations: values, substitution groups, consistency, key references.
+//! Rules for element declarations: values, substitution groups, consistency, key references.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::model::{Content, Element, Model, Particle, Term, Type};
 use crate::names::Sym;
 use crate::read::Builder;
 
-/// Finds the members of all substitution groups, and whether they may be.
+/// Collects the members of all substitution groups, and checks that they are allowed.
 pub(super) fn substitution_groups(builder: &mut Builder<'_>) {
     let mut globals: Vec<Id<Element>> =
         builder.components.globals.elements.values().copied().collect();
@@ -17,7 +17,7 @@ pub(super) fn substitution_groups(builder: &mut Builder<'_>) {
     let mut found: HashMap<Id<Element>, Vec<Id<Element>>> = HashMap::new();
     for &id in &globals {
         let mut at = id;
-        // Chains of heads are finite: circles have been refused.
+        // Chains of heads are finite: cycles have been refused.
         while let Some(head) = builder.components.elements[at].head {
             if builder.components.substitutes(id, head) {
                 found.entry(head).or_default().push(id);
@@ -37,7 +37,7 @@ pub(super) fn substitution_groups(builder: &mut Builder<'_>) {
     builder.components.substitutes = found;
 }
 
-/// Values of all declarations.
+/// Checks the values of all declarations.
 pub(super) fn declarations(builder: &mut Builder<'_>) {
     for id in builder.components.elements.ids() {
         let element = &builder.components.elements[id];
@@ -47,7 +47,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     }
 }
 
-/// A key reference refers to a key of as many fields (c-props-correct).
+/// Checks that a key reference has as many fields as the key it refers to (c-props-correct).
 pub(super) fn key_references(builder: &mut Builder<'_>) {
     for reference in std::mem::take(&mut builder.keyrefs) {
         let found = builder.components.globals.constraints.get(&reference.refer);
@@ -72,7 +72,7 @@ pub(super) fn key_references(builder: &mut Builder<'_>) {
     }
 }
 
-/// cos-element-consistent: elements of one name in one content model have one type.
+/// Checks cos-element-consistent: elements of the same name in one content model have the same type.
 pub(super) fn consistent(builder: &mut Builder<'_>) {
     for id in builder.components.types.ids() {
         let Some(complex) = builder.components.complex(id) else { continue };

@@ -1,4 +1,4 @@
-//! Particle Valid (Restriction), Part 1, 3.9.6: the rcase-* rules.
+//! Particle restriction: Particle Valid (Restriction), Part 1, 3.9.6, the rcase-* rules.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::read::Builder;
 
 type Broken = (&'static str, String);
 
-/// Whether a content restricts another.
+/// Checks that a content model restricts another.
 pub(super) fn restriction(
     builder: &mut Builder<'_>,
     derived: Id<Particle>,
@@ -23,7 +23,7 @@ pub(super) fn restriction(
     comparison.compare(&derived, &base)
 }
 
-/// src-redefine.6.2.2: a redefined group that does not refer to its former self restricts it.
+/// Checks src-redefine.6.2.2: a redefined group that does not refer to its original restricts it.
 pub(super) fn redefined_groups(builder: &mut Builder<'_>) {
     for (derived, original) in std::mem::take(&mut builder.redefined_groups) {
         let Some(derived) = derived else { continue };
@@ -39,7 +39,7 @@ pub(super) fn redefined_groups(builder: &mut Builder<'_>) {
     super::attributes::redefined(builder);
 }
 
-/// A particle of the comparison: groups that make no difference are gone, heads of substitution groups are choices.
+/// A particle for the comparison: pointless groups are removed, and heads of substitution groups become choices.
 #[derive(Debug, Clone)]
 struct Part {
     min: u64,
@@ -116,9 +116,9 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// Adds what a particle is without pointless groups (3.9.6).
+    /// Adds the parts of a particle without pointless groups (3.9.6).
     fn parts(&mut self, id: Id<Particle>, parent: Option<ModelKind>, out: &mut Vec<Part>) {
-        // A budget for shared groups, which multiply when they are written out.
+        // A budget for shared groups, which multiply when they are expanded.
         let Some(left) = self.steps.checked_sub(1) else { return };
         self.steps = left;
         let Particle { place, min, max, term } = self.builder.components.particles[id];
@@ -240,7 +240,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// rcase-NameAndTypeOK.
+    /// Checks rcase-NameAndTypeOK.
     fn name_and_type(
         &self,
         derived: &Part,
@@ -291,7 +291,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// rcase-NSSubset.
+    /// Checks rcase-NSSubset.
     fn namespaces(
         &self,
         derived: &Part,
@@ -316,7 +316,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// rcase-Recurse.2: each particle restricts one of the base, in order; those left out can be empty.
+    /// Checks rcase-Recurse.2: each particle restricts one of the base, in order; the others can be empty.
     fn in_order(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), Broken> {
         let mut rest = wider.iter();
         'parts: for part in parts {
@@ -340,7 +340,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// rcase-RecurseLax.2.
+    /// Checks rcase-RecurseLax.2.
     fn in_lax_order(
         &mut self,
         parts: &[Part],
@@ -369,7 +369,7 @@ impl Comparison<'_, '_> {
         Ok(())
     }
 
-    /// rcase-RecurseUnordered.2.
+    /// Checks rcase-RecurseUnordered.2.
     fn unordered(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), Broken> {
         let mut used = vec![false; wider.len()];
         for part in parts {
@@ -395,7 +395,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// rcase-MapAndSum.
+    /// Checks rcase-MapAndSum.
     fn map_and_sum(
         &mut self,
         derived: &Part,
@@ -424,7 +424,7 @@ impl Comparison<'_, '_> {
     }
 }
 
-/// range-ok: occurrence within that of the base.
+/// Checks range-ok: occurrence within that of the base.
 fn within(derived: &Part, base: &Part, code: &'static str) -> Result<(), Broken> {
     match derived.min >= base.min && derived.max <= base.max {
         true => Ok(()),

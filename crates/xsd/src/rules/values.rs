@@ -1,11 +1,11 @@
-//! Default and fixed values.
+//! Rules for default and fixed values.
 
 use crate::arena::Id;
 use crate::datatype::{Builtin, SimpleType, Value};
 use crate::model::{Content, Type, TypeKind, ValueConstraint};
 use crate::read::{Builder, Scope};
 
-/// Whether a default or fixed value is one of the type (cos-valid-default); complaints have `code`.
+/// Checks that a default or fixed value is valid for the type (cos-valid-default); complaints have `code`.
 pub(super) fn check(
     builder: &mut Builder<'_>,
     type_id: Id<Type>,
@@ -34,7 +34,7 @@ pub(super) fn check(
     }
 }
 
-/// The value of a default or fixed value.
+/// Returns the value of a default or fixed value.
 pub(super) fn value(
     builder: &Builder<'_>,
     simple: &SimpleType,
@@ -48,7 +48,7 @@ pub(super) fn value(
     simple.validate(&constraint.text, &scope).map_err(|violation| violation.message)
 }
 
-/// Whether two fixed values of types are the same; what is no value has its own complaint.
+/// Returns whether two fixed values are equal; an invalid one is reported elsewhere.
 pub(super) fn same(
     builder: &Builder<'_>,
     (first_type, first): (Id<Type>, &ValueConstraint),

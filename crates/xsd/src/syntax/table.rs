@@ -1,6 +1,6 @@
-//! The schema for schemas as data.
+//! The schema for schemas as a table.
 
-/// What an attribute's value may be.
+/// Type of an attribute's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     Text,
@@ -27,24 +27,24 @@ pub(super) struct Attribute {
     pub(super) required: bool,
 }
 
-/// Children that may stand at one place.
+/// Children allowed at one place.
 pub(super) struct Slot {
     pub(super) tags: &'static [&'static str],
     pub(super) min: usize,
     pub(super) max: usize,
 }
 
-/// An element of a schema document, as it may stand in certain others.
+/// Rule for an element of a schema document inside certain parents.
 pub(super) struct Rule {
     pub(super) tag: &'static str,
-    /// The elements it stands in; empty for any.
+    /// Its parents; empty for any.
     parents: &'static [&'static str],
     pub(super) attributes: &'static [Attribute],
-    /// Any of these sequences.
+    /// The content matches any of these sequences.
     pub(super) content: &'static [&'static [Slot]],
 }
 
-/// The rule for an element in another; the first that fits counts.
+/// Returns the rule for an element in a parent; the first match counts.
 pub(super) fn find(parent: &str, tag: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.tag == tag && (r.parents.is_empty() || r.parents.contains(&parent)))
 }
@@ -331,7 +331,7 @@ const RULES: &[Rule] = &[
         attributes: &[ID, must("ref", Value::QName), MIN, MAX],
         content: ONLY_NOTE,
     },
-    // In a named group the model has no occurrence; the group's references have.
+    // In a named group, the model has no occurrence attributes; references to the group have them.
     Rule { tag: "all", parents: &["group"], attributes: &[ID], content: ALL },
     Rule {
         tag: "all",

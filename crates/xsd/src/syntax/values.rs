@@ -1,8 +1,8 @@
-//! Values of attributes of the schema for schemas.
+//! Attribute values of the schema for schemas.
 
 use super::table::Value;
 
-/// Whether a value is one of its kind. White space around it does not count, as everywhere in the schema for schemas.
+/// Returns whether a value is valid for its type. Surrounding white space is ignored, as everywhere in the schema for schemas.
 pub(super) fn is_valid(kind: Value, value: &str) -> bool {
     let value = collapse(value);
     match kind {
@@ -23,7 +23,7 @@ pub(super) fn is_valid(kind: Value, value: &str) -> bool {
     }
 }
 
-/// Without the white space around it. Inner runs are left, as no value that is compared whole has any.
+/// Trims white space. Inner white space stays, since no value that is compared as a whole has any.
 pub(crate) fn collapse(value: &str) -> &str {
     value.trim_matches([' ', '\t', '\n', '\r'])
 }
@@ -39,7 +39,7 @@ fn is_non_negative(value: &str) -> bool {
     zero || !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// A small number; large ones are as good as none where this is asked.
+/// Parses a small number; None for larger ones, which make no difference here.
 fn number(value: &str) -> Option<u64> {
     is_non_negative(value).then(|| value.trim_start_matches(['+', '-']).parse().ok())?
 }
@@ -72,7 +72,7 @@ pub(crate) fn is_qname(value: &str) -> bool {
     }
 }
 
-/// A name without a colon (Namespaces in XML 1.0).
+/// Returns whether a value is a name without a colon (Namespaces in XML 1.0).
 pub(crate) fn is_ncname(value: &str) -> bool {
     let mut letters = value.chars();
     letters.next().is_some_and(is_name_start) && letters.all(is_name_char)

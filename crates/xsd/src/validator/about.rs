@@ -1,4 +1,4 @@
-//! What a complaint is about, where that is a text and its type.
+//! Details of errors about a text and its type.
 
 use super::{About, TypeName};
 use crate::datatype::{Names, SimpleType, Variety};
@@ -7,7 +7,7 @@ use crate::names::NsId;
 use crate::schema::Schema;
 
 impl About {
-    /// A text that is not of a type.
+    /// Details of a text that is invalid for its type.
     #[cold]
     pub(super) fn of_text(
         schema: &Schema,
@@ -29,7 +29,7 @@ impl About {
         }
     }
 
-    /// A text that is not the fixed one.
+    /// Details of a text that differs from the fixed one.
     #[cold]
     pub(super) fn of_fixed(found: &str, fixed: &str) -> About {
         About {
@@ -40,7 +40,7 @@ impl About {
     }
 }
 
-/// Types do not know their names: the schema is searched for this one.
+/// Returns the name of a type. Types do not store their names, so the schema is searched.
 fn type_name(schema: &Schema, simple: &SimpleType) -> TypeName {
     let builtin = simple.builtin();
     if std::ptr::eq(&*builtin.simple(), simple) {

@@ -1,4 +1,4 @@
-//! Attributes of an element: cvc-complex-type.3 to 5, cvc-attribute, cvc-au.
+//! Validation of attributes: cvc-complex-type.3 to 5, cvc-attribute, cvc-au.
 
 use xml::QName;
 
@@ -10,14 +10,14 @@ use crate::model::{Process, Wildcard};
 use crate::names::{NsId, Sym};
 use crate::schema::{Given, Kind, Schema, Text, TypeTable};
 
-/// The attributes that speak to the validator.
+/// The attributes `xsi:type` and `xsi:nil`.
 #[derive(Debug, Default)]
 pub(super) struct Instructions {
     pub(super) type_name: Option<String>,
     pub(super) nil: Option<bool>,
 }
 
-/// Which attributes of a type an element has, by their places: those below 64, and the others.
+/// The attributes of a type that an element has, by index: a bit set for those below 64, and one for the others.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     low: u64,
@@ -25,7 +25,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Ready for a type with so many attributes.
+    /// Clears the set for a type with this many attributes.
     #[inline]
     pub(super) fn clear(&mut self, len: usize) {
         self.low = 0;
@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// Whether all of these are there, of those below 64.
+    /// Returns whether all of these attributes below 64 are present.
     #[inline]
     pub(super) fn has_all(&self, low: u64) -> bool {
         self.low & low == low
@@ -61,7 +61,7 @@ impl Seen {
 }
 
 impl Run {
-    /// `xsi:type` and `xsi:nil`, which decide how everything else is judged.
+    /// Reads `xsi:type` and `xsi:nil`, which affect everything else.
     pub(super) fn instructions<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -93,7 +93,7 @@ impl Run {
         Ok(found)
     }
 
-    /// Judges all attributes of an element that has some.
+    /// Validates all attributes of an element that has any.
     pub(super) fn attributes<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -131,7 +131,7 @@ impl Run {
         })
     }
 
-    /// Every element takes the four attributes of the instance namespace; there are no others.
+    /// Validates an attribute of the instance namespace: every element may have the four, and there are no others.
     fn instruction<T: Tag>(&mut self, tag: &T, name: QName<'_>, kind: Kind) -> Result<(), Stop> {
         match name.local {
             "type" | "nil" | "schemaLocation" | "noNamespaceSchemaLocation" => Ok(()),
@@ -146,7 +146,7 @@ impl Run {
         }
     }
 
-    /// A complaint of an element that is about one of its attributes.
+    /// Reports an error of an element about one of its attributes.
     #[cold]
     fn complain_attribute<T: Tag>(
         &mut self,
@@ -160,7 +160,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// What a type requires and the element has not; defaults of the rest, for identity constraints.
+    /// Reports missing required attributes, and passes the defaults of others to identity constraints.
     pub(super) fn missing<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -193,7 +193,7 @@ impl Run {
         Ok(())
     }
 
-    /// cvc-complex-type.3.2: an attribute that only a wildcard can take.
+    /// Validates an attribute that only a wildcard can match (cvc-complex-type.3.2).
     #[allow(clippy::too_many_arguments, reason = "one attribute with all that is known of it")]
     fn wild<T: Tag>(
         &mut self,
@@ -220,7 +220,7 @@ impl Run {
                 let message = format!("the attribute {} is not declared", written(name));
                 return self.complain_attribute(tag, name, "cvc-assess-attr", message);
             }
-            // A field that selects it has no value to compare.
+            // A field that selects this attribute has no value to compare.
             return Ok(());
         };
         let decl = &schema.components.attributes[decl];
@@ -262,7 +262,7 @@ impl Run {
         }
     }
 
-    /// A value that a short look does not judge.
+    /// Validates a value that the fast path does not accept.
     #[inline(never)]
     fn odd_value<T: Tag>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Elements as they start, have text, and end: cvc-elt, cvc-type, cvc-complex-type.
+//! Validation of elements at their start, text and end: cvc-elt, cvc-type, cvc-complex-type.
 
 use xml::QName;
 
@@ -35,7 +35,7 @@ impl Run {
         self.start_odd(schema, tag, sym, matched)
     }
 
-    /// An element that its place in the content model alone does not judge.
+    /// Starts an element that the content model alone does not validate.
     fn start_odd<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -76,7 +76,7 @@ impl Run {
         self.enter(schema, tag, type_id, element, nil)
     }
 
-    /// The type and whether it is nil, by `xsi:type` and `xsi:nil`.
+    /// Determines the type and nil by `xsi:type` and `xsi:nil`.
     fn instructed<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -205,7 +205,7 @@ impl Run {
         }
     }
 
-    /// What another text would have to be in the place of the one that was met last.
+    /// Returns the condition for another text in place of the last one.
     pub(super) fn text_rule(&self, schema: &Schema) -> Option<TextRule> {
         if self.skipped > 0 {
             return Some(TextRule::ANY);
@@ -238,7 +238,7 @@ impl Run {
         self.complain_at(spot.position(), node, "limit", format!("a text of over {max} bytes"))
     }
 
-    /// Text where none may be.
+    /// Reports text where none is allowed.
     #[cold]
     fn stray_text(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
@@ -281,7 +281,7 @@ impl Run {
         }
     }
 
-    /// Whether an element that ends is right, and a short look tells so.
+    /// Returns whether an element that ends is valid by the fast path.
     #[inline]
     fn is_plainly_right(&self, schema: &Schema, frame: &Frame) -> bool {
         let Some(table) = schema.type_table(frame.type_id) else { return true };
@@ -355,7 +355,7 @@ impl Run {
         self.violated(spot, name)
     }
 
-    /// cvc-complex-type.2.4.b: nothing that has to come is missing.
+    /// Checks cvc-complex-type.2.4.b: no required child is missing.
     #[inline]
     fn complete(
         &mut self,
@@ -377,7 +377,7 @@ impl Run {
         self.complain(spot, name, "cvc-complex-type.2.4.b", message)
     }
 
-    /// cvc-elt.5.2.2.1 and 2: mixed content with a fixed value.
+    /// Checks cvc-elt.5.2.2.1 and 2: mixed content with a fixed value.
     fn fixed_mixed(
         &mut self,
         frame: &Frame,
@@ -399,8 +399,8 @@ impl Run {
         self.complain(spot, name, "cvc-elt.5.2.2.2.1", message)
     }
 
-    /// The text of an element of simple type or content, its default in the place of none. Gives the value where an
-    /// identity constraint asks for it.
+    /// Validates the text of an element of simple type or content; if it is empty, the default applies. Returns the value if an
+    /// identity constraint needs it.
     fn simple_text(
         &mut self,
         schema: &Schema,
@@ -440,7 +440,7 @@ impl Run {
             }
         };
         let wrong = given.filter(|given| {
-            // With an `xsi:type` the fixed value is one of that type.
+            // With an `xsi:type`, the fixed value is a value of that type.
             let declared = given.value.as_ref() == Some(&value);
             let same =
                 || text.simple.validate(&given.text, &names).is_ok_and(|fixed| fixed == value);
@@ -460,7 +460,7 @@ impl Run {
     }
 }
 
-/// White space and nothing else; XML has no other characters below a space.
+/// Returns whether a text is only white space; XML has no other characters below a space.
 #[inline]
 fn is_blank(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -469,12 +469,12 @@ fn is_blank(text: &str) -> bool {
         (word.wrapping_add(BEYOND_SPACE) | word) & TOPS == 0
     };
     match bytes.last_chunk::<8>() {
-        // The last word may be looked at twice in part.
+        // The last word may overlap the one before it.
         Some(last) => is_blank(last) && bytes.as_chunks::<8>().0.iter().all(is_blank),
         None => bytes.iter().all(|byte| *byte <= b' '),
     }
 }
 
 const TOPS: u64 = 0x8080_8080_8080_8080;
-/// Added to a byte it reaches the top bit from the first character behind the space on.
+/// Added to a byte, it sets the top bit for all characters above the space.
 const BEYOND_SPACE: u64 = 0x5F5F_5F5F_5F5F_5F5F;

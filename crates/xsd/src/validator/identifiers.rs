@@ -1,4 +1,4 @@
-//! IDs and IDREFs of a document: cvc-id, and what they may take in memory.
+//! IDs and IDREFs of a document: cvc-id, and the limit on their memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::run::{Run, expanded, written};
 use super::{About, Spot, Stop};
 use crate::datatype::{Identifier, Names, SimpleType};
 
-/// The IDs so far, and the IDREFs that wait for theirs.
+/// IDs so far, and IDREFs whose ID has not come yet.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers {
-    /// With the number of the element that has it.
+    /// Each with the number of its element.
     ids: HashMap<Box<str>, u64>,
     references: Vec<Reference>,
-    /// What they take in memory.
+    /// Memory in use.
     bytes: usize,
     over: bool,
 }
@@ -28,25 +28,25 @@ struct Reference {
     place: Arc<Place>,
 }
 
-/// The element or attribute that an IDREF is in; those behind one another often share it.
+/// The element or attribute of an IDREF; consecutive IDREFs often share it.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
-    /// As it is written and as messages have it.
+    /// Name as written, and as in messages.
     node: String,
     name: String,
     element: Option<String>,
 }
 
-/// Those of one text.
+/// IDs and IDREFs of one text.
 pub(super) struct Met {
     all: Vec<(Identifier, String)>,
-    /// There are more, for which there is no room.
+    /// There are more, which exceed the memory limit.
     cut: bool,
 }
 
-/// What an ID takes beside its text: its row in a table that is half full, and the allocator's share.
+/// Memory for an ID beside its text: its row in a half-full table, and the allocator's overhead.
 const ID_BYTES: usize = 64;
-/// The same of an IDREF, in a list that may be half full.
+/// The same for an IDREF, in a list that may be half full.
 const REFERENCE_BYTES: usize = 112;
 const PLACE_BYTES: usize = 128;
 
@@ -64,7 +64,7 @@ impl Identifiers {
 }
 
 impl Run {
-    /// Those in a valid text that have to be kept, as far as there is room for them.
+    /// Returns the IDs and IDREFs in a valid text, as far as the memory limit allows.
     pub(super) fn met(&self, simple: &SimpleType, lexical: &str, names: &dyn Names) -> Met {
         let room = self.bounds.identifier_bytes_max.saturating_sub(self.identifiers.bytes);
         let mut met = Met { all: Vec::new(), cut: false };
@@ -83,7 +83,7 @@ impl Run {
         met
     }
 
-    /// Takes the IDs and IDREFs of the element that is innermost (cvc-id), or of an attribute that says with its own.
+    /// Records the IDs and IDREFs of the innermost element (cvc-id), or of an attribute with its own.
     pub(super) fn identify(
         &mut self,
         spot: &dyn Spot,
@@ -156,7 +156,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether there is room for so many bytes more. That there is none is said once, and is so from then on.
+    /// Returns whether the memory limit allows this many more bytes. A failure is reported once and is permanent.
     fn keep(&mut self, bytes: usize, spot: &dyn Spot, name: QName<'_>) -> Result<bool, Stop> {
         let max = self.bounds.identifier_bytes_max;
         self.identifiers.bytes = self.identifiers.bytes.saturating_add(bytes);
@@ -171,7 +171,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Every IDREF has found its ID by the end. Where not all were kept, that is not known.
+    /// Checks at the end that every IDREF has its ID. If some were not kept, this is unknown and skipped.
     pub(super) fn finish(&mut self) -> Result<(), Stop> {
         let references = std::mem::take(&mut self.identifiers.references);
         if self.identifiers.over {

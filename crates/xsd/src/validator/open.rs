@@ -1,4 +1,4 @@
-//! Which declaration and type an element is judged by.
+//! Finds the declaration and type of an element.
 
 use super::run::{Run, expanded, written};
 use super::scope::Tag;
@@ -10,22 +10,22 @@ use crate::model::{ANY_TYPE, Element, Namespaces, Process, Type};
 use crate::names::{NsId, Sym, XSI_NAMESPACE};
 use crate::schema::{Kind, Schema};
 
-/// What an element is judged by.
+/// Basis of an element's validation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Judge {
-    /// Not at all, and nothing inside it.
+    /// None: the element and its content are skipped.
     Nobody,
     Declaration(Id<Element>),
-    /// No declaration, but a type that the caller named.
+    /// No declaration, but a type given by the caller.
     Type(Id<Type>),
-    /// No declaration: an `xsi:type`, or else the ur-type. Whether it had to have a declaration.
+    /// No declaration: the `xsi:type`, or else the ur-type. `strict` if a declaration was required.
     Undeclared {
         strict: bool,
     },
 }
 
 impl Run {
-    /// What the content model of the parent says of a child; nothing where there is none that could.
+    /// Steps the parent's content model over a child; None if the child is not allowed or cannot be checked.
     #[inline(always)]
     pub(super) fn step(&mut self, schema: &Schema, namespace: NsId, sym: Sym) -> Option<Matched> {
         let parent = self.frames.last_mut()?;
@@ -41,7 +41,7 @@ impl Run {
         Some(matched)
     }
 
-    /// The judge of an element that starts.
+    /// Returns the basis for validating an element that starts.
     pub(super) fn judge<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -91,7 +91,7 @@ impl Run {
         })
     }
 
-    /// cvc-complex-type.2.4: a child that cannot come here.
+    /// Reports a child that is not allowed here (cvc-complex-type.2.4).
     #[cold]
     fn out_of_place<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), Stop> {
         let Some(parent) = self.frames.last_mut() else { return Ok(()) };
@@ -110,7 +110,7 @@ impl Run {
                 let expected = table.automaton.expected(parent.state, words);
                 let expected = named(schema, &expected);
                 let message = expectation(&expected);
-                // As libxml2 says it: what may come in any order and need not is named only where something has to.
+                // As in libxml2: members of an all-group are listed only if one of them is still required.
                 if !table.automaton.is_complete_all(words) {
                     self.about.expected = expected;
                 }
@@ -128,7 +128,7 @@ impl Run {
         self.complain(tag, tag.name(), code, message)
     }
 
-    /// What is wrong with a child is that its parent has one.
+    /// Reports an error about the parent of a child: it may not have child elements.
     #[cold]
     fn complain_parent<T: Tag>(
         &mut self,
@@ -146,7 +146,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// The type that `xsi:type` names, if it may stand for the declared one (cvc-elt.4).
+    /// Returns the type that `xsi:type` names, if it may replace the declared one (cvc-elt.4).
     pub(super) fn replaced<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -186,7 +186,7 @@ impl Run {
         Ok(None)
     }
 
-    /// A complaint about an element's `xsi:type`.
+    /// Reports an error about an element's `xsi:type`.
     #[cold]
     fn complain_of_type<T: Tag>(
         &mut self,
@@ -199,7 +199,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// An element that has to be declared and is not.
+    /// Handles an element that must be declared and is not.
     pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), Stop> {
         let code = match self.frames.is_empty() {
             true => "cvc-elt.1",
@@ -219,8 +219,8 @@ fn by_wildcard(schema: &Schema, process: Process, sym: Sym) -> Judge {
     }
 }
 
-/// The names of what could come. Wildcards are written as libxml2 does: `##other{urn:t}*` for those of any namespace but one,
-/// `{urn:t}*` for those of one, `*` for those of none.
+/// Returns the names of allowed particles. Wildcards are written as in libxml2: `##other{urn:t}*` for any namespace but one,
+/// `{urn:t}*` for one namespace, `*` for no namespace.
 pub(super) fn named(schema: &Schema, expected: &[Next]) -> Vec<String> {
     let names = &schema.components.names;
     let mut all = Vec::with_capacity(expected.len());
@@ -241,7 +241,7 @@ pub(super) fn named(schema: &Schema, expected: &[Next]) -> Vec<String> {
     all
 }
 
-/// What a message says could come, in words.
+/// Words the list of expected names for a message.
 pub(super) fn expectation(expected: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 10;
     let named = expected.get(..NAMED_MAX).unwrap_or(expected).join(", ");
@@ -252,5 +252,5 @@ pub(super) fn expectation(expected: &[String]) -> Option<String> {
     }
 }
 
-/// The ur-type, for what nobody declares.
+/// The ur-type, used for undeclared elements.
 pub(super) const UNDECLARED: Id<Type> = ANY_TYPE;

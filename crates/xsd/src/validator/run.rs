@@ -1,4 +1,4 @@
-//! The state of one run, and what is common to all rules.
+//! State of one run, and code common to all rules.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
 use crate::schema::{Manner, Schema};
 
-/// A prefix and the namespace it means.
+/// A prefix and its namespace.
 pub(super) type Binding = (Box<str>, Box<str>);
 
 /// An element that is open.
@@ -24,20 +24,20 @@ pub(super) struct Frame {
     pub(super) type_id: Id<Type>,
     pub(super) element: Option<Id<Element>>,
     pub(super) state: u32,
-    /// Where its words begin.
+    /// Index of its first word.
     pub(super) words: u32,
-    /// Where its text begins.
+    /// Start of its text.
     pub(super) text: u32,
     pub(super) manner: Manner,
     pub(super) nil: bool,
-    /// A child was out of place: what follows cannot be judged.
+    /// A child was not allowed: later children cannot be validated.
     pub(super) lost: bool,
     pub(super) children: bool,
-    /// A text that is too long has been complained about.
+    /// Its text was reported as too long.
     pub(super) overlong: bool,
 }
 
-/// One run.
+/// State of one run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) root: Root,
@@ -45,28 +45,28 @@ pub(super) struct Run {
     /// `xsi:type` may name types of other schemas.
     pub(super) foreign_types: bool,
     pub(super) frames: Vec<Frame>,
-    /// What prefixes mean in the open elements that have to know.
+    /// Prefix bindings of the open elements whose values need them.
     pub(super) meanings: Vec<Box<[Binding]>>,
-    /// Elements open inside one that is not looked at.
+    /// Depth within an element that is skipped.
     pub(super) skipped: u32,
     pub(super) words: Vec<u64>,
     pub(super) text: String,
-    /// The document's namespaces, by the parser's number.
+    /// Schema numbers of the document's namespaces, by the parser's number.
     pub(super) spaces: Vec<NsId>,
     pub(super) seen: Seen,
     pub(super) invalid: Vec<Invalid>,
     pub(super) entities: HashSet<Box<str>>,
     pub(super) tables: Tables,
     pub(super) violations: Vec<Violation>,
-    /// What the next complaint is about, as far as it is known already.
+    /// Details of the next complaint, as far as they are known.
     pub(super) about: About,
     pub(super) identifiers: Identifiers,
     pub(super) elements: u64,
-    /// What patterns without a table may still cost in this document.
+    /// Remaining steps of patterns in this document.
     pub(super) steps: Steps,
 }
 
-/// What a run is between two nodes of a document that asked for little so far.
+/// Copy of a simple run's state between two nodes of a document.
 #[derive(Debug)]
 pub(super) struct Marked {
     frames: Box<[Frame]>,
@@ -79,7 +79,7 @@ pub(super) struct Marked {
     identity_steps: u64,
 }
 
-/// A namespace that has not been looked up.
+/// A namespace that is not looked up yet.
 pub(super) const UNSEEN: NsId = NsId(u32::MAX - 1);
 
 impl Run {
@@ -126,7 +126,7 @@ impl Run {
         }
     }
 
-    /// What the run is now; none where there is more to it than its open elements.
+    /// Returns a copy of the state; None if there is more state than the open elements.
     pub(super) fn marked(&self) -> Option<Marked> {
         let simple = self.meanings.is_empty()
             && self.invalid.is_empty()
@@ -146,7 +146,7 @@ impl Run {
         })
     }
 
-    /// From the first state of a document to one that was marked.
+    /// Restores a marked state at the start of a document.
     pub(super) fn resume(&mut self, marked: &Marked) {
         self.frames.extend_from_slice(&marked.frames);
         self.words.extend_from_slice(&marked.words);
@@ -158,12 +158,12 @@ impl Run {
         self.tables.set_steps(marked.identity_steps);
     }
 
-    /// What a text in a start tag sees.
+    /// Returns the context of texts in a start tag.
     pub(super) fn names<'a, T: Tag>(&'a self, schema: &'a Schema, tag: &'a T) -> Names<'a, &'a T> {
         Names { prefixes: tag, schema, entities: &self.entities, spot: tag, steps: &self.steps }
     }
 
-    /// The schema's number of a namespace of the document.
+    /// Returns the schema's number of a namespace of the document.
     #[inline]
     pub(super) fn space(&mut self, schema: &Schema, name: QName<'_>) -> NsId {
         let at = name.namespace.id as usize;
@@ -176,7 +176,7 @@ impl Run {
     #[cold]
     fn new_space(&mut self, schema: &Schema, at: usize, uri: &str) -> NsId {
         let found = schema.components.names.find_namespace(uri);
-        // A document with more namespaces than this looks each of them up.
+        // Namespaces beyond this limit are looked up each time.
         if at < SPACES_MAX {
             if self.spaces.len() <= at {
                 self.spaces.resize(at + 1, UNSEEN);
@@ -194,7 +194,7 @@ impl Run {
         (namespace, schema.components.names.find(namespace, name.local))
     }
 
-    /// Keeps a complaint; an error where they are enough.
+    /// Adds a complaint; an error if the maximum is reached.
     #[cold]
     pub(super) fn complain(
         &mut self,
@@ -225,7 +225,7 @@ impl Run {
         }
     }
 
-    /// Hands on what identity constraints have complained about.
+    /// Reports the violations of identity constraints.
     #[inline]
     pub(super) fn violated(&mut self, spot: &dyn Spot, name: QName<'_>) -> Result<(), Stop> {
         if self.violations.is_empty() {
@@ -245,10 +245,10 @@ fn tables(bounds: &Bounds) -> Tables {
     })
 }
 
-/// More namespaces than documents have.
+/// Cache size, above the number of namespaces in real documents.
 const SPACES_MAX: usize = 4096;
 
-/// A name with its namespace.
+/// Returns a name with its namespace.
 pub(super) fn expanded(name: QName<'_>) -> String {
     match name.namespace.uri {
         "" => name.local.to_owned(),
@@ -256,7 +256,7 @@ pub(super) fn expanded(name: QName<'_>) -> String {
     }
 }
 
-/// A name as it is written.
+/// Returns a name as written.
 pub(super) fn written(name: QName<'_>) -> String {
     match name.prefix {
         "" => name.local.to_owned(),

@@ -1,4 +1,4 @@
-//! Start tags of a parser and elements of a tree as one thing, and the namespaces that values see.
+//! Common interface to start tags of a parser and elements of a tree, with the namespaces in scope of values.
 
 use std::collections::HashSet;
 
@@ -10,16 +10,16 @@ use crate::datatype::{self, Steps};
 use crate::names::XSI_NAMESPACE;
 use crate::schema::Schema;
 
-/// A start tag, wherever it comes from.
+/// A start tag from either source.
 pub(super) trait Tag: Spot {
     fn name(&self) -> QName<'_>;
     fn has_attributes(&self) -> bool;
-    /// Some attribute may have a namespace.
+    /// Returns whether some attribute may have a namespace.
     fn has_qualified(&self) -> bool;
-    /// Every attribute, in order, until one asks to stop.
+    /// Visits every attribute, in order, until the visitor stops.
     fn each(&self, visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop>;
     fn resolve(&self, prefix: &str) -> Option<&str>;
-    /// All prefixes in scope, for text that is complete only when the element ends.
+    /// Returns all prefixes in scope, for text that is complete only when the element ends.
     fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
 }
 
@@ -111,7 +111,7 @@ impl Tag for Node<'_> {
     }
 }
 
-/// Tells a run all of an element.
+/// Passes an element with its subtree to a run.
 pub(super) fn walk(
     schema: &Schema,
     run: &mut Run,
@@ -121,7 +121,7 @@ pub(super) fn walk(
     run.start(schema, &Node { document, node: element })?;
     let mut at = document.first_child(element);
     let mut parent = element;
-    // Up and down by the links of the tree: depth costs no stack.
+    // Walks by the links of the tree: depth costs no stack.
     loop {
         match at {
             Some(node) => match document.kind(node) {
@@ -153,7 +153,7 @@ pub(super) fn walk(
     }
 }
 
-/// What values of a document see: namespaces in scope, and what the schema and the document declare.
+/// Context of a document's values: namespaces in scope, and declarations of the schema and the document.
 pub(super) struct Names<'a, R> {
     pub(super) prefixes: R,
     pub(super) schema: &'a Schema,
@@ -162,7 +162,7 @@ pub(super) struct Names<'a, R> {
     pub(super) steps: &'a Steps,
 }
 
-/// Where prefixes are looked up.
+/// Look-up of prefixes.
 pub(super) trait Prefixes {
     fn resolve(&self, prefix: &str) -> Option<&str>;
 }
@@ -203,18 +203,18 @@ impl<R: Prefixes> datatype::Names for Names<'_, R> {
     }
 }
 
-/// Where the schema of a document may be found: the values of `xsi:schemaLocation` and
-/// `xsi:noNamespaceSchemaLocation`, as namespace and location.
+/// Schema locations given by a document: the values of `xsi:schemaLocation` and `xsi:noNamespaceSchemaLocation`, as namespace
+/// and location.
 #[derive(Debug, Default)]
 pub struct Hints {
     pub found: Vec<(String, String)>,
-    /// Where the first hint stands that comes after an element of its namespace, which is an error (Part 1, 4.3.2). One
-    /// that repeats an earlier hint does no harm.
+    /// Position of the first hint after an element of its namespace, which is an error (Part 1, 4.3.2). Repeating an earlier hint
+    /// is harmless.
     pub late: Option<Position>,
     met: HashSet<String>,
 }
 
-/// Namespaces that are remembered; documents have a handful.
+/// Number of namespaces that are remembered; documents have a handful.
 const MET_MAX: usize = 1024;
 
 impl Hints {

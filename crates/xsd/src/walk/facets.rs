@@ -1,25 +1,25 @@
-//! What the facets of a simple type say, for documents and for samples.
+//! The facets of a simple type, for documentation and for samples.
 
 use super::SimpleType;
 use crate::datatype::Value;
 use crate::regex;
 
-/// The facets in force, as far as other languages have a word for them.
+/// The facets in force, as far as other schema languages can express them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facets {
     pub length: Option<u64>,
     pub min_length: Option<u64>,
     pub max_length: Option<u64>,
-    /// The bound as written, and whether it is in.
+    /// The bound as written, and whether it is inclusive.
     pub min: Option<(String, bool)>,
     pub max: Option<(String, bool)>,
-    /// Expressions of XML Schema, one for each step of derivation; all have to match.
+    /// Regular expressions of XML Schema, one for each derivation step; all have to match.
     pub patterns: Vec<String>,
-    /// The values that are allowed, in the order of their texts; those that have no text of their own are left out.
+    /// The allowed values, sorted by text; values without a text of their own are left out.
     pub enumeration: Option<Vec<String>>,
 }
 
-/// The facets of a type.
+/// Returns the facets of a type.
 pub fn facets(simple: &SimpleType) -> Facets {
     let facets = simple.facets();
     let bound = |bound: &crate::datatype::Bound| (bound.literal.to_string(), bound.inclusive);
@@ -38,12 +38,12 @@ pub fn facets(simple: &SimpleType) -> Facets {
     }
 }
 
-/// A text that an expression matches, what may be repeated in it repeated as near to so many times as it may be.
+/// Returns a text that an expression matches, with repetitions as close to `times` as allowed.
 pub fn sample(pattern: &str, times: u32) -> Option<String> {
     regex::sample(pattern, times)
 }
 
-/// A text for a value, where it has one that does not depend on where it stands.
+/// Returns the text of a value, if it does not depend on the context.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Text { text, .. } => Some(text.to_string()),
