@@ -1,4 +1,4 @@
-//! Descriptions as those need them who hold messages to schemas: what is compiled, and what is only told.
+//! The lenient reading of descriptions: schemas that compile, and complaints that are only reported.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helper may panic")]
 
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn a_binding_has_its_operations_without_a_port_type() {
     assert!(found.operation(bound).is_none());
     let codes: Vec<&str> = found.unresolved.iter().map(|complaint| complaint.code).collect();
     assert_eq!(codes, ["wsdl-reference"]);
-    // Whoever needs all of it is told the same.
+    // The strict reading reports the same.
     let mut map = Map::default();
     map.insert("a.wsdl", text.as_str());
     let complaints = wsdl::read("a.wsdl", &map, &Limits::default()).unwrap_err();

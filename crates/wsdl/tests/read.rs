@@ -1,4 +1,4 @@
-//! Descriptions in, what is found or complained about out.
+//! Descriptions as input, with the definitions found or the complaints.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,7 @@ const BINDING: &str = r#"<w:binding name="B" type="t:P"><s:binding transport="ht
 <w:fault name="F"><s:fault name="F" use="literal"/></w:fault></w:operation></w:binding>
 <w:service name="S"><w:port name="A" binding="t:B"><s:address location="http://localhost/add"/></w:port></w:service>"#;
 
-/// Everything in a description, a line each.
+/// All definitions of a description, one per line.
 fn told(found: &Description) -> String {
     let mut text = String::new();
     let mut say = |line: String| writeln!(text, "{line}").unwrap();

@@ -1,6 +1,6 @@
-//! What reading a document costs. `cargo bench -p xml`
+//! Benchmarks of parsing. `cargo bench -p xml`
 //!
-//! 345 bytes as a SOAP client sends them, 10 KB of small elements, 100 KB of the same, and 100 KB that are mostly text.
+//! 345 bytes as a SOAP client sends them, 10 KB of small elements, 100 KB of the same, and 100 KB of mostly text.
 
 use std::hint::black_box;
 
@@ -50,7 +50,7 @@ fn document(name: &str) -> String {
 
 const NAMES: [&str; 4] = ["345 B", "10 KB", "100 KB", "100 KB text"];
 
-/// Looks at what it is told, so that nothing is left out.
+/// A sink that looks at every event, so that nothing is optimised away.
 #[derive(Default)]
 struct Look {
     seen: usize,
@@ -76,7 +76,7 @@ impl Sink for Look {
     }
 }
 
-/// The least that a sink can be asked to remember, so that what is measured is the memory and not the sink.
+/// A sink with the smallest possible state, so that the cache is measured and not the sink.
 impl Recall for Look {
     type Memory = usize;
     type Whole = usize;
@@ -107,7 +107,7 @@ impl Recall for Look {
     }
 }
 
-/// As many small messages, each with other values; `changing` puts other markup into each as well.
+/// Small messages, each with other values; if `changing`, with other markup as well.
 fn messages(changing: bool) -> Vec<String> {
     (100..999)
         .map(|n| {
@@ -122,7 +122,7 @@ fn messages(changing: bool) -> Vec<String> {
         .collect()
 }
 
-/// Small messages, one after the other, read plainly.
+/// Small messages, one after the other, without a cache.
 #[divan::bench(args = [false, true])]
 fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
     let messages = messages(changing);
@@ -135,7 +135,7 @@ fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
     });
 }
 
-/// The same with what is known of those before.
+/// The same with the cache of known documents.
 #[divan::bench(args = [false, true])]
 fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
     let messages = messages(changing);

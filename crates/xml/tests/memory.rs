@@ -1,4 +1,4 @@
-//! A long stream takes no memory. A test of its own: what is measured is the process.
+//! A long stream takes no memory. A test binary of its own, since the whole process is measured.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,7 @@
 
 use xml::{Error, Here, Options, Parser, QName, Sink, Start};
 
-/// Counts, and keeps nothing.
+/// A sink that counts events and keeps nothing.
 #[derive(Default)]
 struct Count {
     events: u64,

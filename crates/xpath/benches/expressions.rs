@@ -1,4 +1,4 @@
-//! What compiling and evaluating an expression costs. `cargo bench -p xpath`
+//! Benchmarks of compiling and evaluating expressions. `cargo bench -p xpath`
 #![allow(clippy::panic, reason = "a bench ends where it is surprised")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn main() {
 const PREFIXES: &[(&str, &str)] =
     &[("s", "http://schemas.xmlsoap.org/soap/envelope/"), ("c", "urn:calculator")];
 
-/// What a route asks of a SOAP request.
+/// Expressions of a route over a SOAP request.
 const ROUTES: &[&str] = &[
     "/s:Envelope/s:Body/c:Add",
     "/s:Envelope/s:Body/c:Add/c:a > 3",
@@ -23,7 +23,7 @@ const ROUTES: &[&str] = &[
     "count(//*[@id]) = 0",
 ];
 
-/// What a list is asked.
+/// Expressions over a list.
 const LISTS: &[&str] = &[
     "count(/list/item)",
     "/list/item[500]/name",

@@ -1,4 +1,4 @@
-//! What validation costs beside parsing. `cargo bench -p xsd`
+//! Benchmarks of validation beside parsing. `cargo bench -p xsd`
 
 #![allow(clippy::expect_used, reason = "it is for measurements: what does not work ends it")]
 
@@ -26,7 +26,7 @@ fn validate(bencher: divan::Bencher<'_, '_>, bytes: usize) {
     });
 }
 
-/// The schemas themselves.
+/// Compiles the schemas themselves.
 #[divan::bench]
 fn compile() -> std::sync::Arc<xsd::Schema> {
     calculator::schema()

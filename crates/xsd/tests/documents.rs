@@ -1,4 +1,4 @@
-//! Documents against schemas, as data: the schema's body, the document, and what is wrong with it, with its place.
+//! Documents against schemas, as data: the schema's body, the document, and the expected errors with their positions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where something does not work")]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn schema(body: &str) -> Arc<Schema> {
     Arc::new(set.compile().unwrap_or_else(|complaints| panic!("{complaints:?} in {body}")))
 }
 
-/// By bytes, in chunks of one byte, and over a tree: all three say the same.
+/// Validates by bytes, in chunks of one byte, and over a tree: all three have to agree.
 fn invalid(schema: &Arc<Schema>, document: &str, root: &Root) -> Vec<String> {
     let options = xml::Options::default();
     let mut validator = Validator::new(Arc::clone(schema), root.clone(), Bounds::default());
@@ -50,7 +50,7 @@ const TEXT: &str = "<s:element name='r'><s:complexType mixed='true'><s:sequence>
 const KEYS: &str = "<s:element name='r'><s:complexType><s:sequence><s:element name='k' maxOccurs='9'><s:complexType><s:attribute name='n' type='s:int'/></s:complexType></s:element></s:sequence></s:complexType>\
   <s:unique name='u'><s:selector xpath='k'/><s:field xpath='@n'/></s:unique></s:element>";
 
-/// Schema, document, what is wrong.
+/// Schema, document, expected errors.
 const CASES: &[(&str, &str, &[&str])] = &[
     (PEOPLE, "<r><a>1</a></r>", &[]),
     (PEOPLE, "<r id='x' to='x' v='1'><a> 1\n</a><b>2026-11-21</b><tail>true</tail></r>", &[]),
@@ -172,8 +172,8 @@ fn complaints_are_bounded() {
     }
 }
 
-/// Patterns that make no table cost what their texts make them cost; all texts of one document pay from one purse, in
-/// elements, attributes and lists alike.
+/// Patterns without a DFA cost as much as their texts make them. All texts of a document share one budget, in elements,
+/// attributes and lists alike.
 #[test]
 fn patterns_have_one_budget_for_a_document() {
     let schema = schema(
@@ -187,18 +187,18 @@ fn patterns_have_one_budget_for_a_document() {
         validator.validate(document.as_bytes(), &xml::Options::default()).unwrap();
         validator.invalid().iter().map(|invalid| invalid.code).collect()
     };
-    // Over 3 million steps of the 8 that a short document has.
+    // Over 3 million steps of the 8 million that a short document has.
     let text = format!("{}b", "a".repeat(2_500));
     let element = format!("<t>{text}</t>");
     assert_eq!(codes(format!("<r v='{text}'>{element}</r>")), [""; 0]);
     let list = format!("<l>{text}</l>");
     let all = format!("<r v='{text}'>{element}{list}</r>");
     assert_eq!(codes(all), ["limit.regex_steps_max"]);
-    // What one document has spent, the next has again.
+    // The next document has the whole budget again.
     assert_eq!(codes(format!("<r>{element}</r>")), [""; 0]);
 }
 
-/// An element with constraints within others of its kind is in the tables of all of them; one budget pays for that.
+/// A nested element with constraints is in the tables of all enclosing ones; one budget covers that.
 #[test]
 fn constraints_within_one_another_have_one_budget() {
     let schema = schema(
@@ -224,7 +224,7 @@ fn constraints_within_one_another_have_one_budget() {
     assert_eq!(codes(&deep(2, 10)), [""; 0]);
 }
 
-/// IDs are kept to the end, and so are IDREFs whose ID has not come: as elements, attributes and items of a list.
+/// IDs are kept to the end, and so are IDREFs whose ID has not come yet: in elements, attributes and items of a list.
 #[test]
 fn ids_and_idrefs_have_one_budget_of_memory() {
     let schema = schema(
@@ -247,7 +247,7 @@ fn ids_and_idrefs_have_one_budget_of_memory() {
     assert_eq!(codes(each(400, |n| format!("<a to='i{n}'/>"))), over);
     assert_eq!(codes(format!("<l>{}</l>", each(400, |n| format!("i{n} ")))), over);
     assert_eq!(codes(format!("<a id='{}'/>", "i".repeat(30_000))), over);
-    // Those that are known take nothing.
+    // IDREFs to known IDs take no memory.
     assert_eq!(codes(format!("<a id='i'/>{}", "<a to='i'/>".repeat(400))), valid);
     assert_eq!(codes(format!("<a id='i'/><l>{}</l>", "i ".repeat(400))), valid);
     assert_eq!(codes("<a to='i'/><a to='j'/><a id='j'/>".to_owned()), ["cvc-id.1"]);

@@ -1,5 +1,5 @@
 //! A long document streams through the validator without memory growing, and a warm validator allocates nothing.
-//! A binary of its own: it counts every allocation of the process.
+//! A test binary of its own: it counts every allocation of the process.
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 #![allow(clippy::string_slice, reason = "a test ends where something does not work")]
 
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test: two at a time would count one another's allocations.
+/// One test: two in parallel would count each other's allocations.
 #[test]
 fn memory_is_bounded_by_depth() {
     let mut limits = xml::Limits { bytes_max: u64::MAX, ..xml::Limits::default() };
@@ -61,7 +61,7 @@ fn memory_is_bounded_by_depth() {
     assert!(validator.is_valid(), "{:?}", validator.invalid());
     assert!(grown < 1 << 20, "20 MB made memory grow by {grown} bytes");
 
-    // The same validator again: what it needs it has.
+    // The same validator again: it has all the memory it needs.
     let calls = |validator: &mut Validator, bytes: &[u8]| {
         let before = CALLS.load(Ordering::Relaxed);
         validator.validate(bytes, &options).unwrap();

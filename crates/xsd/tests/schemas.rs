@@ -25,7 +25,7 @@ fn wrapped(body: &str) -> String {
     }
 }
 
-/// What is wrong, body, expected complaints.
+/// Name of the fault, body, expected complaints.
 const BROKEN: &[(&str, &str, &[&str])] = &[
     ("an unknown attribute", "<s:element name='a' nmae='b'/>", &["a.xsd:2:1 s4s-att-not-allowed"]),
     ("a name that is none", "<s:element name='1'/>", &["a.xsd:2:1 s4s-att-invalid-value"]),

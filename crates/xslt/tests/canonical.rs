@@ -1,4 +1,4 @@
-//! Results in canonical form: by a table, and beside libxml2, with a tree of the source and without.
+//! Results in canonical form: from a table, and compared with libxml2, both with a tree of the source and streamed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,7 +25,7 @@ fn sheet(body: &str) -> String {
     )
 }
 
-/// In both ways, and again once the document's markup is known.
+/// Transforms in both ways, and again once the document's markup is known.
 fn output(body: &str, source: &str) -> Output {
     let compiled = Stylesheet::compile(sheet(body).as_bytes(), "", &Nothing).unwrap();
     let run = Run { style: Style::Canonical, ..Run::default() };
@@ -73,7 +73,7 @@ fn tags_are_in_order_and_nothing_is_left_open() {
     );
 }
 
-/// As libxslt does, with a tree or without: what names do not need is left where it was declared.
+/// Like libxslt, with a tree or without: namespaces that names do not need are not copied.
 #[test]
 fn namespaces_of_what_stands_around_are_not_copied() {
     let source = "<s:E xmlns:s='urn:s' xmlns:i='urn:i'><s:B><o xmlns='urn:o'><v i:t='1'/><w xmlns=''/></o></s:B></s:E>";
@@ -129,7 +129,7 @@ fn escapes_are_those_of_canonical_form() {
             r#"<?xml version="1.0" encoding="utf-8"?><a b="&lt;>&amp;&quot;'&#x9;&#xA;&#xD;é">&lt;&gt;&amp;"'&#xD;	é&lt;x&gt;&amp;<!-- x&#13; --></a>"#
         ]],
     );
-    // There is no other way to write text.
+    // Canonical form has no other way to write text.
     check(
         "<x:output cdata-section-elements='r'/><x:template match='/'><r>&lt;<x:value-of select=\"'&lt;b/&gt;'\" disable-output-escaping='yes'/></r></x:template>",
         "<a/>",
@@ -206,7 +206,7 @@ fn the_bytes_are_in_the_encoding_that_is_named() {
         ("ISO-8859-1", &b"\xe9&#8364;"[..], Encoding::Latin1),
         ("us-ascii", b"&#233;&#8364;", Encoding::Ascii),
         ("UTF-8", "é€".as_bytes(), Encoding::Utf8),
-        // What it has is not known, and ASCII is in nearly all.
+        // The encoding's characters are unknown, but nearly all encodings include ASCII.
         ("windows-1252", b"&#233;&#8364;", Encoding::Utf8),
     ] {
         let made = output(&format!("<x:output encoding='{name}'/>{COPY}"), "<a>é€</a>");

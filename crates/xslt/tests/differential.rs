@@ -1,4 +1,4 @@
-//! The same stylesheets and documents through `xsltproc`: the bytes have to be the same.
+//! Compares with `xsltproc` on the same stylesheets and documents: the bytes have to be equal.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use xslt::{Nothing, Run, Stylesheet};
 
-/// Bodies of stylesheets whose results leave a processor no choice.
+/// Bodies of stylesheets whose results are fully specified.
 const BODIES: &[&str] = &[
     "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>",
     "<x:template match='/'><out><x:copy-of select='/*/*[position() mod 2 = 1]'/></out></x:template>",
@@ -52,7 +52,7 @@ const BODIES: &[&str] = &[
 
 const DOCUMENTS: u32 = 8;
 
-/// A document of nested `a`, `b`, `c` with attributes and text, another for each seed.
+/// A document of nested `a`, `b`, `c` with attributes and text, different for each seed.
 fn document(seed: u32) -> String {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
     let mut next = |below: u32| {

@@ -1,4 +1,4 @@
-//! EXSLT: each function by tables of calls and results, and against `xsltproc` where that keeps to the specification.
+//! EXSLT: tables of calls and results for each function, and a comparison with `xsltproc` where that follows the specification.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it is surprised")]
 
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ const NOW: i64 = 1_091_269_230;
 
 const BETWEEN: &str = "|#|";
 
-/// A stylesheet that writes the values of all these expressions; of those marked with `*` each node for itself.
+/// A stylesheet that writes the values of all these expressions; for those marked with `*`, each node separately.
 fn stylesheet(expressions: &[&str]) -> String {
     let mut body = String::new();
     for text in expressions {
@@ -475,7 +475,7 @@ const PIECES: &[&str] = &[
     "-0001",
 ];
 
-/// Every function of two strings, of the same two strings.
+/// Every function of two strings, called with the same two strings.
 fn all_of_two() -> Stylesheet {
     let two = [
         "date:add",

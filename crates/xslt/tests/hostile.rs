@@ -1,4 +1,4 @@
-//! Stylesheets that would run for ever, or fill the memory: each ends with the error of its budget, on a worker's stack.
+//! Stylesheets that would run for ever or fill the memory: each ends with its budget's error, on a worker's stack.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use xslt::{Budgets, ErrorKind, Nothing, Resolver, Resource, Run, Stylesheet};
 
-/// What a worker thread has.
+/// The stack of a worker thread.
 const STACK_BYTES: usize = 2 << 20;
 
-/// A new document for each reference, each of which names another.
+/// A resolver with a new document for each reference, each of which refers to another.
 struct Endless;
 
 impl Resolver for Endless {
@@ -143,8 +143,8 @@ fn what_depends_on_itself_is_refused() {
     assert!(matches!(&kind, ErrorKind::Static(what) if what.contains("itself")), "{kind:?}");
 }
 
-/// Thousands of templates inside one another, a chain of a thousand variables and a stylesheet as deep as it may be need no
-/// more stack than a worker has.
+/// Thousands of nested templates, a chain of a thousand variables and a stylesheet nested to its limit need no more stack than
+/// a worker has.
 #[test]
 fn depth_needs_no_stack() {
     let run = || {
@@ -171,7 +171,7 @@ fn depth_needs_no_stack() {
     assert_eq!(thread.join().unwrap(), "done 1000");
 }
 
-/// What a stylesheet makes of a document with so many steps, and how many of them that took.
+/// Runs a stylesheet with a budget of steps, and returns the result with the number of steps used.
 fn with_steps(body: &str, source: &str, steps_max: u64) -> Result<String, ErrorKind> {
     let sheet = format!(
         "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
@@ -184,7 +184,7 @@ fn with_steps(body: &str, source: &str, steps_max: u64) -> Result<String, ErrorK
     Ok(String::from_utf8_lossy(&made.bytes).into_owned())
 }
 
-/// Nodes of one value that ask a key for as many of that value: the square of their number in time and memory, of no steps.
+/// Many nodes with the same value ask a key for as many nodes with that value: quadratic time and memory, but few steps.
 #[test]
 fn a_key_asked_by_many_nodes_of_one_value_is_asked_once() {
     let items = "<item id='x'/><ref id='x'/>".repeat(5000);

@@ -1,4 +1,4 @@
-//! Mutated stylesheets: whatever is done to one, it compiles or is refused, and runs or ends with an error.
+//! Mutated stylesheets: any mutation compiles or is refused, and runs or ends with an error.
 
 use std::sync::Arc;
 

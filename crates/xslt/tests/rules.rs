@@ -1,5 +1,5 @@
-//! White space, namespace aliases, ids and keys, as a table: each case with a tree of its source and without. Most were seen to
-//! be the same in libxslt; where that goes its own way, the specification's section is named.
+//! White space, namespace aliases, ids and keys, as a table: each case with a tree of its source and streamed. Most results were
+//! compared with libxslt; where that differs, the specification's section is named.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use xslt::{Resolver, Resource, Run, Style, Stylesheet};
 const COPY: &str = "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>";
 const COPY_OF: &str = "<x:template match='/'><x:copy-of select='.'/></x:template>";
 
-/// Modules and documents by name, the body of a stylesheet for those that end in `.xsl`.
+/// Modules and documents by name; for those that end in `.xsl`, the body of a stylesheet.
 struct Shelf<'s>(&'s [(&'s str, &'s str)]);
 
 impl Resolver for Shelf<'_> {
@@ -59,7 +59,7 @@ fn check(body: &str, source: &str, expected: &str) {
     check_with(&sheet(body), source, &[], expected);
 }
 
-/// Of a template for the root with this content.
+/// A stylesheet with a template for the root with this content.
 #[track_caller]
 fn root(declarations: &str, content: &str, source: &str, expected: &str) {
     check(&format!("{declarations}<x:template match='/'>{content}</x:template>"), source, expected);
@@ -75,7 +75,7 @@ fn of_declarations_for_an_element_the_best_counts_and_of_those_the_last() {
     for (declarations, expected) in [
         (strip("*"), none),
         (preserve("*"), all),
-        // Conflicts are mistakes that are recovered from (3.4); libxslt takes the first name of two.
+        // Conflicts are recoverable errors (3.4); libxslt takes the first of two names.
         (strip("*") + &preserve("*"), all),
         (preserve("*") + &strip("*"), none),
         (strip("a b p:b") + &preserve("a b p:b"), all),
@@ -85,7 +85,7 @@ fn of_declarations_for_an_element_the_best_counts_and_of_those_the_last() {
             "<a><b></b><p:b xmlns:p=\"urn:p\"> </p:b></a>",
         ),
         (preserve("p:*") + &strip("p:*"), "<a> <b> </b> <p:b xmlns:p=\"urn:p\"></p:b></a>"),
-        // By priority, wherever it stands.
+        // Priority decides, wherever the rule stands.
         (preserve("b") + &strip("*"), "<a><b> </b><p:b xmlns:p=\"urn:p\"></p:b></a>"),
         (strip("b") + &preserve("*"), "<a> <b></b> <p:b xmlns:p=\"urn:p\"> </p:b></a>"),
         (preserve("p:*") + &strip("*"), "<a><b></b><p:b xmlns:p=\"urn:p\"> </p:b></a>"),
@@ -127,7 +127,7 @@ fn xml_space_stands_above_names_until_another_says_default() {
             "<a xml:space='preserve'> <b xml:space='default'> <c xml:space='preserve'> </c></b></a>",
             "<a xml:space=\"preserve\"> <b xml:space=\"default\"><c xml:space=\"preserve\"> </c></b></a>",
         ),
-        // Any other value says nothing (3.4).
+        // Other values are ignored (3.4).
         (
             "<a xml:space='preserve'> <b xml:space='keep'> <c> </c></b></a>",
             "<a xml:space=\"preserve\"> <b xml:space=\"keep\"> <c> </c></b></a>",
@@ -177,7 +177,7 @@ fn documents_are_stripped_like_the_source_and_known_by_their_addresses() {
         let body = format!("{declarations}<x:template match='/'>{content}</x:template> ");
         check_with(&sheet(&body), "<a> <b>x</b></a>", &files, expected);
     }
-    // One address, one document (12.1).
+    // One address is one document (12.1).
     let content = "<r><x:value-of select=\"count(document('source.xml') | /)\"/>,<x:value-of select=\"count(document('main.xsl') | document(''))\"/></r>";
     let body = format!("<x:template match='/'>{content}</x:template>");
     check_with(&sheet(&body), "<a/>", &files, "<r>1,1</r>");
@@ -204,7 +204,7 @@ fn an_alias_changes_namespaces_and_leaves_prefixes() {
         used,
         "<a:r xmlns:a=\"urn:b\" xmlns:b=\"urn:b\" y=\"2\" a:x=\"1\"><a:s></a:s></a:r>",
     );
-    // What is excluded is so by what the stylesheet says of it, and what names need is declared all the same (7.1.1).
+    // Exclusion goes by the namespaces in the stylesheet, and namespaces that names need are declared all the same (7.1.1).
     aliased(
         &[("a", "b")],
         "exclude-result-prefixes='b'",
@@ -256,14 +256,14 @@ fn an_alias_changes_namespaces_and_leaves_prefixes() {
         "<a:r><b:s/></a:r>",
         "<a:r xmlns:a=\"urn:b\" xmlns:b=\"urn:a\"><b:s></b:s></a:r>",
     );
-    // Two for one: a mistake, of which the last counts (7.1.1).
+    // Two aliases for one namespace are an error, of which the last wins (7.1.1).
     aliased(
         &[("a", "x"), ("a", "b")],
         "exclude-result-prefixes='b'",
         "<a:r/>",
         "<a:r xmlns:a=\"urn:b\"></a:r>",
     );
-    // Nothing but literal elements is meant.
+    // Only literal elements are affected.
     aliased(
         &[("a", "b")],
         "exclude-result-prefixes='a b'",

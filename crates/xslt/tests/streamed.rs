@@ -1,4 +1,4 @@
-//! Stylesheets that run without a tree against the same ones with it: the same bytes, the same errors.
+//! Stylesheets that stream, compared with the same ones over a tree: equal bytes, equal errors.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,7 +24,7 @@ mod sheets;
 use documents::{DOCUMENTS, encoded};
 use sheets::{BODIES, EXAMPLES, IMPORTED, TREES};
 
-/// What there is to import.
+/// A resolver of the imported modules.
 struct Shelf;
 
 impl xslt::Resolver for Shelf {
@@ -61,13 +61,13 @@ fn options() -> Options {
     Options { doctype: Doctype::Internal, ..Options::default() }
 }
 
-/// With a tree, whatever the stylesheet is.
+/// Transforms with a tree, whatever the stylesheet.
 fn by_tree(sheet: &Stylesheet, source: &[u8], run: &Run<'_>) -> Result<Output, Failed> {
     let document = Document::parse(source, &options()).map_err(Failed::Source)?;
     sheet.transform(&Arc::new(document), run).map_err(Failed::Run)
 }
 
-/// A place is where the machine's fast ways do not look for it.
+/// Drops the positions of run-time errors, which the fast paths do not look up.
 fn placeless(result: Result<Output, Failed>) -> Result<Output, String> {
     result.map_err(|failed| match failed {
         Failed::Source(error) => format!("source: {error:?}"),
@@ -78,7 +78,7 @@ fn placeless(result: Result<Output, Failed>) -> Result<Output, String> {
 fn check_with(text: &str, sheet: &Stylesheet, source: &[u8], run: &Run<'_>) {
     let theirs = placeless(by_tree(sheet, source, run));
     let ours = || placeless(sheet.transform_bytes(source, &options(), run));
-    // In the end its beginning is known, if it is one that is kept, and its markup.
+    // By the last run, the document's prefix is known (if it is one that is kept), and its markup.
     let mut different = (0..2).find_map(|_| Some(ours()).filter(|ours| *ours != theirs));
     if let (None, Some(other)) = (&different, with_other_texts(source)) {
         let theirs = placeless(by_tree(sheet, &other, run));
@@ -117,7 +117,7 @@ fn with_other_texts(source: &[u8]) -> Option<Vec<u8>> {
     (other != source).then(|| other.into_bytes())
 }
 
-/// Where a piece of a text ends in it.
+/// Returns the offset in a text at which one of its pieces ends.
 fn other_end(text: &str, piece: &str) -> usize {
     piece.as_ptr() as usize - text.as_ptr() as usize + piece.len()
 }
@@ -226,7 +226,7 @@ fn every_prefix_of_a_document() {
 
 #[test]
 fn budgets_of_what_is_written() {
-    // Text that is kept counts as nodes of its own while it is put together with a tree.
+    // With a tree, collected text counts as nodes of its own.
     let kept = ["<x:comment>", "<x:processing-instruction", "(<x:value-of"];
     let sheets = streamed_sheets().into_iter();
     for (text, sheet) in sheets.filter(|(text, _)| !kept.iter().any(|kept| text.contains(kept))) {
@@ -316,7 +316,7 @@ fn parameters_are_as_with_a_tree() {
     }
 }
 
-/// What one run made of a document is not what another one makes of it with another value.
+/// Results cached by one run are not used by another with other parameters.
 #[test]
 fn values_of_parameters_are_each_runs_own() {
     for content in [
@@ -335,7 +335,7 @@ fn values_of_parameters_are_each_runs_own() {
     }
 }
 
-/// What a generated document is put together from.
+/// Pieces of a generated document.
 fn pieces() -> impl Strategy<Value = Vec<String>> {
     let tags = prop::sample::select(documents::TAGS);
     let attributes = prop::collection::vec(prop::sample::select(documents::ATTRIBUTES), 0..4);
@@ -360,7 +360,7 @@ fn pieces() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(piece, 0..40)
 }
 
-/// Opens and closes what the pieces say, with all prefixes declared at the top.
+/// Opens and closes elements as the pieces say, with all prefixes declared at the top.
 fn assembled(pieces: &[String]) -> String {
     let mut text = documents::SUBSET.to_owned();
     text.push_str("<a xmlns:p='urn:p' xmlns:q='urn:q' xmlns:r='urn:p'>");

@@ -1,4 +1,4 @@
-//! Stylesheets as a table: what is in the stylesheet, the source, and the bytes that come out.
+//! Stylesheets as a table: the body of the stylesheet, the source, and the expected bytes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -85,7 +85,7 @@ fn templates_and_modes() {
     );
 }
 
-/// Elements whose template only copies them are passed without running it: what stands around and inside must not notice.
+/// Elements whose template only copies them take a fast path, which must not change the result around and inside them.
 #[test]
 fn what_is_only_copied_leaves_no_trace() {
     let source = "<a><b><c>1</c>x<c>2</c></b><b>y</b><d/></a>";

@@ -1,4 +1,4 @@
-//! Documents that are refused, and where.
+//! Refused documents, with the position of the error.
 
 use expect_test::{Expect, expect};
 

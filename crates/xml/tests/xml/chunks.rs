@@ -1,4 +1,4 @@
-//! A document in chunks tells what it tells in one piece.
+//! A document in chunks gives the same events as in one piece.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use xml::{Error, Here, Options, Parser, QName, Sink, Start};
 
 use crate::record::{chunked, internal, whole};
 
-/// Pieces that make documents good and bad: whatever they are, chunks must not matter.
+/// Pieces of valid and invalid documents: chunks must never matter.
 const PIECES: &[&str] = &[
     "<a>",
     "</a>",
@@ -164,7 +164,7 @@ fn a_small_budget_of_tokens_does_not_depend_on_chunks() {
     assert!(accepted > 48, "most budgets are enough");
 }
 
-/// Counts, and keeps nothing.
+/// A sink that counts events and keeps nothing.
 #[derive(Default)]
 struct Count {
     events: u64,

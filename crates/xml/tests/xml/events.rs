@@ -1,4 +1,4 @@
-//! What a sink is told.
+//! Events that a sink receives.
 
 use expect_test::{Expect, expect};
 use xml::Options;

@@ -1,4 +1,4 @@
-//! Documents in every encoding that is read.
+//! Documents in every supported encoding.
 
 use crate::record::{chunked, internal, whole};
 

@@ -1,4 +1,4 @@
-//! Documents made to cost more than they weigh: each ends with a typed error, and soon.
+//! Documents meant to be expensive: each ends soon, with a typed error.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn large_parts() {
     assert_eq!(limit(&attribute), "attribute_bytes_max");
     assert_eq!(limit(&attribute.replace("'x", "'&lt;x")), "attribute_bytes_max");
     assert_eq!(limit(&format!("<{}/>", "a".repeat(5000))), "name_bytes_max");
-    // The end of a name is not waited for, nor is the rest of it read.
+    // The parser neither waits for the end of the name nor scans the rest of it.
     for name in ["a".repeat(4097), format!("a:{}", "b".repeat(4096)), "é".repeat(2049)] {
         for around in ["<", "<a><", "<a "] {
             assert_eq!(limit(&format!("{around}{name}")), "name_bytes_max", "{around}");
@@ -115,7 +115,7 @@ fn many_namespaces() {
     assert_eq!(limit(&document), "namespaces_max");
 }
 
-/// What took its square would take minutes here.
+/// Quadratic cost would take minutes here.
 #[test]
 fn nothing_costs_its_square() {
     let mut options = internal();

@@ -1,4 +1,4 @@
-//! The crate from outside: events, faults and their places, budgets, trees, what is written.
+//! Tests of the public interface: events, errors with positions, budgets, trees, serialisation.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

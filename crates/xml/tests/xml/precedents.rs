@@ -1,4 +1,4 @@
-//! A document whose beginning is known tells what it tells without.
+//! A document with a known prefix gives the same events as without the cache.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ impl Recall for Record {
     }
 }
 
-/// Reads documents of one kind and says of each whether its beginning was known.
+/// Parses documents of one kind and returns for each whether its prefix was known.
 fn read(documents: &[&str], options: &Options) -> Vec<bool> {
     let mut precedents = Precedents::default();
     let each = documents.iter().map(|document| {

@@ -1,16 +1,16 @@
-//! A sink that writes down what it is told.
+//! A sink that records its events.
 
 use std::fmt::Write;
 
 use xml::{Doctype, Error, Here, Options, Parser, QName, Sink, Start};
 
-/// What was told, a line each; neighbouring texts are one.
+/// The events, one per line; adjacent texts are joined.
 #[derive(Default, Clone)]
 pub(crate) struct Record {
     pub(crate) lines: String,
     text: String,
     cdata: bool,
-    /// It went on where another document was left.
+    /// The sink was resumed from a known prefix.
     pub(crate) resumed: bool,
 }
 
@@ -92,19 +92,19 @@ impl Sink for Record {
     }
 }
 
-/// Asked for with the internal subset.
+/// Options with the internal subset.
 pub(crate) fn internal() -> Options {
     Options { doctype: Doctype::Internal, ..Options::default() }
 }
 
-/// Events and the error behind them, of a document at hand.
+/// Returns the events of a document in memory, followed by the error.
 pub(crate) fn whole(bytes: &[u8], options: &Options) -> String {
     let mut record = Record::default();
     let parsed = xml::parse(bytes, options, &mut record);
     finish(record, parsed)
 }
 
-/// The same of a document in chunks.
+/// The same for a document in chunks.
 pub(crate) fn chunked<'b>(chunks: impl Iterator<Item = &'b [u8]>, options: &Options) -> String {
     let mut record = Record::default();
     let mut parser = Parser::new(options.clone());
@@ -124,7 +124,7 @@ pub(crate) fn finish(mut record: Record, parsed: Result<(), Error>) -> String {
     record.lines
 }
 
-/// The error of a document that has to be refused, whole and byte by byte.
+/// Returns the error of a document that has to be refused, parsed whole and byte by byte.
 pub(crate) fn refused(bytes: &[u8], options: &Options) -> String {
     let whole = whole(bytes, options);
     assert_eq!(whole, chunked(bytes.chunks(1), options));

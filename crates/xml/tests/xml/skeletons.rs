@@ -1,4 +1,4 @@
-//! A document whose markup is known tells what it tells when it is read.
+//! A document whose markup is known gives the same result as a parsed one.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,11 +7,11 @@ use xml::{Error, Here, Options, Precedents, QName, Recall, Sink, Start};
 use crate::chunks::{declaring, documents};
 use crate::record::internal;
 
-/// What is told of a document, without places.
+/// The events of a document, without positions.
 #[derive(Default, Clone, PartialEq, Debug)]
 struct Outline {
     events: Vec<String>,
-    /// The event before is a text that may go on.
+    /// The last event is a text that may continue.
     open: bool,
     filled: bool,
 }
@@ -59,7 +59,7 @@ impl Sink for Outline {
 impl Recall for Outline {
     type Memory = Outline;
     type Whole = Outline;
-    /// The number of the event.
+    /// The index of the event.
     type Gap = usize;
 
     fn remember(&self) -> Option<Outline> {
@@ -96,7 +96,7 @@ impl Recall for Outline {
     }
 }
 
-/// Reads documents of one kind and says of each whether its markup was known.
+/// Parses documents of one kind and returns for each whether its markup was known.
 fn read(documents: &[impl AsRef<[u8]>], options: &Options) -> Vec<bool> {
     let mut precedents = Precedents::default();
     let each = documents.iter().map(|document| {
@@ -119,7 +119,7 @@ fn read(documents: &[impl AsRef<[u8]>], options: &Options) -> Vec<bool> {
 const KNOWN: &str =
     "<?xml version='1.0'?><e xmlns='u'><!-- x --> <b><n a='&lt;'>1</n><m>a b</m></b></e>";
 
-/// What is known of documents that differ from a known one.
+/// Returns for each document whether it was known beside a similar known one.
 fn known(others: &[String]) -> Vec<bool> {
     let one = |other: &String| {
         let documents = [KNOWN, KNOWN, other, KNOWN];
@@ -222,7 +222,7 @@ fn only_so_many_are_known_and_what_is_new_gives_up() {
     let five: Vec<String> = (0..5).chain(1..5).chain([0]).map(kind).collect();
     let known = read(&five, &Options::default());
     assert_eq!(known, [false, false, false, false, false, true, true, true, true, false]);
-    // After so much in vain one is learnt now and then: the first of each four that are alike, and the others with it.
+    // When the credit is used up, a document is learnt now and then: the first of each four alike, and the others with it.
     let many: Vec<String> = (0..1000).map(|at| kind(at / 4)).collect();
     let known = read(&many, &Options::default());
     assert!(known.chunks(4).all(|each| each == [false, true, true, true]));

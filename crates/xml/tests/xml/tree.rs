@@ -17,7 +17,7 @@ fn element(document: &Document, local: &str) -> NodeId {
         .unwrap()
 }
 
-/// Every node with what its neighbours are.
+/// Every node with its neighbours.
 fn dump(document: &Document) -> String {
     let node = |node: Option<NodeId>| node.map_or("-".to_owned(), |node| node.0.to_string());
     let lines = (0..document.len()).map(NodeId).map(|id| {
@@ -98,7 +98,7 @@ fn a_mark_is_no_character() {
     assert_eq!((at("b").line, at("b").column), (3, 4));
 }
 
-/// A thread's next document goes on with the names of the one before, unless they are many: it must not show.
+/// A thread's next document reuses the name table, unless it is large; this must have no visible effect.
 #[test]
 fn names_of_other_documents_do_not_show() {
     let many: String = (0..2000).map(|n| format!("<n{n} xmlns:p{n}='urn:{n}'/>")).collect();

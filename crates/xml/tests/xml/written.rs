@@ -1,4 +1,4 @@
-//! What trees are written as.
+//! Serialisation of trees.
 
 use expect_test::{Expect, expect};
 use proptest::collection::vec;
@@ -163,7 +163,7 @@ fn escaping() {
     assert_eq!(document.to_text(NodeId(3), &Form::Plain), "&lt;");
 }
 
-/// What two trees are told apart by.
+/// A description of a tree for comparing two trees.
 fn shape(document: &Document) -> Vec<String> {
     let nodes = (0..document.len()).map(NodeId);
     let shapes = nodes.map(|id| {

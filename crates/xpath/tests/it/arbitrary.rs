@@ -1,10 +1,10 @@
-//! Whatever the text, compiling ends with an expression or an error, and so does evaluating.
+//! Compiling any text ends with an expression or an error, and so does evaluating.
 
 use crate::support::world;
 use proptest::prelude::*;
 use xpath::{Budget, Evaluation, Expr, Limits, NoHost, Options, Pattern, Plain};
 
-/// Pieces of expressions: put together at random they are mostly nonsense, and sometimes not.
+/// Pieces of expressions: random combinations are mostly invalid, but not always.
 const PIECES: &[&str] = &[
     "a",
     "b",

@@ -1,4 +1,4 @@
-//! What is no expression is refused with the place; what cannot be answered says why.
+//! Invalid expressions are refused with the place of the error; failed evaluations give the reason.
 
 use crate::support::{PREFIXES, shown, world};
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Expressions, documents, and what must come out, as tables.
+//! Tables of expressions, documents, and expected values.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! The same expressions on the same documents by `xmllint`, which the project's setup installs.
+//! Compares with `xmllint` on the same expressions and documents; the project's setup installs it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -53,7 +53,7 @@ const PREDICATES: &[&str] = &[
     "[string-length() > 1]",
 ];
 
-/// Left out is what libxml2 does its own way: it reads `1e1` as a number and writes no more than 15 digits.
+/// Except where libxml2 differs: it reads `1e1` as a number and writes at most 15 digits.
 const SCALARS: &[&str] = &[
     "count(//b)",
     "sum(//b[number() = number()])",
@@ -118,7 +118,7 @@ const SCALARS: &[&str] = &[
     "round(100 * sum(//@i) div count(//@i))",
 ];
 
-/// A small document grown from a number: the same each time.
+/// A small document generated from a number; deterministic.
 fn grown(seed: u64) -> String {
     let mut state = seed;
     let mut next = |below: u64| {
@@ -152,7 +152,7 @@ fn grown(seed: u64) -> String {
     text
 }
 
-/// Paths of one to three steps with predicates: two thousand, the same each time.
+/// Paths of one to three steps with predicates: two thousand, generated deterministically.
 fn paths() -> Vec<String> {
     let mut all = Vec::new();
     for axis in AXES {
@@ -172,7 +172,7 @@ fn paths() -> Vec<String> {
     all
 }
 
-/// Of a node-set what tells it from others: its size, its first and last node, and what is above.
+/// Describes a node-set: its size, its first and last node, and their ancestors.
 fn summary(path: &str) -> String {
     let nodes = format!("({path})");
     format!(
@@ -187,12 +187,12 @@ fn ours(world: &World, text: &str) -> String {
     expr.text(&mut Evaluation::of(world, world.root(), &mut host, &mut budget)).unwrap()
 }
 
-/// Expressions of one call: an argument may have 128 KiB.
+/// Number of expressions in one call: an argument may have 128 KiB.
 const BATCH: usize = 150;
 
 const BETWEEN: &str = "<|>";
 
-/// `xmllint` answers many expressions in one run, as the arguments of one `concat()`.
+/// `xmllint` evaluates many expressions in one run, as the arguments of one `concat()`.
 fn theirs(document: &str, texts: &[String]) -> Vec<String> {
     let whole = format!("concat({}, '')", texts.join(&format!(", '{BETWEEN}', ")));
     let mut child = Command::new("xmllint")

@@ -1,4 +1,4 @@
-//! Patterns: what they match, their priority, and what they say for dispatch.
+//! Patterns: the nodes they match, their priority, and their shape for dispatch.
 
 use crate::support::{PREFIXES, show_node, world};
 use expect_test::expect;
@@ -11,7 +11,7 @@ fn plain() -> Plain<'static> {
     Plain { prefixes: PREFIXES, options: Options::default() }
 }
 
-/// All nodes of the document but namespaces.
+/// All nodes of the document except namespaces.
 fn all(document: &xml::Document) -> Vec<Node> {
     (0..document.len()).map(|id| Node::new(DocId(0), xml::NodeId(id))).collect()
 }
@@ -77,7 +77,7 @@ fn patterns_match_from_below() {
             }
         }
         let mut wanted: Vec<&str> = expected.split(' ').filter(|one| !one.is_empty()).collect();
-        // An instruction's value stands after a space.
+        // An instruction's value follows a space.
         wanted.retain(|one| *one != "now?>");
         let mut found: Vec<String> = found.iter().map(|one| one.replace(" now?>", "")).collect();
         wanted.sort_unstable();
@@ -86,7 +86,7 @@ fn patterns_match_from_below() {
     }
 }
 
-/// XSLT 1.0, 5.2: a node matches if it is among what the pattern, as an expression, finds from an ancestor-or-self.
+/// XSLT 1.0, 5.2: a node matches if the pattern, as an expression from some ancestor-or-self, selects it.
 #[test]
 fn patterns_agree_with_their_definition() {
     let world = world(DOCUMENT);

@@ -18,7 +18,7 @@ pub(crate) fn world(text: &str) -> World {
     ))
 }
 
-/// The value of an expression at the root, shown.
+/// Returns the value of an expression at the root as text.
 pub(crate) fn shown(world: &World, text: &str, options: Options) -> Result<String, Error> {
     let expr = Expr::compile(text, &Plain { prefixes: PREFIXES, options })?;
     let (mut host, mut budget) = (NoHost, Budget::default());
@@ -28,12 +28,12 @@ pub(crate) fn shown(world: &World, text: &str, options: Options) -> Result<Strin
     Ok(show(world, &value))
 }
 
-/// The other ways to ask must come to the same as the value.
+/// Checks that the other conversions agree with the value.
 fn consistent(expr: &Expr, value: &Value, evaluation: &mut Evaluation<'_>) {
     let world = evaluation.world;
     assert_eq!(expr.boolean(evaluation).unwrap(), value.to_boolean());
     assert_eq!(expr.number(evaluation).unwrap().to_bits(), value.to_number(world).to_bits());
-    // Tokens are made anew each time, so that nodes would differ.
+    // Tokens are created anew each time, so the nodes would differ.
     assert_eq!(expr.text(evaluation).unwrap(), value.to_text(world));
     if let Some(nodes) = value.as_nodes()
         && nodes.iter().all(|node| node.doc == world.root().doc)

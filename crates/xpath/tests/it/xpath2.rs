@@ -1,4 +1,4 @@
-//! What is offered of XPath 2.0, and only if asked for.
+//! The functions of XPath 2.0, available only if asked for.
 
 use crate::support::{check, shown, world};
 use expect_test::expect;

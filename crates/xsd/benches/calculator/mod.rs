@@ -1,7 +1,7 @@
-//! The schemas and documents that speed is measured on: a SOAP 1.1 envelope around the calculator's requests.
+//! Schemas and documents for benchmarks: a SOAP 1.1 envelope around the calculator's requests.
 #![allow(clippy::expect_used, reason = "it is for measurements: what does not work ends it")]
 
-/// The envelope (SOAP 1.1, section 4): header and body take anything.
+/// The envelope (SOAP 1.1, section 4): header and body may hold anything.
 pub(crate) const ENVELOPE: &str = r###"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"
   xmlns:tns="http://schemas.xmlsoap.org/soap/envelope/"
   targetNamespace="http://schemas.xmlsoap.org/soap/envelope/">
@@ -63,7 +63,7 @@ const OPEN: &str = r###"<?xml version="1.0" encoding="utf-8"?>
 
 const CLOSE: &str = "    </AddMany>\n  </soap:Body>\n</soap:Envelope>\n";
 
-/// One of many items.
+/// A request with many items.
 pub(crate) fn item(number: usize) -> String {
     let how = match number % 3 {
         0 => "<free>true</free>".to_owned(),
@@ -80,7 +80,7 @@ pub(crate) fn item(number: usize) -> String {
     )
 }
 
-/// A request of about so many bytes.
+/// A request of about this many bytes.
 pub(crate) fn document(bytes: usize) -> String {
     if bytes <= REQUEST.len() {
         return REQUEST.to_owned();

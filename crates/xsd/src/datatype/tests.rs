@@ -1,4 +1,4 @@
-//! Tables: what is a value of each built-in type, which values are equal or in order, what facets may be.
+//! Tables: values of each built-in type, equality and order of values, and allowed facets.
 
 mod derivation;
 mod lexical;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Builtin, FacetKind, NoNames, RawFacet, SimpleType};
 
-/// A restriction of a type by facets written `kind=value`, or the rules it breaks.
+/// Makes a restriction of a type by facets written `kind=value`, or returns the rules it breaks.
 fn restrict(base: &Arc<SimpleType>, facets: &[&str]) -> Result<Arc<SimpleType>, Vec<&'static str>> {
     let raw: Vec<RawFacet<'_>> = facets
         .iter()
@@ -29,7 +29,7 @@ fn of(builtin: Builtin, facets: &[&str]) -> Arc<SimpleType> {
     restrict(&builtin.simple(), facets).unwrap()
 }
 
-/// The rule that a text breaks, or nothing.
+/// Returns the rule that a text breaks, if any.
 fn check(simple: &SimpleType, text: &str) -> &'static str {
     let checked = simple.check(text, &NoNames).map_or_else(|violation| violation.code, |()| "");
     let valued = simple.validate(text, &NoNames).map_or_else(|violation| violation.code, |_| "");

@@ -1,4 +1,4 @@
-//! Documents as a line of events, and what constraints say about them.
+//! Documents as one line of events, with the violations of constraints.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn refers_to(local: &str) -> ConstraintKind {
     ConstraintKind::KeyRef { uri: "".into(), local: local.into() }
 }
 
-/// Reads a document of words: `<a` starts an element, `@x=1` is its attribute, `>1` ends it with this value, `>` with
+/// Runs a document written in words: `<a` starts an element, `@x=1` is its attribute, `>1` ends it with this value, `>` with
 /// children, `>!` nil and `>?1` as a nillable element. `at` gives the constraints of elements by name.
 fn run(
     document: &str,
@@ -117,7 +117,7 @@ fn keys() {
 
 #[test]
 fn paths_select() {
-    // A selector, a field, and how many of the nodes below they bring together (each has the value 1).
+    // A selector, a field, and the number of nodes below that they select (each has the value 1).
     let document = "<r <a @x=1 <b @x=1 <a @x=1 > > <p:a @x=1 > > <b @x=1 <p:b @x=1 > > >";
     let rows = [
         ("a", "@x", 1),
@@ -230,7 +230,7 @@ fn key_sequences_are_bounded() {
     assert!(found.is_empty(), "a scope that ends gives its room back: {found:?}");
 }
 
-/// What one element with constraints costs is its message's; what further ones around it cost is paid from a budget.
+/// The first element with constraints is free; enclosing ones are charged to a budget.
 #[test]
 fn scopes_within_one_another_have_one_budget() {
     let at = [("r", constraint(ConstraintKind::Unique, "u", ".//*", &["@x"]))];

@@ -1,4 +1,4 @@
-//! Tables of expressions with what they match; hostile expressions; and a naive matcher to compare with.
+//! Tables of expressions with texts; hostile expressions; and a naive matcher for comparison.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[test]
 fn matches_of_whole_texts() {
-    // An expression, what it matches, what it does not.
+    // An expression, the texts it matches, and the texts it does not.
     let rows: &[(&str, &[&str], &[&str])] = &[
         ("", &[""], &["a"]),
         ("a", &["a"], &["", "aa", "b", "A"]),
@@ -159,7 +159,7 @@ fn complaints_point_at_the_place() {
     assert_eq!(blamed, 1);
 }
 
-/// What an expression comes to with a text that is meant to hurt.
+/// The outcome of a hostile expression with a hostile text.
 fn fate(pattern: &str, text: &str) -> &'static str {
     match Regex::compile(pattern).map(|regex| regex.matches(text, &Steps::default())) {
         Err(_) => "refused",
@@ -200,7 +200,7 @@ fn hostile_expressions_end_quickly() {
     }
 }
 
-/// All the places in a text where a part that starts at `at` may end. Exponential and plainly right.
+/// All offsets at which a part that starts at `at` may end. Exponential, but obviously right.
 fn ends(node: &Node, text: &[char], at: usize) -> Vec<usize> {
     let mut found = match node {
         Node::Empty => vec![at],
@@ -213,7 +213,7 @@ fn ends(node: &Node, text: &[char], at: usize) -> Vec<usize> {
         }),
         Node::Choice(parts) => parts.iter().flat_map(|part| ends(part, text, at)).collect(),
         Node::Repeat { what, min, max } => {
-            // Beyond the text's length only empty rounds are left, which change nothing.
+            // Rounds beyond the text's length match the empty string and change nothing.
             let last = max.unwrap_or(u32::MAX).min(min + u32::try_from(text.len()).unwrap() + 1);
             let mut now = vec![at];
             let mut all = if *min == 0 { now.clone() } else { vec![] };
@@ -285,7 +285,7 @@ proptest! {
     fn agrees_with_a_naive_matcher(pattern in expression(), text in "[abcdéA1 ]{0,6}") {
         let regex = Regex::compile(&pattern).unwrap();
         prop_assert_eq!(regex.matches(&text, &Steps::default()).unwrap(), naive(&pattern, &text));
-        // Both machines, whichever the expression would get.
+        // Both automata, whichever the expression would get.
         let nfa = super::Nfa::build(&parse(&pattern).unwrap()).unwrap();
         let classes = super::Classes::build(&nfa.sets).unwrap();
         prop_assert_eq!(nfa.run(&classes, &text, &Steps::default()).unwrap(), naive(&pattern, &text));

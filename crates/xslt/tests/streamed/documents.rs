@@ -1,10 +1,10 @@
-//! Documents, and what documents are put together from.
+//! Documents, and pieces of documents.
 
 /// Entities, an attribute with a default, one that declares a namespace.
 pub(crate) const SUBSET: &str = "<!DOCTYPE a [<!ENTITY e 'en&#38;amp;ti&lt;ty'><!ENTITY m 'x<c>in &#38;amp; it</c> y'><!ENTITY b ' '>\
 <!ATTLIST c d CDATA 'def' xmlns:s CDATA #FIXED 'urn:s'><!ATTLIST a i ID #IMPLIED>]>";
 
-/// Written by hand, each for something.
+/// Written by hand, each for one purpose.
 pub(crate) const DOCUMENTS: &[&str] = &[
     "<a x='1' p:y='2' xmlns:p='urn:p'>t1<b>t2<c/>t3</b><!--co--><?pi da?><p:b z='&lt;'>t4</p:b> <p:d><b k='v'>5</b></p:d>t6</a>",
     "<soap:Envelope xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' \
@@ -43,7 +43,7 @@ pub(crate) fn encoded() -> Vec<Vec<u8>> {
     let with_mark = |mark: u16, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
         std::iter::once(mark).chain(units.iter().copied()).flat_map(bytes).collect()
     };
-    // Long enough to come in several windows.
+    // Long enough for several windows of the parser.
     let mut long: Vec<u8> =
         b"<?xml version='1.0' encoding='ISO-8859-1'?><a xmlns:p='urn:p'>".to_vec();
     for number in 0..900 {
@@ -102,7 +102,7 @@ pub(crate) const CONTENT: &[&str] = &[
     "]]&gt;",
 ];
 
-/// Whether a piece begins an element.
+/// Returns whether a piece begins an element.
 pub(crate) fn is_tag(piece: &str) -> bool {
     piece.as_bytes().get(1).is_some_and(u8::is_ascii_alphabetic)
 }

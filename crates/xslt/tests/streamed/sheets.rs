@@ -9,15 +9,15 @@ pub(crate) const EXAMPLES: &[&str] = &[
     include_str!("../../../../examples/soap/thirteen.xsl"),
 ];
 
-/// What others import.
+/// The imported module.
 pub(crate) const IMPORTED: &str = "<x:template match='b' priority='9'><imported/></x:template>\
 <x:template match='c'><c-imported><x:apply-templates/></c-imported></x:template>\
 <x:template match='text()'>(<x:value-of select='.'/>)</x:template>";
 
-/// Those that stream.
+/// Bodies that stream.
 pub(crate) const BODIES: &[&str] = &[
     "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>",
-    // Nothing but the built-in rules.
+    // Only the built-in rules.
     "",
     // Conflicts: default priorities, explicit ones, the last of equal ones.
     "<x:template match='*'>[*<x:apply-templates/>]</x:template><x:template match='b'>[b<x:apply-templates/>]</x:template>\
@@ -25,7 +25,7 @@ pub(crate) const BODIES: &[&str] = &[
      <x:template match='p:b' priority='-1'>[pb]</x:template><x:template match='c'>first</x:template>\
      <x:template match='c'>last<x:apply-templates/></x:template><x:template match='d' priority='0.1'>[d1]</x:template>\
      <x:template match='d' priority='0.2'>[d2<x:apply-templates/>]</x:template>",
-    // Patterns that look around.
+    // Patterns that test ancestors.
     "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>\
      <x:template match='a/b'><ab><x:apply-templates select='@*|node()'/></ab></x:template>\
      <x:template match='/a/b/a' priority='2'><root-aba><x:apply-templates/></root-aba></x:template>\
@@ -34,7 +34,7 @@ pub(crate) const BODIES: &[&str] = &[
      <x:template match='b/text()'>{b}</x:template><x:template match='a/@x'><x:attribute name='ax'>1</x:attribute></x:template>\
      <x:template match='c//@*'><x:attribute name='below-c'>2</x:attribute></x:template>\
      <x:template match='//c/comment()'>cc</x:template><x:template match='*/*/*/*/b' priority='3'>five</x:template>",
-    // Predicates that ask for names and attributes.
+    // Predicates on names and attributes.
     "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>\
      <x:template match=\"//*[local-name()='b']\"><lb><x:apply-templates/></lb></x:template>\
      <x:template match=\"*[name()='p:b']\" priority='2'><pb><x:apply-templates/></pb></x:template>\
@@ -45,7 +45,7 @@ pub(crate) const BODIES: &[&str] = &[
      <x:template match=\"*[@x!='1']\" priority='6'><not1><x:apply-templates/></not1></x:template>\
      <x:template match=\"@*[starts-with(name(),'p:')]\"/><x:template match=\"@*[.=' 3 ']\"><x:attribute name='three'/></x:template>\
      <x:template match=\"*[contains(string(@k),'v') and @k=local-name()]\" priority='7'>ev</x:template>",
-    // Copies whole, and what stands around them.
+    // Copies of whole subtrees, with the namespaces around them.
     "<x:template match='/'><out><x:apply-templates/></out></x:template>\
      <x:template match='*'><x:apply-templates/></x:template><x:template match='b'>&lt;<x:copy-of select='.'/>&gt;</x:template>\
      <x:template match='c|p:d'><x:copy><x:copy-of select='@*'/><x:copy-of select='node()'/></x:copy></x:template>\
@@ -54,7 +54,7 @@ pub(crate) const BODIES: &[&str] = &[
     "<x:template match='/'><out><x:copy-of select='*/b'/></out></x:template>",
     "<x:template match='*'><x:element name='{local-name()}' namespace='{namespace-uri()}'><x:copy-of select='@*'/>\
      <x:apply-templates select='*|text()'/></x:element></x:template>",
-    // Values as they come.
+    // Values that are written while the source is read.
     "<x:template match='/'><out><x:value-of select='.'/></out></x:template><x:strip-space elements='*'/>",
     "<x:template match='*'><e><x:apply-templates select='*'/></e></x:template>\
      <x:template match='b|p:b'><x:copy>v:<x:value-of select='.'/>;</x:copy></x:template>\
@@ -62,7 +62,7 @@ pub(crate) const BODIES: &[&str] = &[
     "<x:template match='/'>[<x:value-of select='a/b'/>]</x:template>",
     "<x:template match='/'>[<x:value-of select='a/b/text()' disable-output-escaping='yes'/>]</x:template>",
     "<x:template match='a'>[<x:value-of select='comment()'/>]</x:template>",
-    // Text, comments and instructions of their own.
+    // Literal text, comments and instructions.
     "<x:template match='text()'><t><x:value-of select='.'/></t></x:template>\
      <x:template match='comment()'><c><x:copy/><x:value-of select='.'/></c></x:template>\
      <x:template match='processing-instruction()'><i n='{name()}'><x:copy-of select='.'/></i></x:template>\
@@ -70,7 +70,7 @@ pub(crate) const BODIES: &[&str] = &[
      <x:template match='*'><x:copy><x:apply-templates select='node()'/></x:copy></x:template>",
     "<x:template match='node()'><x:copy><x:apply-templates/></x:copy></x:template>\
      <x:template match='text()'><x:copy/>!</x:template><x:template match='comment()'/>",
-    // What is made.
+    // Computed names and content.
     "<x:template match='*'><x:copy><x:attribute name='n'><x:value-of select='name()'/></x:attribute>\
      <x:attribute name='p:{local-name()}'>u</x:attribute><x:attribute name='w' namespace='urn:w'><x:value-of select=\"'c'\"/>\
      </x:attribute><x:comment>n <x:value-of select='local-name()'/>-</x:comment>\
@@ -88,7 +88,7 @@ pub(crate) const BODIES: &[&str] = &[
      <x:template match='b'><m><x:apply-templates select='@*|node()' mode='m'/></m></x:template>\
      <x:template match='*' mode='m'><x:copy><x:apply-templates mode='m'/></x:copy></x:template>\
      <x:template match='text()' mode='m'>T</x:template><x:template match='c' mode='m'><x:apply-templates/></x:template>",
-    // Ways down.
+    // Paths downwards.
     "<x:template match='/'><x:apply-templates select='soap:Envelope/soap:Body/*'/></x:template>\
      <x:template match='*'><x:copy><x:apply-templates/></x:copy></x:template>",
     "<x:template match='/'><r><x:apply-templates select='/a/b/*'/></r></x:template>\
@@ -123,20 +123,20 @@ pub(crate) const BODIES: &[&str] = &[
     // The same text in attributes, where it belongs, and elsewhere.
     "<x:template match='node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>\
      <x:template match='@*|comment()'><x:attribute name='was-{local-name()}'><x:value-of select='.'/></x:attribute></x:template>",
-    // Nothing comes of most.
+    // Most of the source produces nothing.
     "<x:template match='*'/><x:template match='a'><only><x:apply-templates select='b'/></only></x:template>\
      <x:template match='b'>b</x:template>",
     "<x:template match='/'>constant</x:template>",
     "<x:template match='/'><html><head/><body><x:apply-templates/></body></html></x:template>\
      <x:template match='b'><br/><script>a&lt;b<x:apply-templates/></script></x:template>",
     "<x:namespace-alias stylesheet-prefix='q' result-prefix='p'/><x:template match='b'><q:b q:x='1'><x:apply-templates/></q:b></x:template>",
-    // Errors of the run.
+    // Run-time errors.
     "<x:template match='b'><x:element name='{@x}'/></x:template>",
     "<x:template match='b'><x:processing-instruction name='{@x}'>d</x:processing-instruction></x:template>",
     "<x:template match='b'><e><x:attribute name='{name()}ns'/></e></x:template><x:template match='*[@p:x]'><x:element name='z:{name()}'/></x:template>",
 ];
 
-/// Those that need a tree.
+/// Bodies that need a tree.
 pub(crate) const TREES: &[&str] = &[
     "<x:template match='*'><e n=\"{concat(name(),'-')}\"/></x:template>",
     "<x:template match='/'>[<x:value-of select='/*/*/@k | .'/>]</x:template>",

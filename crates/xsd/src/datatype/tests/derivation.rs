@@ -1,14 +1,14 @@
-//! Which facets a derivation may have, and what they say about values.
+//! Facets that a derivation may have, and their check of values.
 
 use std::sync::Arc;
 
 use super::super::{Builtin, FacetKind, SimpleType, Variety};
 use super::{check, of, restrict};
 
-/// A base, the facets of each step, and the rules that are broken.
+/// A base, the facets of each step, and the broken rules.
 type Row = (Builtin, &'static [&'static [&'static str]], &'static [&'static str]);
 
-/// More values than are looked through one by one.
+/// More values than a linear search is used for.
 const TEN: &[&str] = &[
     "enumeration=a",
     "enumeration=b",

@@ -1,9 +1,9 @@
-//! What is in the lexical space of each built-in type, and what is not.
+//! The lexical space of each built-in type: valid and invalid texts.
 
 use super::super::{Builtin, Names};
 use super::check;
 
-/// A type, what is in its lexical space, and what is not.
+/// A type, its valid texts, and its invalid texts.
 type Row = (Builtin, &'static [&'static str], &'static [&'static str]);
 
 const NUMBERS: &[Row] = &[
@@ -238,7 +238,7 @@ fn codes_tell_lexical_from_facet_and_list_from_atom() {
     }
 }
 
-/// A place with one prefix, one notation and one entity.
+/// A context with one prefix, one notation and one entity.
 struct Here;
 
 impl Names for Here {

@@ -1,4 +1,4 @@
-//! Which texts stand for the same value, and which value comes before which.
+//! Equality and order of values given as texts.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ fn identifiers_are_found_in_lists_and_unions() {
 
 #[test]
 fn the_quick_way_never_takes_what_the_long_way_refuses() {
-    // Every text of up to three of these characters, for each type that has a quick way.
+    // Every text of up to three of these characters, for each type with a fast path.
     let parts = ["1", "-", ".", "e", "E", "+", ":", "T", " ", "a", "%", "#", "/", "é", "t"];
     let mut texts = vec![std::string::String::new()];
     let mut from = 0;
@@ -187,7 +187,7 @@ fn the_quick_way_never_takes_what_the_long_way_refuses() {
         ["2000-02-30", "2000-01-01T24:00:00", "24:00:00.0", "true", "http://a"].map(Into::into),
     );
     for builtin in Builtin::ALL {
-        // A pattern that takes everything makes the type one without a quick way.
+        // A pattern that matches everything takes away the type's fast path.
         let Ok(long) = super::restrict(&builtin.simple(), &["pattern=(.|\\n)*"]) else { continue };
         for text in &texts {
             let (quick, long) = (check(&builtin.simple(), text), check(&long, text));
