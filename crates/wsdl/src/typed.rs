@@ -41,7 +41,7 @@ use xsd::datatype::Steps;
 /// Initial capacity of an envelope; small messages need no more.
 const ENVELOPE_BYTES: usize = 1024;
 
-/// Options for parsing replies: a reply is no deeper than a request may be.
+/// Options for parsing the XML of messages: a reply is no deeper than a request may be.
 fn options() -> &'static xml::Options {
     static OPTIONS: LazyLock<xml::Options> = LazyLock::new(xml::Options::default);
     &OPTIONS

@@ -22,8 +22,8 @@ pub trait Recall: Sink {
     /// Restores the state. The sink has received no event before.
     fn resume(&mut self, memory: &Self::Memory);
 
-    /// Returns the state derived from the text just told, which is the whole content of its element. None if another text might
-    /// have led to another outcome elsewhere. Such texts have no references and are not only white space.
+    /// Returns the state derived from the last text event, the whole content of its element. None if another text might have
+    /// led to a different state of the sink. Such texts have no references and are not only white space.
     fn gap(&self, text: &str) -> Option<Self::Gap>;
 
     /// Returns the state behind the document's end; None if it depends on more than the document, or must not be repeated.
