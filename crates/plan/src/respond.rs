@@ -30,8 +30,14 @@ impl Answerer for FixedReply {
     }
 
     fn explained(&self, _parameters: &[&str]) -> Explained {
-        let what = format!("a fixed reply, status {}, {} bytes", self.status, self.body.len());
-        Explained { what, how: Vec::new() }
+        let body = match self.filled.as_ref().is_some_and(|filled| filled.body.is_some()) {
+            true => "a body made for each request".to_owned(),
+            false => format!("{} bytes", self.body.len()),
+        };
+        Explained {
+            what: format!("a fixed reply, status {}, {body}", self.status),
+            how: Vec::new(),
+        }
     }
 
     fn view(&self) -> Value {
