@@ -1,55 +1,55 @@
-//! What can go wrong with an exchange, as a value.
+//! Faults: failures of an exchange, as values.
 //!
-//! Owns the kinds of fault and the one table that gives each its status, its log level and its label. It never knows
-//! how a fault is written to a client: that is `pipeline`'s business. What the client reads (`Kind::title`) and what the
-//! log says (`Fault::cause`) are separate, so that nothing internal leaks.
+//! Owns the kinds of fault and the one table that gives each its status, its log level and its label. It never knows how a
+//! fault is written to a client: that is the task of `pipeline`. The client's text (`Kind::title`) and the log's
+//! (`Fault::cause`) are separate, so that nothing internal leaks.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// A fault with the detail that goes to the log and never to the client.
+/// A fault. Its cause goes to the log and never to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub kind: Kind,
     /// For the operator: what happened, with addresses and causes.
     pub cause: Box<str>,
-    /// For the client: one safe sentence, where the kind's title does not say enough.
+    /// For the client: one safe sentence, if the kind's title does not say enough.
     pub detail: Option<Box<str>>,
-    /// What only few faults say.
+    /// Details that only few faults have.
     pub more: Option<Box<More>>,
 }
 
-/// What only few faults tell the client.
+/// Details for the client that only few faults have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct More {
-    /// The reference system's code, where it is another than its kind's (behaviours of Choreo Connect, table 2.4).
+    /// The reference system's code, if it differs from the kind's (behaviours of Choreo Connect, table 2.4).
     pub code: Option<u32>,
-    /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values that can be written as they are.
+    /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values need no escaping.
     pub headers: Vec<(&'static str, Box<str>)>,
-    /// One sentence for each thing that is wrong with the message, with its place in it.
+    /// One sentence for each mistake in the message, with its place.
     pub errors: Vec<Box<str>>,
-    /// What a step over XML messages says of its fault.
+    /// Details of a step over XML messages.
     pub processing: Option<Processing>,
 }
 
 /// A fault of a step that validates, transforms or routes XML messages, as SOAP faults tell it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Processing {
-    /// The step, in the reference system's words.
+    /// The step, as the reference system names it.
     pub step: &'static str,
-    /// What is wrong, as the reference system has it.
+    /// The mistake, in the reference system's words.
     pub text: Box<str>,
-    /// Where that names an address which the client did not: the same without it, for all other layouts.
+    /// If `text` names an address that the client did not send: the same text without it, for all other layouts.
     pub plain: Option<Box<str>>,
-    /// The receiver's fault, not the sender's.
+    /// True if the fault is the receiver's, not the sender's.
     pub server: bool,
     /// The status of the reply that could not be processed.
     pub backend_status: Option<u16>,
-    /// The client may read the text.
+    /// True if the client may read the text.
     pub verbose: bool,
 }
 
-/// Who has to change something so that it goes well next time.
+/// Who has to change something so that the next request succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Client,
@@ -57,7 +57,7 @@ pub enum Side {
     Upstream,
 }
 
-/// How loud the log is about it.
+/// The level of a fault in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Debug,
@@ -89,12 +89,12 @@ macro_rules! kinds {
             /// The value of the metric label and of the log field `fault`; never changes.
             pub const fn label(self) -> &'static str { match self { $(Kind::$name => $label),* } }
 
-            /// What it means, for operators: the words of its row.
+            /// The meaning for operators: the words of its row.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Kind::$name => concat!($($doc),*)),* }
             }
 
-            /// What the client reads: true for every fault of this kind, and harmless.
+            /// The client's text: true for every fault of this kind, and harmless.
             pub const fn title(self) -> &'static str { match self { $(Kind::$name => $title),* } }
         }
     };
@@ -203,7 +203,7 @@ impl Kind {
         self as usize
     }
 
-    /// After such a fault of a request, the connection's bytes mean nothing any more.
+    /// True if the connection's bytes mean nothing after such a fault of a request.
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
@@ -223,35 +223,35 @@ impl Kind {
 }
 
 impl Fault {
-    /// A fault whose cause only the log sees.
+    /// A fault whose cause goes only to the log.
     pub fn new(kind: Kind, cause: impl Into<Box<str>>) -> Fault {
         Fault { kind, cause: cause.into(), detail: None, more: None }
     }
 
-    /// A fault that also tells the client one safe sentence.
+    /// A fault with one safe sentence for the client.
     pub fn with_detail(kind: Kind, cause: impl Into<Box<str>>, detail: &str) -> Fault {
         Fault { kind, cause: cause.into(), detail: Some(detail.into()), more: None }
     }
 
-    /// The reply to this fault carries one more header line.
+    /// Adds a header line to the reply.
     pub fn with_header(mut self, name: &'static str, value: impl Into<Box<str>>) -> Fault {
         self.more.get_or_insert_default().headers.push((name, value.into()));
         self
     }
 
-    /// Where the reference system's error bodies are asked for, this is its code.
+    /// Sets the code for the reference system's error bodies.
     pub fn with_code(mut self, code: u32) -> Fault {
         self.more.get_or_insert_default().code = Some(code);
         self
     }
 
-    /// Says which step over XML messages it was.
+    /// Names the step over XML messages that failed.
     pub fn with_processing(mut self, processing: Processing) -> Fault {
         self.more.get_or_insert_default().processing = Some(processing);
         self
     }
 
-    /// The client is told each of these, where the policy may say as much.
+    /// Sets the sentences for the client. It gets them if the policy allows that.
     pub fn with_errors(mut self, errors: Vec<Box<str>>) -> Fault {
         self.more.get_or_insert_default().errors = errors;
         self

@@ -1,5 +1,4 @@
-//! Bodies are pulled: whoever sends one asks for its next bytes once it has room for them. That is all the
-//! backpressure there is.
+//! Bodies are pulled: the sender of a body asks for its next bytes once it has room for them. This is the only back pressure.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -10,16 +9,16 @@ use kit::scratch::LARGE_BYTES;
 
 use crate::{Decided, Headers};
 
-/// Trailer lines, raw and validated: `Name: value\r\n...`. Empty where there are none.
+/// Trailer lines, raw and validated: `Name: value\r\n...`. Empty if there are none.
 pub type Trailers = Vec<u8>;
 
 /// The payload of a request or reply, without its framing.
 #[derive(Default)]
 pub enum Body {
-    /// Nothing, and nothing will come.
+    /// Empty, and nothing will come.
     #[default]
     Empty,
-    /// All of it, at hand.
+    /// Complete, in memory.
     Whole(Bytes),
     /// Still arriving.
     Stream(Box<dyn Source>),
@@ -32,13 +31,13 @@ pub struct Gathered {
     pub trailers: Trailers,
 }
 
-/// Where the bytes of a streaming body come from.
+/// The origin of a streaming body's bytes.
 pub trait Source {
-    /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. May append and say `End` at once.
+    /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. It may append and return `End` at once.
     /// After `End` or a fault it is not called again.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>>;
 
-    /// Bytes still to come, where the sender announced them.
+    /// Bytes still to come, if the sender announced them.
     fn remaining(&self) -> Option<u64>;
 
     /// The trailer lines, after the end.
@@ -46,7 +45,7 @@ pub trait Source {
         Trailers::new()
     }
 
-    /// Whether there may be trailer lines. No is said where the framing has no place for any.
+    /// True if trailer lines may come. False if the framing has no place for them.
     fn may_trail(&self) -> bool {
         true
     }
@@ -57,7 +56,7 @@ pub trait Source {
     }
 }
 
-/// What a call of [`Source::poll_fill`] came to.
+/// The result of a call of [`Source::poll_fill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     More,
@@ -65,12 +64,12 @@ pub enum Fill {
 }
 
 impl Body {
-    /// A body at hand; empty bytes are an empty body.
+    /// A body in memory; empty bytes are an empty body.
     pub fn whole(bytes: Bytes) -> Body {
         if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) }
     }
 
-    /// A body at hand that ends in trailers, where there are some.
+    /// A body in memory, with its trailers if there are some.
     pub fn gathered(gathered: Gathered) -> Body {
         match gathered.trailers.is_empty() {
             true => Body::whole(gathered.bytes),
@@ -78,7 +77,7 @@ impl Body {
         }
     }
 
-    /// Bytes still to come, where that is known.
+    /// Bytes still to come, if known.
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -87,7 +86,8 @@ impl Body {
         }
     }
 
-    /// Stands behind others, before what goes with this body is written. One that they would push out of the cache goes at once.
+    /// Lets all other ready tasks run before the message is written. A large body does not wait: the other tasks would push it
+    /// out of the CPU's cache.
     pub async fn behind_others(&self) {
         if self.remaining().is_none_or(|n| n < LARGE_BYTES as u64) {
             kit::task::behind_others().await;
@@ -98,7 +98,7 @@ impl Body {
         matches!(self, Body::Empty)
     }
 
-    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body at its end is `Empty` and says `End`.
+    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body at its end is `Empty` and returns `End`.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -123,7 +123,7 @@ impl Body {
         }
     }
 
-    /// Whether trailers may come behind it.
+    /// True if trailers may come after the body.
     pub fn may_trail(&self) -> bool {
         match self {
             Body::Empty | Body::Whole(_) => false,
@@ -131,13 +131,13 @@ impl Body {
         }
     }
 
-    /// Whether its sender waits for leave to send it.
+    /// True if its sender waits for a 100 before it sends the body.
     pub fn awaits_leave(&self) -> bool {
         matches!(self, Body::Stream(source) if source.awaits_leave())
     }
 
-    /// Drops the trailers, when they come, that say something the head has decided: what a policy sets or removes in the head would
-    /// come back behind the body for whoever reads trailers as headers.
+    /// Drops trailers whose name the head has decided about. Otherwise a header that a policy set or removed in the head would
+    /// come back for a reader that merges trailers into headers.
     pub fn guard_trailers(&mut self, head: &Headers) {
         *self = match std::mem::take(self) {
             Body::Stream(inner) if inner.may_trail() => {
@@ -147,8 +147,8 @@ impl Body {
         };
     }
 
-    /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a
-    /// gathered body gets a length.
+    /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a gathered
+    /// body gets a length.
     pub async fn gather(self, bytes_max: usize, too_large: Kind) -> Result<Bytes, Fault> {
         Ok(self.gather_all(bytes_max, too_large).await?.bytes)
     }
@@ -176,7 +176,7 @@ impl Body {
         }
     }
 
-    /// Gathers a body that is announced to be small, so that it can be sent more than once; any other stays as it is.
+    /// Gathers a body whose announced length is small, so that it can be sent more than once. Any other body stays as it is.
     pub async fn gather_small(self, bytes_max: usize, too_large: Kind) -> Result<Body, Fault> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         let small = self.remaining().is_some_and(|n| n <= limit);
@@ -186,7 +186,7 @@ impl Body {
         }
     }
 
-    /// A second body with the same bytes, where they are at hand.
+    /// A second body with the same bytes, if they are in memory.
     pub fn replay(&self) -> Option<Body> {
         match self {
             Body::Empty => Some(Body::Empty),
@@ -220,7 +220,7 @@ impl Source for Guarded {
     }
 }
 
-/// Sent in chunks, since trailers need them.
+/// It is sent in chunks, since trailers need them.
 impl Source for Gathered {
     fn poll_fill(&mut self, _: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         out.extend_from_slice(&std::mem::take(&mut self.bytes));

@@ -6,7 +6,7 @@ use http1::{Line, Span};
 
 use crate::Headers;
 
-/// What a message was received as.
+/// The protocol of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Http10,
@@ -64,23 +64,23 @@ impl RequestHead {
         self.headers.text(Span { start: self.target.start, end })
     }
 
-    /// The query without its question mark, where there is one.
+    /// The query without its question mark, if there is one.
     pub fn query(&self) -> Option<&[u8]> {
         let start = self.target.start.saturating_add(self.path_len).saturating_add(1);
         (start <= self.target.end).then(|| self.headers.text(Span { start, end: self.target.end }))
     }
 
-    /// Host and port as the client named them; empty where it did not.
+    /// Host and port as the client named them; empty if it named none.
     pub fn host(&self) -> &[u8] {
         self.headers.get("host").unwrap_or_default()
     }
 
-    /// The host without its port and a final dot, in lower case, as routes are found by it. Copies only where it has to.
+    /// The host without its port and a final dot, in lower case, as routes are matched. Copies only if necessary.
     pub fn host_name(&self) -> Cow<'_, [u8]> {
         host_name(self.host())
     }
 
-    /// Replaces the target by the parts one after the other.
+    /// Replaces the target by the concatenated parts.
     pub fn set_target(&mut self, parts: &[&[u8]]) {
         self.target = self.headers.append(parts);
         self.path_len = path_len(self.target());
@@ -95,13 +95,13 @@ impl RequestHead {
         }
     }
 
-    /// Whether sending the request twice does no more than sending it once (RFC 9110, 9.2.2).
+    /// True if sending the request twice has the same effect as sending it once (RFC 9110, 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
     }
 
-    /// Writes request line and header lines, without the blank line. The body that follows is `body_len` bytes long, or comes in
-    /// chunks; see [`Headers::write_framed`].
+    /// Writes request line and header lines, without the blank line. The body that follows is `body_len` bytes long, or
+    /// chunked; see [`Headers::write_framed`].
     pub fn write_to(&self, body_len: Option<u64>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method());
         out.push(b' ');
@@ -132,9 +132,9 @@ fn path_len(target: &[u8]) -> u32 {
 pub struct ReplyHead {
     pub status: u16,
     pub headers: Headers,
-    /// What the upstream spoke.
+    /// The protocol that the upstream used.
     pub protocol: Protocol,
-    /// Set while the reason the upstream gave still fits the status.
+    /// The upstream's reason phrase and the status it belongs to.
     reason: Option<(u16, Span)>,
 }
 
@@ -154,14 +154,14 @@ impl ReplyHead {
         ReplyHead { status, headers, protocol, reason: Some((status, reason)) }
     }
 
-    /// A stream of events: it has no end worth waiting for, and may be silent for as long as it likes.
+    /// True for an event stream: it may have no end, and may be silent for any time.
     pub fn is_event_stream(&self) -> bool {
         const NAME: &[u8] = b"text/event-stream";
         let content_type = self.headers.get("content-type").unwrap_or_default();
         content_type.get(..NAME.len()).is_some_and(|front| front.eq_ignore_ascii_case(NAME))
     }
 
-    /// The upstream's own reason phrase, or the standard one once the status is another.
+    /// The upstream's own reason phrase, or the standard one if the status was changed.
     pub fn reason(&self) -> &[u8] {
         match self.reason {
             Some((status, span)) if status == self.status => self.headers.text(span),

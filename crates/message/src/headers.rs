@@ -19,7 +19,7 @@ pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
     result
 }
 
-/// Room for the lines a gateway adds to a head: for the ordinary ones the head is not moved again.
+/// Room for the lines that the gateway usually adds to a head, so that the head is not moved again.
 const ADDED_BYTES: usize = 256;
 
 /// The lines of a head, in order. Removing forgets an offset; adding appends to the bytes.
@@ -27,12 +27,11 @@ const ADDED_BYTES: usize = 256;
 pub struct Headers {
     bytes: Vec<u8>,
     lines: Vec<Line>,
-    /// Of the names: a bit for each length that one has, or had before it was removed. Most names that are asked for are not
-    /// there, and most of these have a length of their own.
+    /// A bit for each length that a name has, or had before it was removed. Most names that are looked up are absent, and most
+    /// of those differ from all others in length.
     lengths: u32,
-    /// Where the last of the names ends that were removed, whether they were there or not; 0 where none was. They stand among the
-    /// bytes, each with its length and the end of the one before it behind it; a list of their own would make heads too large to
-    /// be moved cheaply.
+    /// The end of the last note about a removed name (present or not); 0 if there is none. The notes stand among the bytes: a
+    /// name, its length, and the end of the note before. A list of their own would make heads too large to be moved cheaply.
     removed: u32,
 }
 
@@ -40,11 +39,11 @@ pub struct Headers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidLine;
 
-/// See [`Headers::decided`]. Names, each with a line end behind it.
+/// See [`Headers::decided`]. Names, each followed by a line end.
 pub struct Decided(Vec<u8>);
 
 impl Decided {
-    /// The trailer lines whose names are none of these, in any spelling.
+    /// The trailer lines whose names are not among these, in any spelling.
     pub fn others(&self, trailers: Vec<u8>) -> Vec<u8> {
         let is_decided = |line: &&[u8]| {
             let name = line.split(|b| *b == b':').next().unwrap_or_default();
@@ -62,18 +61,18 @@ impl Decided {
 }
 
 impl Headers {
-    /// Empty, with memory an earlier head used.
+    /// Empty, with the memory of an earlier head.
     pub fn new() -> Headers {
         let (bytes, lines) = Headers::memory();
         Headers::of(bytes, lines)
     }
 
-    /// Memory an earlier head used, to put a head's bytes and lines in.
+    /// The memory of an earlier head, for the bytes and lines of a new one.
     pub fn memory() -> (Vec<u8>, Vec<Line>) {
         (pack::take(&BYTES), pack::take(&LINES))
     }
 
-    /// Takes a head over; the lines' offsets are into the bytes.
+    /// Takes over a head; the lines' offsets refer to `bytes`.
     pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
         let lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
         Headers { bytes, lines, lengths, removed: 0 }
@@ -119,8 +118,8 @@ impl Headers {
         self.lines.is_empty()
     }
 
-    /// Removes every line of that name, spellings with `_` for `-` included: behind CGI these are one name, and what was removed
-    /// under one must not come back under the other. What is to be removed is mostly not there, or there once.
+    /// Removes every line of that name, spellings with `_` for `-` included: behind CGI these are one name, so a header removed
+    /// under one spelling must not come back under the other. The name is mostly absent, or present once.
     pub fn remove(&mut self, name: &str) {
         self.note_removed(name);
         self.drop_lines(name);
@@ -146,7 +145,7 @@ impl Headers {
         self.removed = self.append(&[name.as_bytes(), &len, &before]).end;
     }
 
-    /// The name whose note ends there, and where the one before it ends.
+    /// The name whose note ends at `end`, and the end of the note before.
     fn removed_before(&self, end: u32) -> Option<(&[u8], u32)> {
         let (rest, before) = self.bytes.get(..end as usize)?.split_last_chunk()?;
         let (rest, len) = rest.split_last_chunk()?;
@@ -154,8 +153,8 @@ impl Headers {
         Some((rest.get(start..)?, u32::from_le_bytes(*before)))
     }
 
-    /// The names that this head has decided about: those of its lines, and those that were removed from it. Whoever reads trailers
-    /// as headers would read one of these as another word on the same.
+    /// The names that this head has decided about: those of its lines, and those that were removed from it. A reader that
+    /// merges trailers into headers would take a trailer of such a name for another value of it.
     pub fn decided(&self) -> Decided {
         let last = self.removed_before(self.removed);
         let removed = successors(last, |(_, before)| self.removed_before(*before));
@@ -196,14 +195,14 @@ impl Headers {
         Ok(())
     }
 
-    /// Appends a line that is known to be good: its name is written in the program or was a header's name before, and so is
-    /// its value. Checking them again would cost a request more than finding its route.
+    /// Appends a line that is known to be valid: its name is a constant or came from a parsed header, and so did its value.
+    /// Checking them again would cost a request more than finding its route.
     pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
     }
 
-    /// Appends a line with the value another line has, where there is that line.
+    /// Appends a line with the value of another line, if that one exists.
     pub fn add_copy(&mut self, name: &'static str, of: &str) {
         let mut lines = self.that_may_be(of).iter();
         let Some(line) = lines.find(|line| self.is_named(line, of)) else { return };
@@ -216,7 +215,7 @@ impl Headers {
         self.close_line(name, value_start);
     }
 
-    /// Appends all lines of another head, as they stand there.
+    /// Appends all lines of another head, unchanged.
     pub fn add_all(&mut self, other: &Headers) {
         let by = at(self.bytes.len());
         let moved = |span: Span| Span {
@@ -242,7 +241,7 @@ impl Headers {
         self.close_line(name_span, value_start);
     }
 
-    /// Ends the line whose name was appended last but for its value.
+    /// Ends the line whose name and value were appended last.
     fn close_line(&mut self, name: Span, value_start: u32) {
         let value = Span { start: value_start, end: at(self.bytes.len()) };
         self.bytes.extend_from_slice(b"\r\n");
@@ -251,7 +250,7 @@ impl Headers {
         self.lengths |= length_bit(name.len());
     }
 
-    /// Appends loose bytes (a new request target) and says where they are.
+    /// Appends loose bytes (a new request target) and returns their span.
     pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Span {
         let start = at(self.bytes.len());
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
@@ -262,14 +261,14 @@ impl Headers {
         span.of(&self.bytes)
     }
 
-    /// Writes the lines, each with its line end, without the blank line. Neighbouring lines go in one copy.
+    /// Writes the lines, each with its line end, without the blank line. Adjacent lines are copied at once.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         self.write_lines(self.lines.iter(), out);
     }
 
-    /// Writes the lines and the one that frames a body of `len` bytes, or of chunks where that is not known. There is never more
-    /// than one of these (RFC 9112, 6.3): a length that stands here is kept where it is right, and replaced where it is not.
-    /// Where there is no body and no length stands here, none is said.
+    /// Writes the lines, and the one that frames a body of `len` bytes, or a chunked body if the length is unknown. There is
+    /// never more than one framing line (RFC 9112, 6.3): a `Content-Length` in the head is kept if it is right and replaced if
+    /// it is not. An empty body gets none, unless the head has one.
     pub fn write_framed(&self, len: Option<u64>, out: &mut Vec<u8>) {
         const NAME: &str = "content-length";
         let mut said = self.get_all(NAME);
@@ -307,7 +306,7 @@ impl Headers {
         out.extend_from_slice(run.of(&self.bytes));
     }
 
-    /// All lines, or none where no line can have this name.
+    /// All lines, or none if no line can have this name.
     fn that_may_be(&self, name: &str) -> &[Line] {
         match self.lengths & length_bit(name.len()) {
             0 => &[],
@@ -315,7 +314,7 @@ impl Headers {
         }
     }
 
-    /// Names of one length mostly differ in their last letter.
+    /// Compares last letters first: names of one length mostly differ there.
     fn is_named(&self, line: &Line, name: &str) -> bool {
         if line.name.len() != name.len() {
             return false;
@@ -326,7 +325,7 @@ impl Headers {
     }
 }
 
-/// Whether two names of one length are the same but for the case of letters: eight bytes at a time, the last ones twice in part.
+/// True if two names of one length are the same except for case. Compares eight bytes at a time; the last eight may overlap.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let (Some(one_end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
         return one.eq_ignore_ascii_case(other);
@@ -340,19 +339,19 @@ fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
     const TOPS: u64 = 0x80 * EACH;
     let one = u64::from_le_bytes(*one);
     let differs = one ^ u64::from_le_bytes(*other);
-    // Bytes of 7 bits as small letters; sums reach the top bit from `a` on, and from what is behind `z`.
+    // Lower-case letters in bytes of 7 bits. The sums reach the top bit from `a` on, and from the byte after `z` on.
     let lower = (one | (0x20 * EACH)) & !TOPS;
     let is_letter = (lower + 0x1F * EACH) & !(lower + 0x05 * EACH) & !one & TOPS;
-    // Nothing but the bit of the case may differ, and only in letters.
+    // Only the case bit may differ, and only in letters.
     differs & !(is_letter >> 2) == 0
 }
 
-/// Names of 31 bytes and more share one.
+/// The bit of a name's length. Names of 31 bytes and more share one.
 fn length_bit(len: usize) -> u32 {
     1 << len.min(31)
 }
 
-/// An offset. Heads are bounded far below 4 GiB; a longer one would read as an empty span, never as a wrong one.
+/// An offset. Heads are bounded far below 4 GiB; in a longer one the span would be empty, never wrong.
 fn at(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }

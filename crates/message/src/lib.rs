@@ -1,9 +1,7 @@
-//! Requests and replies as they pass through the gateway: a head kept as the raw bytes it came in, and a body that is
-//! pulled.
+//! Requests and replies as they pass through the gateway: a head kept as the raw bytes that came, and a body that is pulled.
 //!
-//! A head is its bytes plus offsets, looked up lazily; an edit appends a line to the same bytes. There is no header map
-//! on the HTTP/1 path: parsing into one costs more than routing the request. A body is never gathered here unless
-//! somebody asks, with a bound.
+//! A head is its bytes plus offsets, looked up lazily; an edit appends a line to the same bytes. There is no header map on the
+//! HTTP/1 path: parsing into one costs more than routing the request. A body is gathered only if somebody asks, with a bound.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -30,7 +28,7 @@ pub struct Request {
 pub struct Reply {
     pub head: ReplyHead,
     pub body: Body,
-    /// Set on a 101: the stream that both sides are joined through from here on.
+    /// Set on a 101: the upgraded stream that is joined with the client's connection.
     pub tunnel: Option<Box<Tunnel>>,
 }
 
@@ -39,18 +37,18 @@ pub struct Tunnel {
     pub wire: Wire,
     /// Bytes of the new protocol that arrived together with the 101.
     pub early: Vec<u8>,
-    /// Whatever must live as long as the tunnel (counts, places in a breaker).
+    /// Anything that must live as long as the tunnel (counts, places in a breaker).
     pub held: Option<Box<dyn std::any::Any>>,
 }
 
-/// What is larger is not moved in registers but copied by a call wherever it is moved, which was every fiftieth instruction of a
+/// Larger values are not moved in registers but copied by a call at every move, which was every fiftieth instruction of a
 /// request.
 const MOVED_BYTES_MAX: usize = 128;
 const _: () = assert!(size_of::<Request>() <= MOVED_BYTES_MAX);
 const _: () = assert!(size_of::<Reply>() <= MOVED_BYTES_MAX);
 
 impl Reply {
-    /// A reply made here, with a body that is at hand.
+    /// A reply made here, with a body that is in memory.
     pub fn new(status: u16, body: Body) -> Reply {
         Reply { head: ReplyHead::new(status), body, tunnel: None }
     }

@@ -9,36 +9,36 @@ use kit::scratch::{self, LARGE_BYTES, Scratch};
 
 use crate::{Body, Fill};
 
-/// What is left to write of one message. Between two polls it holds only what the peer has not taken yet.
+/// The part of one message that is still to be written. Between two polls it holds only bytes that the peer has not taken yet.
 pub struct Outgoing {
-    /// Bytes built but not taken, from `sent` on, which counts over them and a large body behind them.
+    /// Bytes that were built and not taken, from `sent` on. `sent` counts over these and a large body that follows them.
     pending: Vec<u8>,
     sent: usize,
-    /// The head, until the first poll writes it together with whatever there is of the body.
+    /// The head, until the first poll writes it together with the available part of the body.
     head: Option<Scratch>,
     body: Body,
-    /// The body is large and at hand: it is written as it stands.
+    /// True if the body is large and in memory: it is written from where it is, without a copy.
     large: bool,
     chunked: bool,
     ended: bool,
-    /// The body is not asked for its bytes yet.
+    /// True as long as the body may not be pulled.
     held: bool,
-    /// Bytes of the body that were asked for, written or not.
+    /// Bytes of the body that were pulled, written or not.
     made_bytes: u64,
     sent_bytes: u64,
 }
 
-/// Which end of the copying broke.
+/// The side on which the copying failed.
 #[derive(Debug)]
 pub enum Broken {
-    /// The peer that is written to.
+    /// The peer that is being written to.
     Peer(io::Error),
-    /// Where the body comes from.
+    /// The source of the body.
     Source(Fault),
 }
 
-/// Where an outgoing message goes. Asked anew for every write, so that it may be shared with a body that reads from
-/// the same connection.
+/// The connection that an outgoing message is written to. It is asked anew for every write, so that it may be shared with a
+/// body that reads from the same connection.
 pub trait Outlet {
     /// See [`Wire::poll_send_two`].
     fn poll_send(
@@ -77,42 +77,42 @@ impl Outgoing {
         }
     }
 
-    /// Writes the head alone until [`Outgoing::release`].
+    /// Writes only the head until [`Outgoing::release`].
     pub fn hold_body(&mut self) {
         self.held = true;
     }
 
-    /// From the next poll on the body is written.
+    /// Writes the body from the next poll on.
     pub fn release(&mut self) {
         self.held = false;
     }
 
-    /// The body waits to be released.
+    /// True if the body waits to be released.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// The body, as far as it was not asked for its bytes.
+    /// The part of the body that was not pulled.
     pub fn into_body(self) -> Body {
         self.body
     }
 
-    /// Everything is written.
+    /// True if everything is written.
     pub fn is_done(&self) -> bool {
         self.ended && !self.is_blocked() && self.head.is_none()
     }
 
-    /// After a pending poll: it is the peer that is slow, not the source.
+    /// After a pending poll: true if the peer is slow, not the source.
     pub fn is_blocked(&self) -> bool {
         !self.pending.is_empty() || self.large
     }
 
-    /// After a pending poll: it is the source that is slow.
+    /// After a pending poll: true if the source is slow.
     pub fn is_starved(&self) -> bool {
         !self.ended && !self.held && !self.is_blocked()
     }
 
-    /// The body's length is not known before its end.
+    /// True if the body's length is not known before its end.
     pub fn is_endless(&self) -> bool {
         self.body.remaining().is_none()
     }
@@ -122,13 +122,13 @@ impl Outgoing {
         self.sent_bytes
     }
 
-    /// Bytes of the body written so far, without the framing of what was.
+    /// Bytes of the body written so far, without their framing.
     pub fn payload_bytes(&self) -> u64 {
         let unsent = (self.pending.len() + self.at_hand().len()).saturating_sub(self.sent);
         self.made_bytes.saturating_sub(bytes(unsent))
     }
 
-    /// Writes what can be written now; ready when all is out.
+    /// Writes as much as possible now; ready when everything is out.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -169,13 +169,13 @@ impl Outgoing {
         }
     }
 
-    /// After the source broke: writes what it gave before, as far as the peer takes it at once.
+    /// After the source failed: writes its earlier bytes, as far as the peer takes them at once.
     pub fn flush(&mut self, cx: &mut Context<'_>, outlet: &mut impl Outlet) {
-        // The message is broken already; that its last piece does not arrive either adds nothing.
+        // The message is incomplete already; losing its last piece as well changes nothing.
         let _unsent = self.poll_pending(cx, outlet);
     }
 
-    /// Keeps what was not taken. Where only a flush still waits, one sent byte is kept to remember that.
+    /// Keeps the bytes that were not taken. If only a flush is pending, one sent byte is kept as a reminder.
     fn keep(&mut self, out: &[u8], sent: usize) {
         let from = sent.min((out.len() + self.at_hand().len()).saturating_sub(1));
         self.pending = out.get(from..).unwrap_or_default().to_vec();
@@ -185,7 +185,7 @@ impl Outgoing {
         self.sent = sent - from;
     }
 
-    /// A large body, as far as it is not written.
+    /// The unwritten part of a large body.
     fn at_hand(&self) -> &[u8] {
         match &self.body {
             Body::Whole(all) if self.large => all,
@@ -193,7 +193,7 @@ impl Outgoing {
         }
     }
 
-    /// A large body is written.
+    /// Drops a large body once it is written.
     fn let_go(&mut self) {
         if std::mem::take(&mut self.large) {
             self.body = Body::Empty;
@@ -221,7 +221,8 @@ impl Outgoing {
         written
     }
 
-    /// Puts a large body that is at hand behind `out`, or appends body bytes with their framing until there are enough for a write, the source has none, or the end.
+    /// Puts a large body in memory after `out`. For any other body, appends framed bytes until there are enough for a write,
+    /// the source has none, or the body ends.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
         if self.held {
             return Poll::Pending;
@@ -238,7 +239,7 @@ impl Outgoing {
             let fill = match self.body.poll_fill(cx, out) {
                 Poll::Ready(Ok(fill)) => fill,
                 Poll::Ready(Err(fault)) => {
-                    // It has no frame yet.
+                    // The bytes have no frame yet.
                     out.truncate(start);
                     return Poll::Ready(Err(fault));
                 }
@@ -265,7 +266,7 @@ fn bytes(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// Makes the last `len` bytes a chunk: size line in front, line end behind.
+/// Makes a chunk of the last `len` bytes: size line in front, line end after them.
 fn frame(out: &mut Vec<u8>, start: usize, len: usize) {
     let end = out.len();
     http1::chunk_header(len, out);

@@ -1,4 +1,4 @@
-//! Where a route ends, as the pipeline sees it.
+//! The destination of a route, as the pipeline sees it.
 
 use fault::Fault;
 use kit::LocalBoxFuture;
@@ -9,18 +9,19 @@ use crate::Exchange;
 
 /// Answers the requests of a route once they have passed its policies. Built by `compile` and shared by all workers.
 pub trait Answerer: Send + Sync {
-    /// Answers, or says what has to be waited for. The request is the answerer's; what is left of it means nothing afterwards.
+    /// Answers at once, or returns a future to wait for. The answerer may consume the request; afterwards its content means
+    /// nothing.
     fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a>;
 
-    /// What it is and what becomes of a request on the way there, for `explain`. `parameters` are the names of the route's path
-    /// parameters.
+    /// The destination in words, and the changes to a request on the way there, for `explain`. `parameters` are the names of
+    /// the route's path parameters.
     fn explained(&self, parameters: &[&str]) -> Explained;
 
     /// The same as JSON, for the admin API. It holds no secret.
     fn view(&self) -> Value;
 }
 
-/// A reply that is there, or the wait for it.
+/// A reply that is ready, or a wait for it.
 pub enum Answer<'a> {
     Ready(Result<Reply, Fault>),
     Wait(LocalBoxFuture<'a, Result<Reply, Fault>>),
@@ -29,8 +30,8 @@ pub enum Answer<'a> {
 /// A destination in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explained {
-    /// What it is.
+    /// The destination's name.
     pub what: String,
-    /// What else is to be said of requests that go there.
+    /// Further facts about requests that go there, one each.
     pub how: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! A call of an upstream, as whoever makes it sees it.
+//! A call of an upstream, as its caller sees it.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -10,38 +10,38 @@ use kit::clock::Instant;
 
 use crate::{Caller, Exchange, Interim, RequestId};
 
-/// What a call of an upstream needs of whoever makes it. An exchange may have several under way, each with an alarm of its own.
+/// The parameters of one call to an upstream. An exchange may have several calls at once, each with an alarm of its own.
 pub struct Call<'a> {
-    /// The worker whose connections it uses.
+    /// The worker whose connections the call uses.
     pub worker: usize,
-    /// For whom it is made: balancing by client goes by it.
+    /// The client that the call is for: balancing by client uses it.
     pub client: IpAddr,
-    /// The exchange it is made for, where it is made for one.
+    /// The exchange that the call belongs to, if any.
     pub id: Option<RequestId>,
-    /// When it is given up, wherever it is: its reply's body included. None: its pauses are bounded, its length is not.
+    /// The deadline of the whole call, the reply's body included. None: only its pauses are bounded, not its length.
     pub deadline: Option<Instant>,
-    /// The deadline of its next pause. Nothing else uses it meanwhile.
+    /// The deadline of its next pause. Nothing else uses this alarm meanwhile.
     pub alarm: SharedAlarm,
-    /// What it adds to.
+    /// The sums to add to.
     pub totals: &'a Totals,
-    /// Where the target is noted that was asked, where somebody wants to know.
+    /// Gets the chosen target, if the caller wants to know it.
     pub target: Option<&'a mut Option<Arc<str>>>,
     /// Where interim replies go, where somebody wants them.
     pub interim: Option<&'a Interim>,
 }
 
-/// What all calls of an exchange came to.
+/// Sums over all calls of an exchange.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Time spent waiting for upstreams: connecting, and until their replies' heads were there.
+    /// Time spent waiting for upstreams: connecting, and until the heads of their replies were there.
     pub upstream_wait: WaitTime,
     /// Time spent waiting for the client: for more of its body, and for it to take the reply.
     pub client_wait: WaitTime,
-    /// Attempts beyond the first of each call.
+    /// Retries: attempts beyond the first of each call.
     pub retries: Cell<u32>,
 }
 
-/// Time that was waited, in several pieces.
+/// The sum of several waits.
 #[derive(Debug, Default)]
 pub struct WaitTime(Cell<Duration>);
 
@@ -56,7 +56,7 @@ impl WaitTime {
 }
 
 impl Call<'_> {
-    /// A call that belongs to no exchange.
+    /// A call outside of any exchange.
     pub fn apart<'a>(caller: &Caller, deadline: Option<Instant>, totals: &'a Totals) -> Call<'a> {
         Call {
             worker: caller.worker,
@@ -72,7 +72,7 @@ impl Call<'_> {
 }
 
 impl Exchange {
-    /// The call that the exchange itself is for.
+    /// The exchange's own call, to its destination.
     pub fn call(&mut self) -> Call<'_> {
         Call {
             worker: self.caller.worker,
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// A call beside that, of which there may be several at once.
+    /// A call beside the exchange's own. There may be several at once.
     pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
         let call = Call::apart(&self.caller, deadline, &self.totals);
         Call { client: self.client, id: Some(self.id), ..call }

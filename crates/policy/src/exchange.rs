@@ -12,55 +12,55 @@ use message::Headers;
 
 use crate::{Filled, Identity, Interim, Notes, Totals};
 
-/// The connection a request came by. One for all its exchanges.
+/// The connection that a request came by. All exchanges of the connection share it.
 #[derive(Debug)]
 pub struct Caller {
     /// The other end of the connection.
     pub peer: SocketAddr,
-    /// The peer's address as forwarding headers name it.
+    /// The peer's address as text, for forwarding headers.
     pub peer_text: String,
     /// This side, as the peer addressed it.
     pub local: SocketAddr,
     pub scheme: Scheme,
     /// The TLS version, on a TLS connection.
     pub tls: Option<&'static str>,
-    /// The certificate the client showed and the listener checked, as DER.
+    /// The client's certificate as DER, checked by the listener.
     pub certificate: Option<Arc<[u8]>>,
-    /// Index of the worker the connection lives on.
+    /// Index of the worker that owns the connection.
     pub worker: usize,
 }
 
-/// What is known about one request on its way through. Named fields, no map: what is missing is a compile error.
+/// The state of one request on its way through. It has named fields and no map: a missing one is a compile error.
 pub struct Exchange {
     pub id: RequestId,
     pub caller: Rc<Caller>,
-    /// The peer is one of the listener's trusted proxies: what it says about the client is believed.
+    /// True if the peer is one of the listener's trusted proxies: its headers about the client are believed.
     pub peer_trusted: bool,
-    /// Who sent the request: the peer, or the address that a trusted proxy named.
+    /// The client's address: the peer's, or the one that a trusted proxy named.
     pub client: IpAddr,
     pub started: Instant,
-    /// The request has a body, or one may still come: for steps that see the head alone, whatever the wire's framing says.
+    /// True if the request has a body, or one may still come. For steps that see only the head, whatever the framing.
     pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
-    /// Where in the matched path that begins which the route's `**` stands for.
+    /// Offset in the matched path of the part that the route's `**` matched.
     pub rest: usize,
-    /// Who was found to be asking, by the first policy that asked for credentials and believed them.
+    /// The client identity, from the first policy that found valid credentials.
     pub identity: Option<Arc<Identity>>,
-    /// The lines that limits add to the reply. Apart from the notes, which most limited routes need for nothing else.
+    /// The lines that limits add to the reply. They are not in the notes, because most limited routes need no other notes.
     pub limit_lines: Option<Headers>,
-    /// What policies of the route note for one another; nothing on routes whose policies note nothing.
+    /// Notes that the route's policies leave for one another; none until one of them writes some.
     pub notes: Option<Box<Notes>>,
-    /// What policies of the route keep for themselves.
+    /// State that each policy of the route keeps for itself.
     pub slots: Filled,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
-    /// What its calls came to, those of its policies included.
+    /// Sums over the exchange's calls, those of its policies included.
     pub totals: Totals,
     /// The fault that ended the exchange or its body, for the access record.
     pub fault: Option<Fault>,
-    /// The deadline for what the exchange waits for outside. It belongs to the exchange's task, so that one timer serves all
-    /// exchanges of a connection.
+    /// The deadline for the exchange's current wait. It belongs to the exchange's task, so that one timer serves all exchanges
+    /// of a connection.
     pub alarm: SharedAlarm,
     /// Where interim replies of its upstream go, where the client knows such.
     pub interim: Option<Interim>,
@@ -81,7 +81,7 @@ impl Scheme {
     }
 }
 
-/// Values of path parameters. Their names are the route's.
+/// Values of path parameters. The route has their names.
 pub type Parameters = Vec<Box<[u8]>>;
 
 impl Caller {
@@ -92,7 +92,7 @@ impl Caller {
 }
 
 impl Exchange {
-    /// An exchange that has just begun. The id is a new one until the client's own is known.
+    /// An exchange that has just begun. Its id is a new one until the client's own is known.
     pub fn new(caller: Rc<Caller>, alarm: SharedAlarm) -> Exchange {
         Exchange {
             id: RequestId::made(),
@@ -121,14 +121,14 @@ impl Exchange {
     }
 }
 
-/// What `X-Request-Id` says: the client's own where it is harmless, else one made here.
+/// The value of `X-Request-Id`: the client's own if it is harmless, else one made here.
 #[derive(Clone, Copy)]
 pub struct RequestId {
     bytes: [u8; REQUEST_ID_BYTES_MAX],
     len: u8,
 }
 
-/// A client's id longer than this is replaced: a UUID has 36, trace ids with prefixes stay well below.
+/// A longer id of a client is replaced: a UUID has 36 characters, and trace ids with prefixes stay well below.
 pub const REQUEST_ID_BYTES_MAX: usize = 96;
 
 impl RequestId {

@@ -1,37 +1,37 @@
-//! Who asks, as the policies that authenticate found it.
+//! The client identity, as the policies that authenticate found it.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-/// The claims of a token. Most routes never look at them, and a worker keeps thousands, so they are kept as the text they came
-/// as; the tree is made for whoever looks first.
+/// The claims of a token, kept as the text that came, since most routes never look at them and a worker keeps thousands. The
+/// tree is made at the first look.
 #[derive(Clone)]
 pub struct Claims {
     text: Box<[u8]>,
     members: OnceLock<Box<Map<String, Value>>>,
 }
 
-/// Who sent the request. Made once for a credential and shared by all exchanges that carry it.
+/// The client's identity. Made once for a credential and shared by all exchanges that carry it.
 #[derive(Debug, Clone, PartialEq)]
-// In this order: the digest stands beside the count of those who share this, which every exchange touches anyway.
+// The order matters: the digest stands beside the reference count, which every exchange touches anyway.
 #[repr(C)]
 pub struct Identity {
-    /// Scheme and name as a digest, the same on every gateway: to count by without reading the name, which of a hundred
-    /// thousand callers is in no cache.
+    /// A digest of scheme and name, the same on every gateway. Limits count by it without reading the name, which is in no
+    /// cache with a hundred thousand callers.
     pub digest: [u8; 16],
-    /// The name limits and the access log go by.
+    /// The name for limits and the access log.
     pub subject: Box<str>,
-    /// How it was shown.
+    /// The way in which the client authenticated.
     pub scheme: Scheme,
-    /// What the token says, where there is one.
+    /// The claims of the token, if there is one.
     pub claims: Option<Box<Claims>>,
-    /// The plan it is on (`Gold`, `Silver`...), where its credential or its subscription names one.
+    /// The plan of limits (`Gold`, `Silver`...), if the credential or the subscription names one.
     pub tier: Option<Box<str>>,
 }
 
-/// How a client shows who it is.
+/// A way to authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     Jwt,
@@ -42,7 +42,7 @@ pub enum Scheme {
 }
 
 impl Claims {
-    /// Of a text that was read before, and is a JSON object.
+    /// The claims in `text`, which was parsed before and is a JSON object.
     pub fn of_text(text: &[u8]) -> Claims {
         Claims { text: text.into(), members: OnceLock::new() }
     }
@@ -51,7 +51,7 @@ impl Claims {
         self.members().get(name)
     }
 
-    /// All of them, by name.
+    /// All claims, by name.
     pub fn members(&self) -> &Map<String, Value> {
         let read = || Box::new(serde_json::from_slice(&self.text).unwrap_or_default());
         self.members.get_or_init(read)
@@ -71,14 +71,14 @@ impl PartialEq for Claims {
 }
 
 impl fmt::Debug for Claims {
-    /// They are nobody's business in a log.
+    /// Claims are private and never appear in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claims").finish_non_exhaustive()
     }
 }
 
 impl Scheme {
-    /// The word for it, in logs and expressions.
+    /// The scheme's name in logs and expressions.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Jwt => "jwt",

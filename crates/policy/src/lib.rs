@@ -1,8 +1,7 @@
 //! The contract between the pipeline and the policies.
 //!
-//! The shape of a step is its cost: a step cannot touch more than its variant hands it, so nothing waits, copies or
-//! buffers by accident. Policies never see sockets, plans or each other; what they may reach
-//! outside is in [`Fetch`] and [`Background`].
+//! The shape of a step is its cost: a step cannot touch more than its variant hands it, so nothing waits, copies or buffers by
+//! accident. Policies never see sockets, plans or each other. They reach outside only by [`Fetch`] and [`Background`].
 #![forbid(unsafe_code)]
 
 mod answerer;

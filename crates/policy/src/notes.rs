@@ -1,5 +1,5 @@
-//! What policies leave for one another and for the pipeline. Named fields, no map; what is one policy's alone is in its
-//! [`Slot`](crate::Slot).
+//! Notes that policies leave for one another and for the pipeline. They are named fields, not a map; state of a single policy
+//! is in its [`Slot`](crate::Slot).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,12 +13,12 @@ pub type Way = (Option<usize>, Option<Box<[u8]>>);
 /// Notes of one exchange.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// The index among the route's `diversions` that this exchange goes to instead of the route's own upstream: a policy's word, or
-    /// that of the route's split.
+    /// The index in the route's `diversions` of the destination for this exchange, in place of the route's own. A policy or the
+    /// route's split sets it.
     pub divert: Option<usize>,
-    /// The path as it was sent and goes on, where it has escapes that the head's, which was matched, has not.
+    /// The path as it was sent and is forwarded, if it has escapes that the head's path, which was matched, has not.
     pub path_sent: Option<Box<[u8]>>,
-    /// The path the upstream is to see, query included, whatever the route says about paths.
+    /// The path and query for the upstream, whatever the route says about paths.
     pub target: Option<Box<[u8]>>,
     /// A service chose `target` for this one request, so that the next like it may get another.
     pub rewritten: bool,
@@ -30,15 +30,15 @@ pub struct Notes {
     pub speech: Option<Speech>,
     /// The envelope below was made from the client's message, and says nothing about the client's format.
     pub translated: bool,
-    /// The content coding that such a policy took off the reply, to be put on again by the topmost of them.
+    /// The content coding that a policy over XML removed from the reply. The topmost of them applies it again.
     pub coding: Option<&'static str>,
-    /// The index among the route's operations of the one the request calls, or [`UNKNOWN_OPERATION`]; none where nobody looked.
+    /// The index of the request's operation among the route's operations, or [`UNKNOWN_OPERATION`]; none if no policy looked.
     pub operation: Option<u32>,
-    /// The code of the fault that the upstream answered with, which is known once its reply has passed.
+    /// The code of the SOAP fault in the upstream's reply. It is known once the reply has passed.
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
 }
 
-/// What is called is none of the operations of the route's description.
+/// The request calls none of the operations of the route's description.
 pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 
 /// The conditional headers of the client, and the upstream they were replaced for. A cache may replace them for that upstream only.
@@ -61,15 +61,15 @@ impl Notes {
         (self.divert, self.target.clone())
     }
 
-    /// Whether a policy has since chosen another way for this one request. A path that the configuration alone gives is the
-    /// same for all.
+    /// True if a policy has since chosen another way for this request alone. A path that comes from the configuration is the
+    /// same for all requests.
     pub fn went_elsewhere(&self, (divert, target): &Way) -> bool {
         self.divert != *divert || self.rewritten && self.target != *target
     }
 }
 
 impl Speech {
-    /// By a request's `Content-Type`; what is missing or unknown is SOAP 1.1.
+    /// By a request's `Content-Type`. A missing or unknown one is SOAP 1.1.
     pub fn of(content_type: Option<&[u8]>) -> Speech {
         let media = message::media_type(content_type.unwrap_or_default());
         if media.eq_ignore_ascii_case(b"application/soap+xml") {

@@ -1,22 +1,22 @@
-//! Tokens that were withdrawn before their time.
+//! Tokens that were revoked before they expired.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// At most so many are remembered; each has an end, after which its token is refused for being over.
+/// At most so many are kept. Each has an end, after which the token is refused because it has expired.
 pub const REVOKED_MAX: usize = 100_000;
 
 /// No `jti` is longer.
 pub const TOKEN_ID_BYTES_MAX: usize = 512;
 
-/// Names of tokens (`jti`) that are refused whatever they say, until they would have ended anyway. One for the process; it
-/// outlives plans.
+/// Names of tokens (`jti`) that are refused until they would have expired anyway. The process has one such list; it outlives
+/// plans.
 #[derive(Debug, Default)]
 pub struct Revoked {
-    /// With their ends, in seconds since the Unix epoch.
+    /// The tokens with their ends, in seconds since the Unix epoch.
     until: RwLock<HashMap<Box<str>, u64>>,
-    /// Grows with every token that is added, so that whoever believed one before looks again.
+    /// Grows with every change, so that whoever cached an accepted token checks it again.
     changes: AtomicU64,
 }
 
@@ -25,7 +25,7 @@ pub struct Revoked {
 pub struct Full;
 
 impl Revoked {
-    /// Refuses a token until then.
+    /// Refuses a token until `until`.
     pub fn add(&self, id: &str, until: u64, now: u64) -> Result<(), Full> {
         let mut all = self.write();
         if all.len() >= REVOKED_MAX && !all.contains_key(id) {
@@ -39,15 +39,15 @@ impl Revoked {
         Ok(())
     }
 
-    /// Takes a token back. False if it was not refused.
+    /// Accepts a token again. False if it was not refused.
     pub fn remove(&self, id: &str) -> bool {
         let removed = self.write().remove(id).is_some();
-        // Whoever remembers that it was refused has to forget it.
+        // Whoever cached the refusal has to drop it.
         self.changes.fetch_add(1, Ordering::Release);
         removed
     }
 
-    /// Whether a token is refused. Asked once for a token and each change of the list.
+    /// True if a token is refused. It is asked once for each token and change of the list.
     pub fn contains(&self, id: &str, now: u64) -> bool {
         self.read().get(id).is_some_and(|until| *until > now)
     }
@@ -57,7 +57,7 @@ impl Revoked {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// All that are refused, with their ends, in the order of their names.
+    /// All refused tokens with their ends, in the order of their names.
     pub fn all(&self, now: u64) -> Vec<(String, u64)> {
         let all = self.read();
         let current = all.iter().filter(|(_, until)| **until > now);
@@ -66,7 +66,7 @@ impl Revoked {
         current
     }
 
-    /// The map is whole whatever happened to a thread that held it: every change to it is one call.
+    /// The map is consistent even if a thread panicked while it held the lock: every change is one call.
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, u64>> {
         self.until.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
-//! What one policy keeps from its request to its response. It has a place of its own in the exchange, which nobody else can name.
+//! State that one policy keeps between its request step and its response step. Each policy has its own place in the exchange,
+//! which no other policy can name.
 
 use std::any::Any;
 use std::fmt;
@@ -6,19 +7,19 @@ use std::marker::PhantomData;
 
 use crate::Exchange;
 
-/// A policy's place in each exchange of its route, and the type of what is in it.
+/// A policy's place in each exchange of its route, with the type of its content.
 pub struct Slot<T> {
     index: usize,
     of: PhantomData<fn() -> T>,
 }
 
-/// Gives out the slots of one route, while its policies are built.
+/// Assigns the slots of one route while its policies are built.
 #[derive(Debug, Default)]
 pub struct Slots {
     given: usize,
 }
 
-/// What is in the slots of one exchange. No memory before the first is filled, and one vector for all of them then.
+/// The contents of one exchange's slots. They take no memory until the first is filled, and one vector for all of them then.
 #[derive(Default)]
 pub struct Filled(Vec<Option<Box<dyn Any>>>);
 
@@ -32,7 +33,7 @@ impl Slots {
 }
 
 impl<T: 'static> Slot<T> {
-    /// Keeps this until it is taken or the exchange has ended. What was there is dropped.
+    /// Keeps this until it is taken or the exchange ends. A previous value is dropped.
     pub fn put(self, ex: &mut Exchange, value: T) {
         let Filled(slots) = &mut ex.slots;
         if slots.len() <= self.index {

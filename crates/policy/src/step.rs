@@ -1,4 +1,4 @@
-//! Steps: what a policy does on the way down and on the way up.
+//! Steps: the work of a policy on the way down and on the way up.
 
 use std::fmt;
 
@@ -27,10 +27,10 @@ pub enum Step<H> {
     Whole(Box<dyn OnWhole<H>>),
 }
 
-/// What a step decides. A fault turns the exchange around as well, with the reply that its kind calls for.
+/// The decision of a step. A fault also turns the exchange around, with the reply of its kind.
 pub type Flow = Result<Onward, Fault>;
 
-/// Where an exchange goes after a step.
+/// The direction of an exchange after a step.
 pub enum Onward {
     Next,
     /// Answer now: the steps above this one see the reply, those below never saw the request. On the way up it
@@ -42,10 +42,10 @@ pub trait OnHead<H>: Send + Sync {
     fn on_head(&self, ex: &mut Exchange, head: &mut H) -> Flow;
 }
 
-/// A decision that may be there already. One that is costs no future and no allocation, and `explain` asks for no other.
+/// A decision, or a wait for one. A decision that is ready costs no future and no allocation, and `explain` uses no other.
 pub enum Decision<'a, T = Flow> {
     Ready(T),
-    /// Nobody outside is asked before this is polled.
+    /// Nothing outside is called before this is polled.
     Waits(LocalBoxFuture<'a, T>),
 }
 
@@ -54,19 +54,19 @@ pub trait OnCall<H>: Send + Sync {
 }
 
 pub trait OnFrames<H>: Send + Sync {
-    /// Looks at the head and gives what shall see the body, or none to let it pass untouched.
+    /// Looks at the head and returns a step for the body's bytes, or none to let the body pass untouched.
     fn on_frames(&self, ex: &mut Exchange, head: &mut H) -> Result<Option<Box<dyn Frames>>, Fault>;
 }
 
 /// Sees one body as it passes.
 pub trait Frames {
-    /// Appends to `out` what goes on in place of `bytes`.
+    /// Appends to `out` the bytes that replace `bytes`.
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
 
     /// Appends what is left at the end.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// Bytes still to come, where that is known; `inner` says it of the body that passes.
+    /// Bytes still to come, if known; `inner` is that number for the body that passes.
     fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
         None
     }
@@ -78,10 +78,10 @@ pub trait OnWhole<H>: Send + Sync {
         Ok(true)
     }
 
-    /// More than this is 413 for a request and 502 for a reply.
+    /// A larger body is 413 for a request and 502 for a reply.
     fn bytes_max(&self) -> usize;
 
-    /// What looks at a body that comes in pieces, and decides in place of [`OnWhole::on_whole`]. None: it waits for the end.
+    /// Looks at a body that comes in pieces, and decides in place of [`OnWhole::on_whole`]. None: the step waits for the end.
     fn on_pieces(&self, _ex: &mut Exchange, _head: &H) -> Option<Box<dyn OnPieces<H>>> {
         None
     }
@@ -95,9 +95,9 @@ pub trait OnWhole<H>: Send + Sync {
     ) -> Decision<'a>;
 }
 
-/// Looks at one body while it is gathered, so that what is wrong with it is said before its end.
+/// Looks at one body while it is gathered, so that a mistake is found before the end.
 pub trait OnPieces<H> {
-    /// Looks at what came since `from`; `so_far` is all there is yet.
+    /// Looks at the bytes from `from` on; `so_far` is everything that has come.
     fn on_piece(
         &mut self,
         ex: &mut Exchange,
@@ -111,7 +111,7 @@ pub trait OnPieces<H> {
 }
 
 impl<H> Step<H> {
-    /// The word for the step's cost, for `explain`.
+    /// The name of the step's cost, for `explain`.
     pub fn cost(&self) -> &'static str {
         match self {
             Step::Head(_) => "head",

@@ -1,8 +1,8 @@
 //! Texts with placeholders, read once and filled for each exchange.
 //!
 //! A placeholder is a name in braces: `{subject}`. Other braces are text, so that JSON needs no quoting; `{{name}}` stands for
-//! `{name}` itself, and `${name}` is text too. Owns what may be named, and how a value is written into another language. What is not known of an exchange
-//! is an empty text.
+//! `{name}` itself, and `${name}` is text too. Owns the list of names, and the escaping of values for other languages. A value
+//! that an exchange does not have is an empty text.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use crate::Exchange;
 
-/// A text that was read.
+/// A parsed text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template(Box<[Part]>);
 
@@ -21,7 +21,7 @@ enum Part {
     Value(Named),
 }
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named {
     Subject,
@@ -32,20 +32,20 @@ enum Named {
     Host,
     Path,
     Query,
-    /// The whole name first, then each of its parts below the one before.
+    /// Looked up by the whole name first, then part by part, as a path.
     Claim(Box<str>),
     /// The path parameter at this index.
     Parameter(usize),
 }
 
-/// A placeholder that leads nowhere, by its name.
+/// A placeholder with an unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPlaceholder(pub String);
 
-/// The language a text is written in, which says what may not stand in it as it is.
+/// The language of a text. It decides which characters have to be escaped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Escape {
-    /// None that is known.
+    /// No known language: nothing is escaped.
     #[default]
     Plain,
     /// Within a string of JSON.
@@ -54,12 +54,12 @@ pub enum Escape {
     Xml,
 }
 
-/// The names beside path parameters and `claims.NAME`.
+/// The names that exist besides path parameters and `claims.NAME`.
 pub const PLACEHOLDERS: &[&str] =
     &["subject", "tier", "request_id", "client", "method", "host", "path", "query"];
 
 impl Template {
-    /// Reads a text on a route whose path has these parameters. Their names go before the others.
+    /// Parses a text on a route whose path has these parameters. Their names win over the others.
     pub fn parse(text: &str, parameters: &[&str]) -> Result<Template, UnknownPlaceholder> {
         let (mut parts, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
@@ -71,7 +71,7 @@ impl Template {
                 rest = behind;
                 continue;
             }
-            // `${name}` is what an operator gets by `$${name}`, who wants it as it stands.
+            // `${name}` is the result of `$${name}` in the configuration: the operator wants it as text.
             let meant = |name: &str| is_placeholder(name) && !before.ends_with('$');
             match after.split_once('}').filter(|(name, _)| meant(name)) {
                 Some((name, behind)) => {
@@ -90,7 +90,7 @@ impl Template {
         Ok(Template(parts.into()))
     }
 
-    /// The text, where it is the same for every exchange.
+    /// The text, if it is the same for every exchange.
     pub fn constant(&self) -> Option<&str> {
         match &*self.0 {
             [] => Some(""),
@@ -99,19 +99,19 @@ impl Template {
         }
     }
 
-    /// Whether it asks who asks.
+    /// True if it uses the client identity.
     pub fn wants_identity(&self) -> bool {
         let asks = |named: &Named| matches!(named, Named::Subject | Named::Tier | Named::Claim(_));
         self.values().any(asks)
     }
 
-    /// Whether it may be another text for each client that asks for the same.
+    /// True if it may be a different text for each client of the same resource.
     pub fn tells_who_asks(&self) -> bool {
         let tells = |named: &Named| matches!(named, Named::Client | Named::RequestId);
         self.wants_identity() || self.values().any(tells)
     }
 
-    /// Whether it asks for what the request's head alone says.
+    /// True if it uses the request's head.
     pub fn wants_head(&self) -> bool {
         let asks = |named: &Named| {
             matches!(named, Named::Method | Named::Host | Named::Path | Named::Query)
@@ -119,7 +119,7 @@ impl Template {
         self.values().any(asks)
     }
 
-    /// The text for an exchange. Without a head, what only that says is empty.
+    /// The text for an exchange. Without a head, values that only the head has are empty.
     pub fn fill(&self, ex: &Exchange, head: Option<&RequestHead>, escape: Escape) -> Vec<u8> {
         let mut filled = Vec::new();
         for part in &self.0 {
@@ -145,8 +145,8 @@ fn push_text(plain: &mut String, parts: &mut Vec<Part>) {
     }
 }
 
-/// Whether what stands between braces is meant as a name. The members of JSON objects, the declarations of style sheets and
-/// empty braces are not; a claim may be named by a URL.
+/// True if the text between braces is meant as a name. Members of JSON objects, declarations of style sheets and empty braces
+/// are not; a claim may be named by a URL.
 fn is_placeholder(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
     match text.strip_prefix("claims.") {
@@ -213,7 +213,7 @@ fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&
     })
 }
 
-/// A claim as a text: a list with commas, as header lines have them, and what has no text of its own as JSON.
+/// A claim as a text. A list is joined by commas, as in header lines; a value without a text of its own is JSON.
 fn words(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -224,7 +224,7 @@ fn words(value: &Json) -> String {
 }
 
 impl Escape {
-    /// By the content type of what is written.
+    /// By the content type of the text.
     pub fn of(content_type: &str) -> Escape {
         let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match media.rsplit(['/', '+']).next() {
