@@ -1,4 +1,4 @@
-//! What reading one head costs. `cargo bench -p http1`
+//! The cost of parsing one head. `cargo bench -p http1`
 
 use http1::{Asked, Decoder, Framing, Limits};
 

@@ -1,4 +1,4 @@
-//! Chunk lines: `size[;name[=value]]... CR LF`, read byte by byte, and written.
+//! Chunk lines: `size[;name[=value]]... CR LF`. Parsed byte by byte, and written.
 
 use crate::token::{is_text_byte, is_token_byte};
 use crate::{BODY_BYTES_MAX, Error};
@@ -10,11 +10,11 @@ pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// hundreds of bytes for each one that a body limit counts.
 pub const EXTENSION_BYTES_MAX: u64 = 16 << 10;
 
-/// What ends a chunked body that has no trailers.
+/// The end of a chunked body that has no trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Appends the line that goes before `len` bytes of payload. What goes behind them is `\r\n`.
-/// An empty chunk would end the body, so nothing is appended for it.
+/// Appends the line that precedes `len` bytes of payload. The payload has to be followed by `\r\n`. Appends nothing for an
+/// empty chunk, which would end the body.
 pub fn chunk_header(len: usize, out: &mut Vec<u8>) {
     if len == 0 {
         return;
@@ -34,7 +34,7 @@ pub fn last_chunk(trailers: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A chunk line while it is read.
+/// The state of parsing a chunk line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkLine {
     at: At,
@@ -42,11 +42,11 @@ pub(crate) struct ChunkLine {
     digits: u8,
     /// Bytes of the line so far.
     bytes: u16,
-    /// Whether the name or token that is being read has begun.
+    /// True if the current name or token has begun.
     begun: bool,
 }
 
-/// Where in the line the next byte stands.
+/// The next byte's place in the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]
@@ -59,11 +59,11 @@ enum At {
     LineFeed,
 }
 
-/// A chunk line that was read to its end.
+/// A completely parsed chunk line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) size: u64,
-    /// Bytes of the line that are not size and line end.
+    /// Bytes of the line other than the size and the line end.
     pub(crate) extension_bytes: u64,
 }
 
@@ -108,8 +108,8 @@ impl ChunkLine {
         Ok(())
     }
 
-    /// Where the line goes on from a byte of an extension. White space around the marks, which
-    /// the grammar knows as bad, is refused with everything else.
+    /// The place after a byte of an extension. White space around the marks, which the grammar allows as bad white space, is
+    /// refused like everything else.
     fn extension(&mut self, byte: u8) -> Option<At> {
         let begun = std::mem::replace(&mut self.begun, false);
         match (self.at, byte) {

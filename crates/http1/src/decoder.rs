@@ -1,4 +1,4 @@
-//! Bodies: where one ends, and its payload without the framing.
+//! Decoding of bodies: finds the end, and removes the framing from the payload.
 
 use crate::chunk::{ChunkLine, EXTENSION_BYTES_MAX};
 use crate::forwarding::is_forwarding;
@@ -17,21 +17,21 @@ const TRAILERS_MAX: usize = 32;
 pub struct Decoder {
     stage: Stage,
     chunked: bool,
-    /// Extension bytes the body may still spend; each payload byte earns one.
+    /// Extension bytes that the body may still use; each payload byte earns one.
     extension_bytes: u64,
     trailers: Vec<u8>,
 }
 
-/// What the next byte is.
+/// The meaning of the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not of this body.
+    /// The body is over; the byte belongs to the next message.
     Done,
     /// Payload, this many bytes in all.
     Length(u64),
     /// Payload to the end.
     UntilClose,
-    /// Of a chunk line.
+    /// Part of a chunk line.
     Line(ChunkLine),
     /// Payload of a chunk that has this many bytes left.
     Data(u64),
@@ -44,7 +44,7 @@ enum Stage {
     TrailerLine,
     /// The LF of the empty line.
     LastFeed,
-    /// Of a body that is broken for good.
+    /// Part of a malformed body. This stage is final.
     Failed(Error),
 }
 
@@ -65,8 +65,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes of the body from `input` and appends the payload to `out`. Returns how many
-    /// belonged to this body; fewer than all only where it ends. An error is final.
+    /// Takes bytes of the body from `input` and appends the payload to `out`. Returns how many bytes belonged to this body;
+    /// that is fewer than all only if the body ends there. An error is final.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let mut rest = input;
         while !rest.is_empty() && self.stage != Stage::Done {
@@ -81,8 +81,8 @@ impl Decoder {
         Ok(input.len() - rest.len())
     }
 
-    /// Counts `n` payload bytes that were read straight into place, of a body that is not
-    /// chunked. They must not be more than [`Self::remaining`].
+    /// Counts `n` payload bytes that were read straight into place, of a body that is not chunked. `n` must not be more than
+    /// [`Self::remaining`].
     pub fn advance(&mut self, n: usize) {
         debug_assert!(!self.chunked, "a chunked body has to be decoded");
         if let Stage::Length(left) = self.stage {
@@ -91,12 +91,12 @@ impl Decoder {
         }
     }
 
-    /// Whether the body is complete.
+    /// True if the body is complete.
     pub fn is_done(&self) -> bool {
         self.stage == Stage::Done
     }
 
-    /// Payload bytes still to come, where that is known: not in chunks, not until close.
+    /// Payload bytes still to come, if known: not for chunks, not until close.
     pub fn remaining(&self) -> Option<u64> {
         match self.stage {
             Stage::Done => Some(0),
@@ -113,12 +113,13 @@ impl Decoder {
         }
     }
 
-    /// Whether the body comes in chunks.
+    /// True if the body comes in chunks.
     pub fn is_chunked(&self) -> bool {
         self.chunked
     }
 
-    /// Tells that the peer closed: the proper end of a body until close, too early for others.
+    /// Reports that the peer closed. This is the proper end of a body until close, and an error for any other that is not
+    /// complete.
     pub fn end_of_input(&mut self) -> Result<(), Error> {
         let error = match self.stage {
             Stage::Done | Stage::UntilClose => {
@@ -139,8 +140,8 @@ impl Decoder {
         Err(error)
     }
 
-    /// The trailer lines of a body that is done, checked like headers, without those that may not
-    /// be trailers. Empty before, and where there are none.
+    /// The trailer lines of a complete body, checked like headers, without fields that may not be trailers. Empty before the
+    /// end, and if there are none.
     pub fn trailers(&self) -> &[u8] {
         match self.is_done() {
             true => &self.trailers,
@@ -148,7 +149,7 @@ impl Decoder {
         }
     }
 
-    /// Takes one byte or one run of payload from `input`, which is not empty, and returns the rest.
+    /// Takes one byte or one run of payload from `input`, which must not be empty, and returns the rest.
     fn step<'i>(&mut self, input: &'i [u8], out: &mut Vec<u8>) -> Result<&'i [u8], Error> {
         match self.stage {
             Stage::Length(left) => {
@@ -252,8 +253,8 @@ impl Decoder {
     }
 }
 
-/// The trailer lines that may be trailers, whatever wire they came by: `lines` are spans of `bytes`, whose names and values were
-/// checked. An error where there are more lines or bytes than a body may end in.
+/// The trailer lines that are allowed as trailers, for both versions of HTTP. `lines` are spans of `bytes` whose names and
+/// values were checked. An error if there are more lines or bytes than a body may end in.
 pub fn check_trailers(bytes: &[u8], lines: &[Line]) -> Result<Vec<u8>, Error> {
     let len: usize = lines.iter().map(|line| line.line.len()).sum();
     if len > TRAILER_BYTES_MAX || lines.len() > TRAILERS_MAX {
@@ -263,8 +264,8 @@ pub fn check_trailers(bytes: &[u8], lines: &[Line]) -> Result<Vec<u8>, Error> {
     Ok(kept.flat_map(|line| line.line.of(bytes)).copied().collect())
 }
 
-/// Whether a field may stand behind a body. Not those that frame, route, authenticate, modify the
-/// request, steer the response or say how the content is to be read: RFC 9110 section 6.5.1.
+/// True if a field may be a trailer. Not the fields for framing, routing, authentication, request modifiers, response control
+/// or content format: RFC 9110 section 6.5.1.
 fn may_trail(name: &[u8]) -> bool {
     const NEVER: &str = "age authentication-info authorization cache-control connection \
         content-disposition content-encoding content-language content-length content-location \
@@ -279,7 +280,7 @@ fn may_trail(name: &[u8]) -> bool {
         && !is_of_cors(name)
 }
 
-/// What pages of other sites may read is said in the head alone (the Fetch standard, 3.3).
+/// CORS headers may only be in the head (the Fetch standard, 3.3).
 fn is_of_cors(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"access-control-";
     name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))
@@ -289,7 +290,7 @@ fn length_left(left: u64) -> Stage {
     if left == 0 { Stage::Done } else { Stage::Length(left) }
 }
 
-/// The first `n` bytes, or all there are, and the rest.
+/// The first `n` bytes, or all if there are fewer, and the rest.
 fn split(input: &[u8], n: u64) -> (&[u8], &[u8]) {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     input.split_at_checked(n).unwrap_or((input, &[]))

@@ -1,8 +1,8 @@
-//! Why bytes are no message. Short, stable texts: they are logged and compared, never built.
+//! The reasons why bytes are not a message. The texts are short and stable: they are logged and compared, never built.
 
 use std::fmt;
 
-/// What is wrong with a head or a body, and where the rule stands.
+/// A mistake in a head or a body, with the section of its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// More than one empty line, or half of one, before the start line.
@@ -13,7 +13,7 @@ pub enum Error {
     Target,
     /// The target is longer than allowed.
     TargetTooLong,
-    /// What should be a version is none.
+    /// The request line has no version where it should.
     RequestLine,
     /// A version other than 1.0 and 1.1.
     Version,
@@ -31,7 +31,7 @@ pub enum Error {
     TooManyHeaders,
     /// A 1.1 request without Host.
     HostMissing,
-    /// Host stands more than once.
+    /// There is more than one Host.
     HostRepeated,
     /// Host is no `host` or `host:port`.
     Host,
@@ -39,21 +39,21 @@ pub enum Error {
     HostMismatch,
     /// Content-Length is not plain digits, or too large.
     ContentLength,
-    /// Content-Length stands more than once.
+    /// There is more than one Content-Length.
     ContentLengthRepeated,
     /// Transfer-Encoding is not plainly `chunked`.
     TransferEncoding,
-    /// Transfer-Encoding stands more than once.
+    /// There is more than one Transfer-Encoding.
     TransferEncodingRepeated,
     /// Transfer-Encoding in a 1.0 message.
     TransferEncodingVersion,
-    /// A transfer coding that exists and is not spoken here.
+    /// A registered transfer coding that is not supported here.
     TransferCoding,
     /// Both Content-Length and Transfer-Encoding.
     LengthAndCoding,
     /// A framing header spelled with an underscore, which some servers read as the real one.
     FramingAlias,
-    /// Content-Type stands more than once.
+    /// There is more than one Content-Type.
     ContentTypeRepeated,
     /// An expectation other than 100-continue.
     Expectation,
@@ -76,8 +76,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The status a server answers with. A client side that gets such a response has a bad
-    /// gateway instead, whatever is written here.
+    /// The status for a server's answer. If a client side gets such a response, its upstream is at fault (502), whatever this
+    /// says.
     pub fn status(&self) -> u16 {
         match self {
             Self::TargetTooLong => 414,

@@ -5,7 +5,7 @@ use crate::target::is_host;
 use crate::token::{is_alias, is_token, list_has, members};
 use crate::{Error, Framing, Line, Span, Version};
 
-/// What the lines of one head say.
+/// The framing and connection headers of one head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) host: Option<Span>,
@@ -22,12 +22,12 @@ pub(crate) struct Fields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
     Chunked,
-    /// Well-formed, chunked last, and not spoken here: `gzip, chunked`.
+    /// Well-formed, with chunked last, but not supported: `gzip, chunked`.
     Foreign,
 }
 
 impl Fields {
-    /// Takes in a line of a request.
+    /// Notes a line of a request.
     #[inline]
     pub(crate) fn note_request(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
         let (name, value) = (line.name.of(bytes), line.value.of(bytes));
@@ -36,8 +36,8 @@ impl Fields {
             6 if is(name, b"expect") => self.note_expectation(value),
             12 if is(name, b"content-type") => self.note_content_type(),
             14 if is(name, b"content-length") => {
-                // Padding and leading zeros are legal or nearly so, and each is read differently
-                // by somebody. No client of today writes them.
+                // Leading and trailing white space and leading zeros are legal or nearly so, and somebody reads each of them
+                // differently. No client of today sends them.
                 let zeros = value.len() > 1 && value.first() == Some(&b'0');
                 if zeros || !is_plain(bytes, line) {
                     return Err(Error::ContentLength);
@@ -54,7 +54,7 @@ impl Fields {
         }
     }
 
-    /// Takes in a line of a response.
+    /// Notes a line of a response.
     #[inline]
     pub(crate) fn note_response(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
         let (name, value) = (line.name.of(bytes), line.value.of(bytes));
@@ -65,8 +65,7 @@ impl Fields {
         }
     }
 
-    /// How long the body is by its own headers: RFC 9112 section 6.3, rules 3 to 6. None: they do
-    /// not say.
+    /// The length of the body by its own headers: RFC 9112 section 6.3, rules 3 to 6. None: the headers do not tell.
     pub(crate) fn framing(&self, version: Version) -> Result<Option<Framing>, Error> {
         match (self.coding, self.length) {
             (Some(_), Some(_)) => Err(Error::LengthAndCoding),
@@ -79,7 +78,7 @@ impl Fields {
         }
     }
 
-    /// Whether the connection may carry another message: RFC 9112 section 9.3.
+    /// True if the connection may carry another message: RFC 9112 section 9.3.
     pub(crate) fn keeps_alive(&self, version: Version) -> bool {
         match version {
             Version::Http11 => !self.close,
@@ -87,7 +86,7 @@ impl Fields {
         }
     }
 
-    /// Whether an upgrade is asked for. A 1.0 message cannot: RFC 9110 section 7.8.
+    /// True if an upgrade is requested. A 1.0 message cannot request one: RFC 9110 section 7.8.
     pub(crate) fn upgrades(&self, version: Version) -> bool {
         version == Version::Http11 && self.upgrade_option && self.upgrade_field
     }
@@ -117,7 +116,7 @@ impl Fields {
         if is(value, b"100-continue") { Ok(()) } else { Err(Error::Expectation) }
     }
 
-    /// Two types would let a body pass a check as one and be read as the other.
+    /// With two types a body could pass a check as one and be read as the other.
     fn note_content_type(&mut self) -> Result<(), Error> {
         let seen = std::mem::replace(&mut self.content_type, true);
         if seen { Err(Error::ContentTypeRepeated) } else { Ok(()) }
@@ -140,7 +139,7 @@ impl Fields {
     }
 }
 
-/// `chunked` alone, or behind registered codings. Anything else cannot be framed.
+/// `chunked` alone, or after registered codings. Any other value cannot be framed.
 fn coding(value: &[u8]) -> Option<Coding> {
     if is(value, b"chunked") {
         return Some(Coding::Chunked);
@@ -160,7 +159,7 @@ fn coding(value: &[u8]) -> Option<Coding> {
     (chunked && foreign > 0).then_some(Coding::Foreign)
 }
 
-/// Whether a value stands behind its colon and at most one space, with nothing after it.
+/// True if the value follows its colon and at most one space, with nothing after it.
 fn is_plain(bytes: &[u8], line: &Line) -> bool {
     let before = Span { start: line.name.end, end: line.value.start };
     let after = Span { start: line.value.end, end: line.line.end };

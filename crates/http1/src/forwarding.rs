@@ -1,8 +1,8 @@
-//! Lines by which one proxy tells the next who asks and for what.
+//! Headers by which one proxy tells the next about the client and its request.
 
 use crate::token::is_alias;
 
-/// Names by which servers and frameworks are told who asks and for what; sorted by length.
+/// Names of headers that tell servers and frameworks about the client and its request; sorted by length.
 const NAMES: [&[u8]; 29] = [
     b"client-ip",
     b"forwarded",
@@ -35,8 +35,8 @@ const NAMES: [&[u8]; 29] = [
     b"cloudfront-viewer-address",
 ];
 
-/// For each length, a bit for each letter with which a name begins and one for each with which a name ends: of the lines of an
-/// ordinary head none needs a comparison.
+/// For each length, a bit for each letter that a name begins with, and one for each letter that a name ends with. The lines of
+/// an ordinary head need no comparison.
 #[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
 const ENDS: [(u32, u32); LENGTH_MAX + 1] = {
     let (mut ends, mut rest) = ([(0, 0); LENGTH_MAX + 1], NAMES.as_slice());
@@ -54,8 +54,8 @@ const fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-/// Whether a line says something about the client or its request that only a trusted proxy may say: who asks, which host,
-/// scheme or path it asked for. All of `X-Forwarded-*` counts, and so do spellings with underscores.
+/// True if only a trusted proxy may send this header: it names the client, or the host, scheme or path of its request. All of
+/// `X-Forwarded-*` counts, and so do spellings with underscores.
 pub fn is_forwarding(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"x-forwarded-";
     let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };

@@ -1,34 +1,30 @@
-//! HTTP/1.1 messages as bytes: a codec that does no input or output.
+//! HTTP/1.1 messages as bytes: a codec without input or output.
 //!
-//! Owns the grammar and framing of RFC 9112: where a head ends, which bytes may stand in it, how
-//! long its body is and how a chunked body is cut. Hands out offsets into the caller's bytes and
-//! never a copy of them. It never reads a socket, keeps no connection, knows no route and decides
-//! no reply; what it cannot decide alone is listed below for the loop that drives it.
+//! Owns the grammar and framing of RFC 9112: where a head ends, which bytes it may contain, how long its body is and how a
+//! chunked body is cut. It returns offsets into the caller's bytes and never a copy of them. It never reads a socket, keeps no
+//! connection, knows no route and decides no reply. The caller's duties are listed below.
 //!
-//! Requests are read to the letter, because two readers that disagree about one byte are how
-//! requests are smuggled. Responses come from servers somebody chose: their framing is as strict,
-//! harmless sloppiness (no reason phrase, padded lengths) passes.
+//! Requests are read strictly, because two readers that disagree about one byte make request smuggling possible. Responses come
+//! from servers that an operator chose: their framing is as strict, but harmless deviations (no reason phrase, padded lengths)
+//! pass.
 //!
 //! # What the connection loop must do
 //!
-//! - An [`Error`] ends the connection: answer [`Error::status`] with `Connection: close`, never
-//!   look at the bytes behind it, shut the write side, read on for a moment (bounded) so that the
-//!   answer is not lost to a reset, close.
-//! - `Ok(None)` is no promise that more will come. A head and a pause in a body need a deadline;
-//!   a client that sends an empty line and waits is idle.
-//! - A body may turn out malformed after its head was passed on. The exchange must then be cut:
-//!   reset the upstream side (never finish its chunked body), answer 400 if nothing was answered.
+//! - An [`Error`] ends the connection: answer [`Error::status`] with `Connection: close`, ignore the bytes after the error,
+//!   shut the write side, read on for a bounded time so that the answer is not lost to a reset, and close.
+//! - `Ok(None)` does not promise that more will come. A head, and a pause in a body, need a deadline; a client that sends an
+//!   empty line and waits is idle.
+//! - A body may turn out malformed after its head was passed on. Then cut the exchange: reset the upstream side (never finish
+//!   its chunked body), and answer 400 if nothing was answered yet.
 //! - A request body that will not be read to its end makes the connection unusable: close it.
-//! - `100 (Continue)` is owed only where [`RequestHead::expect_continue`] says so, and not once
-//!   body bytes have come.
-//! - What follows a 101, or a 2xx to CONNECT, is a tunnel; [`Framing::None`] says only that it is
-//!   no body.
+//! - Send `100 (Continue)` only if [`RequestHead::expect_continue`] says so, and not once body bytes have come.
+//! - The bytes after a 101, or after a 2xx to CONNECT, are a tunnel; [`Framing::None`] says only that they are not a body.
 //! - A response of [`Framing::UntilClose`] ends for a 1.1 client by chunks, for a 1.0 client by
 //!   close.
-//! - Every token is a method here. What to say to TRACE, to CONNECT and to a method that is not
-//!   [registered](is_registered_method) is the caller's to decide.
-//! - Connection, and what it names, are for the next peer only: they are read here and must be
-//!   dropped by whoever passes a message on. So must Transfer-Encoding, for the framing is new.
+//! - Every token is a method here. The caller decides how to answer TRACE, CONNECT and methods that are not
+//!   [registered](is_registered_method).
+//! - Connection, and the headers it names, are for the next peer only (hop-by-hop). They are read here, and whoever passes a
+//!   message on must drop them. It must also drop Transfer-Encoding, since the framing is new.
 
 #![forbid(unsafe_code)]
 
@@ -63,16 +59,16 @@ pub use rules::{Checked, Parts, check_request};
 pub use target::{Form, is_host, is_target};
 pub use token::{is_alias, is_header_value, is_token, list_has};
 
-/// The largest body length taken: what a signed 64-bit count can hold, so that no reader behind
-/// us can see a negative number.
+/// The largest body length accepted: the maximum of a signed 64-bit integer, so that no reader behind us can see a negative
+/// number.
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// What one head may cost.
+/// The limits of one head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// All bytes of a head, from the start line to its blank line.
+    /// Bytes of a head, from the start line to its blank line.
     pub head_bytes_max: usize,
-    /// The request target alone. The head's bound holds as well.
+    /// Bytes of the request target alone. The head's limit applies as well.
     pub target_bytes_max: usize,
     /// Header lines.
     pub headers_max: usize,
@@ -98,7 +94,7 @@ pub struct Line {
     pub value: Span,
 }
 
-/// The two versions that are spoken here.
+/// The two versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0: closes unless told otherwise, knows no chunks and no 100.
@@ -107,7 +103,7 @@ pub enum Version {
     Http11,
 }
 
-/// How long a body is, decided by RFC 9112 section 6.3.
+/// The length of a body, decided by RFC 9112 section 6.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
@@ -121,15 +117,15 @@ pub enum Framing {
 }
 
 impl Default for Limits {
-    /// Generous beside what clients send: browsers stay below 8 KiB of target and 16 KiB of head,
-    /// tokens and cookies of large organisations reach 32 KiB.
+    /// Generous compared with real clients: browsers stay below 8 KiB of target and 16 KiB of head, and tokens and cookies of
+    /// large organisations reach 32 KiB.
     fn default() -> Self {
         Self { head_bytes_max: 64 << 10, target_bytes_max: 16 << 10, headers_max: 128 }
     }
 }
 
 impl Span {
-    /// From offsets. Heads are far below 4 GiB; what is not becomes a span that holds nothing.
+    /// From offsets. Heads are far below 4 GiB; a larger offset gives an empty span.
     pub(crate) fn new(start: usize, end: usize) -> Self {
         match (u32::try_from(start), u32::try_from(end)) {
             (Ok(start), Ok(end)) => Self { start, end },
@@ -137,18 +133,18 @@ impl Span {
         }
     }
 
-    /// The bytes this span names; empty where it lies outside.
+    /// The bytes of this span; empty if it lies outside.
     #[inline]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// How many bytes it names.
+    /// The number of bytes.
     pub fn len(self) -> usize {
         self.end.saturating_sub(self.start) as usize
     }
 
-    /// Whether it names none.
+    /// True if the span is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

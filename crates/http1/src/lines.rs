@@ -1,7 +1,7 @@
-//! Header lines: from what httparse found to offsets, with the line ends checked.
+//! Header lines: turns httparse's result into offsets, and checks the line ends.
 //!
-//! httparse finds names and values fast and refuses what is no token and no text. It lets a bare
-//! LF end a line; that is refused here, by looking at the bytes behind each value.
+//! httparse finds names and values fast and refuses invalid ones. But it accepts a bare LF as the end of a line; this module
+//! refuses that, by looking at the bytes after each value.
 
 use std::mem::MaybeUninit;
 
@@ -12,7 +12,7 @@ use crate::{Error, Limits, Line, Span};
 /// Header slots kept on the stack: the default limit of requests.
 const SLOTS: usize = 128;
 
-/// A place for one header, as httparse wants it.
+/// The storage for one header, as httparse wants it.
 pub(crate) type Slot<'b> = MaybeUninit<Header<'b>>;
 
 /// Parses a block of header lines that has no blank line at its end, such as trailers.
@@ -31,13 +31,13 @@ pub fn parse_lines(bytes: &[u8], limits: &Limits, lines: &mut Vec<Line>) -> Resu
             collect(&block, headers, 0, lines)?;
             Ok(())
         }
-        // A blank line within, or a last line without its end.
+        // A blank line inside, or a last line without its end.
         httparse::Status::Complete(_) | httparse::Status::Partial => Err(Error::LineEnd),
     }
 }
 
-/// Fills `lines` from parsed headers, the first of which starts at `start`. Checks that each line
-/// and the head itself end in CR LF. Returns where the head ends.
+/// Fills `lines` from parsed headers, the first of which starts at `start`. Checks that each line and the head itself end in CR
+/// LF. Returns the end of the head.
 #[inline]
 pub(crate) fn collect(
     bytes: &[u8],
@@ -62,7 +62,7 @@ pub(crate) fn collect(
     line_end(bytes, at).ok_or(Error::LineEnd)
 }
 
-/// Parses into slots on the stack, and anew into as many as the limit allows where a head has more lines than these.
+/// Parses with slots on the stack. If a head has more lines, parses again with as many slots as the limit allows.
 #[inline]
 pub(crate) fn with_slots<'b, T>(
     limits: &Limits,
@@ -80,7 +80,7 @@ pub(crate) fn with_slots<'b, T>(
     }
 }
 
-/// Where the line ends whose content ends at `at`: past optional white space and exactly CR LF.
+/// The end of the line whose content ends at `at`: past optional white space and exactly CR LF.
 #[inline]
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
@@ -88,13 +88,13 @@ pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     rest.get(blank..)?.starts_with(b"\r\n").then_some(at + blank + 2)
 }
 
-/// Where `part`, a slice of `bytes`, begins in it.
+/// The offset of `part`, a slice of `bytes`.
 #[inline]
 pub(crate) fn offset(bytes: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr())
 }
 
-/// What an error means that arose in the header lines.
+/// Translates an error in the header lines.
 pub(crate) fn header_error(error: httparse::Error) -> Error {
     match error {
         httparse::Error::HeaderName => Error::HeaderName,

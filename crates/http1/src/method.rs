@@ -1,14 +1,14 @@
-//! The methods that are registered, and those that are refused.
+//! Registered methods, and methods that are refused.
 
-/// Whether this is a method that is not a gateway's to serve: CONNECT would make it a proxy for anything, TRACE shows clients
-/// what other machines added to their requests.
+/// True if a gateway must not serve this method: CONNECT would make it a proxy for any target, and TRACE shows clients the
+/// headers that other machines added to their requests.
 pub fn is_refused_method(method: &[u8]) -> bool {
     matches!(method, b"CONNECT" | b"TRACE")
 }
 
-/// Whether this is a method of the IANA registry. Methods are case-sensitive: `get` is none.
+/// True if this is a method of the IANA registry. Methods are case-sensitive: `get` is not one.
 pub fn is_registered_method(method: &[u8]) -> bool {
-    // Those of nearly all requests, before the long list.
+    // The methods of nearly all requests, before the long list.
     if matches!(method, b"GET" | b"POST" | b"PUT" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"PATCH") {
         return true;
     }

@@ -1,38 +1,39 @@
-//! A head that comes in pieces.
+//! A head that arrives in pieces.
 
-/// A beginning up to this many bytes is parsed whenever it grows: it costs next to nothing, and what is no HTTP is told so at once.
+/// A beginning up to this many bytes is parsed whenever it grows. That costs next to nothing, and finds input that is not HTTP
+/// at once.
 const SHORT: usize = 256;
 
-/// When the beginning of a head is worth parsing again. A head that comes byte by byte, parsed with every byte, costs the square
-/// of its length; parsed when it has doubled and when it may have ended, it costs no more than twice its length.
+/// Decides when the beginning of a head is worth parsing again. Parsing a head with every byte costs the square of its length.
+/// Parsing it when it has doubled, and when it may have ended, costs no more than twice its length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Partial {
-    /// How long it was when it was parsed last.
+    /// Its length at the last parse.
     parsed: usize,
-    /// How far its end was looked for.
+    /// The end of the part that was searched for the end of the head.
     searched: usize,
 }
 
 impl Partial {
-    /// What is there was parsed and is not whole yet.
+    /// Notes that these bytes were parsed and are not a whole head yet.
     pub fn parsed(&mut self, len: usize) {
         *self = Partial { parsed: len, searched: len };
     }
 
-    /// Nothing is there that was parsed.
+    /// Notes that no partial head is left.
     pub fn clear(&mut self) {
         *self = Partial::default();
     }
 
-    /// Whether a beginning waits for more.
+    /// True if a partial head waits for more bytes.
     pub fn is_begun(&self) -> bool {
         self.parsed > 0
     }
 
-    /// Whether more has come that may say more: a line without content, as a head ends, or as much again as there was, or all
-    /// that a head may have. While it is short, each byte may.
+    /// True if another parse may have a new result: an empty line has come, as at the end of a head, or the length has doubled
+    /// or reached the maximum. While the head is short, every byte counts.
     pub fn is_worth_parsing(&mut self, bytes: &[u8], head_bytes_max: usize) -> bool {
-        // The end may have begun in what was searched before: a line end, and the CR behind it.
+        // The end may have begun in the part that was searched before: a line end, and the CR after it.
         let from = self.searched.saturating_sub(2);
         let new = bytes.get(from..).unwrap_or_default();
         let ended = memchr::memchr_iter(b'\n', new)
@@ -49,7 +50,7 @@ impl Partial {
 mod tests {
     use super::*;
 
-    /// How often, and how many bytes in all, a text that comes byte by byte is parsed until its end.
+    /// How often, and how many bytes in all, a text is parsed until its end if it comes byte by byte.
     fn parsed(text: &[u8]) -> (usize, usize) {
         let (mut partial, mut times, mut bytes) = (Partial::default(), 0, 0);
         for len in 1..=text.len() {

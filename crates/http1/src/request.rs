@@ -8,42 +8,40 @@ use crate::target::Form;
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// The longest registered method has 17 bytes; nothing that needs more is one.
+/// The longest registered method has 17 bytes. A longer word than this is not a method.
 pub const METHOD_BYTES_MAX: usize = 32;
 
 /// A request head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// Where the body begins: all of the head, its blank line and an empty line before it.
+    /// Offset of the body: the length of the head, with its blank line and an empty line before it.
     pub head_len: usize,
     /// The method, as sent: methods are case-sensitive.
     pub method: Span,
     /// The target, as sent.
     pub target: Span,
-    /// Which form the target has.
+    /// The form of the target.
     pub form: Form,
-    /// Path and query of the target: all of the origin form; empty in `*`, of CONNECT, and where
-    /// an absolute target ends with its authority (which means `/`).
+    /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
+    /// authority (which means `/`).
     pub path: Span,
     /// The version.
     pub version: Version,
-    /// How long the body is. Never [`Framing::UntilClose`].
+    /// The length of the body. Never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client will take another exchange on this connection.
+    /// True if the client will accept another exchange on this connection.
     pub keep_alive: bool,
-    /// Whether it asks to upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    /// True if it requests an upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
     pub upgrade: bool,
-    /// Whether it waits for a 100 before it sends the body there is.
+    /// True if the client waits for a 100 before it sends its body.
     pub expect_continue: bool,
     /// `host[:port]`: the Host header, or in HTTP/1.0 without one the authority of the target.
     pub host: Option<Span>,
 }
 
-/// Parses as much of a request head as is there. None: more bytes are needed. `lines` is cleared
-/// and filled.
+/// Parses a request head. None: more bytes are needed. `lines` is cleared and filled.
 ///
-/// The answer to a prefix is None or the answer to the whole, so it does not matter how the bytes
-/// arrive.
+/// The answer to a prefix is None or the answer to the whole, so it does not matter how the bytes arrive.
 pub fn parse_request(
     bytes: &[u8],
     limits: &Limits,
@@ -75,7 +73,7 @@ fn parse_into<'b>(
     within_limits(method.len(), target.len(), limits)?;
     // Method, space, target, space, version.
     let line = skipped + method.len() + 1 + target.len() + 1 + "HTTP/1.1".len();
-    // White space behind the version never gets here: httparse wants a line end there.
+    // White space after the version never gets here: httparse expects a line end there.
     let start = line_end(bytes, line).ok_or(Error::LineEnd)?;
     let end = collect(bytes, found.headers, start, lines)?;
     debug_assert_eq!(end, skipped + len);
@@ -105,8 +103,8 @@ fn parse_into<'b>(
     }))
 }
 
-/// How many bytes stand before the request line. RFC 9112 section 2.2 has servers ignore one
-/// empty line, which old clients send behind a body; more of them is no client.
+/// The number of bytes before the request line. RFC 9112 section 2.2 has servers ignore one empty line, which old clients send
+/// after a body; no client sends more of them.
 fn skip_empty_line(bytes: &[u8]) -> Result<Option<usize>, Error> {
     match bytes {
         [b'\r', b'\n', rest @ ..] => match rest.first() {
@@ -120,8 +118,8 @@ fn skip_empty_line(bytes: &[u8]) -> Result<Option<usize>, Error> {
     }
 }
 
-/// Why there is no head yet, or never will be. The limits come first, so that a head that grows
-/// past one says the same however far it was read.
+/// The reason why there is no head yet, or never will be. The limits are checked first, so that a head that exceeds one gets
+/// the same answer however much of it was read.
 #[cold]
 fn incomplete(
     error: Option<httparse::Error>,
@@ -149,14 +147,14 @@ fn incomplete(
     }
 }
 
-/// The bytes up to the first that is white space or a control character, and the rest.
+/// The bytes before the first white space or control character, and the rest.
 fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|&byte| byte <= b' ' || byte == 0x7f).unwrap_or(bytes.len());
     bytes.split_at_checked(end).unwrap_or_default()
 }
 
-/// What stands where a version should. One that exists, or may one day, is told from what is no version once the byte behind
-/// it is there: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are none. None: that byte has not come.
+/// The error for the bytes in place of a version. A version that exists, or may one day, is told from anything else once the
+/// next byte is there: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are not. None: that byte has not come.
 fn version_error(bytes: &[u8]) -> Option<Error> {
     const FORM: &[u8] = b"HTTP/0.0";
     let fits = |(byte, form): (&u8, &u8)| match form {

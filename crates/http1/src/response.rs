@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::lines::{Slot, collect, header_error, line_end, with_slots};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// What was asked: it decides how the response is framed.
+/// The request's method, as far as it decides the framing of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The request was a HEAD.
@@ -18,7 +18,7 @@ pub struct Asked {
 /// A response head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// Where the body begins.
+    /// Offset of the body.
     pub head_len: usize,
     /// The status, 100 to 999.
     pub status: u16,
@@ -26,16 +26,16 @@ pub struct ResponseHead {
     pub reason: Span,
     /// The version.
     pub version: Version,
-    /// How long the body is.
+    /// The length of the body.
     pub framing: Framing,
-    /// Whether the connection can carry another exchange after the body.
+    /// True if the connection can carry another exchange after the body.
     pub keep_alive: bool,
-    /// Whether the protocol changes here: status 101.
+    /// True if the protocol changes here: status 101.
     pub upgrade: bool,
 }
 
-/// Parses as much of a response head as is there. None: more bytes are needed. `lines` is cleared
-/// and filled. An interim response (1xx) is a head like any other, without a body.
+/// Parses a response head. None: more bytes are needed. `lines` is cleared and filled. An interim response (1xx) is a head like
+/// any other, without a body.
 pub fn parse_response(
     bytes: &[u8],
     limits: &Limits,
@@ -54,7 +54,7 @@ fn parse_into<'b>(
     lines: &mut Vec<Line>,
 ) -> Result<Option<ResponseHead>, Error> {
     lines.clear();
-    // Empty lines before a status line are what is left of a body that was longer than it said.
+    // Empty lines before a status line are the rest of a body that was longer than it said.
     if matches!(bytes, [b'\r' | b'\n', ..]) {
         return Err(Error::EmptyLines);
     }
@@ -83,7 +83,7 @@ fn parse_into<'b>(
     Ok(Some(ResponseHead { head_len, status, reason, version, framing, keep_alive, upgrade }))
 }
 
-/// RFC 9112 section 6.3. Rules 1 and 2 overrule what the headers say, the last one fills in.
+/// RFC 9112 section 6.3. Rules 1 and 2 override the headers, the last rule applies if there are none.
 fn framing(status: u16, asked: Asked, said: Option<Framing>) -> Framing {
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let tunnel = asked.connect && matches!(status, 200..=299);
@@ -93,7 +93,7 @@ fn framing(status: u16, asked: Asked, said: Option<Framing>) -> Framing {
     }
 }
 
-/// The reason phrase, and where the status line ends.
+/// The reason phrase, and the end of the status line.
 fn reason(bytes: &[u8]) -> Result<(Span, usize), Error> {
     // Version, space, status; then a space and a reason, or nothing.
     let start = "HTTP/1.1 200".len();

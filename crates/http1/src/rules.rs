@@ -1,52 +1,51 @@
-//! The rules of a request's head that hold on every wire. HTTP/1 and HTTP/2 bring the same method, target and lines here, so
-//! that no version has a looser reading than the other.
+//! The rules for a request's head that hold for every version. HTTP/1 and HTTP/2 check the same method, target and lines here,
+//! so that neither is read more loosely than the other.
 
 use crate::fields::Fields;
 use crate::request::METHOD_BYTES_MAX;
 use crate::target::{self, Form, Target};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// A request's head in pieces, all of them spans of `bytes`. The bytes of names and values were checked as they were read: a
+/// A request's head in parts, all of them spans of `bytes`. The bytes of names and values were checked when they were read: a
 /// name is a token, a value has no control characters.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    /// What the spans point into.
+    /// The bytes of all spans.
     pub bytes: &'a [u8],
-    /// As sent.
+    /// The method, as sent.
     pub method: Span,
-    /// As sent: `:path` over HTTP/2.
+    /// The target, as sent: `:path` in HTTP/2.
     pub target: Span,
-    /// `:authority` over HTTP/2 with the port that its scheme implies. HTTP/1 has it in the target.
+    /// `:authority` in HTTP/2 with the default port of its scheme. In HTTP/1 it is in the target.
     pub authority: Option<(Span, &'static str)>,
-    /// HTTP/2 has the rules of 1.1.
+    /// The version. HTTP/2 has the rules of 1.1.
     pub version: Version,
     /// The header lines, in order.
     pub lines: &'a [Line],
 }
 
-/// What the rules make of a head.
+/// The result of checking a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Which form the target has.
+    /// The form of the target.
     pub form: Form,
-    /// Path and query of the target: all of the origin form; empty in `*`, of CONNECT, and where
-    /// an absolute target ends with its authority (which means `/`).
+    /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
+    /// authority (which means `/`).
     pub path: Span,
-    /// How long the body is, as HTTP/1 frames it. Never [`Framing::UntilClose`].
+    /// The length of the body, as HTTP/1 frames it. Never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client will take another exchange on this connection.
+    /// True if the client will accept another exchange on this connection.
     pub keep_alive: bool,
-    /// Whether it asks to upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    /// True if it requests an upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
     pub upgrade: bool,
-    /// Whether it waits for a 100 before it sends a body.
+    /// True if the client waits for a 100 before it sends a body.
     pub expect_continue: bool,
-    /// `host[:port]`: the Host header, or without one the authority of the target, which HTTP/1.0
-    /// allows.
+    /// `host[:port]`: the Host header, or without one the authority of the target, which HTTP/1.0 allows.
     pub host: Option<Span>,
 }
 
-/// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all read
-/// alike, no expectation but a 100, all within the limits but for the head's own size.
+/// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all servers
+/// read alike, no expectation but a 100. It checks all limits except the head's own size.
 pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<Checked, Error> {
     let Parts { bytes, method, target, version, lines, .. } = *parts;
     within_limits(method.len(), target.len(), limits)?;
@@ -81,9 +80,8 @@ pub(crate) fn within_limits(
     }
 }
 
-/// Whom the request is for. RFC 9112 section 3.2.2 has the target win over Host, and RFC 9113
-/// section 8.3.1 `:authority`; the two must then agree, or what stands behind us may take the
-/// other one.
+/// The host that the request is for. In RFC 9112 section 3.2.2 the target wins over Host, and in RFC 9113 section 8.3.1
+/// `:authority` does. The two must agree, since the service behind us may take the other one.
 fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Span>, Error> {
     let named = target.authority.map(|span| (within(span, parts.target), target.port));
     match (fields.host, named.or(parts.authority)) {

@@ -1,10 +1,10 @@
-//! Request targets and hosts: the four forms of RFC 9112 section 3.2, and what a Host may be.
+//! Request targets and hosts: the four forms of RFC 9112 section 3.2, and the grammar of Host.
 
 use std::net::Ipv6Addr;
 
 use crate::{Error, Span};
 
-/// Which of the four forms a target has.
+/// The four forms of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `/path?query`
@@ -17,26 +17,26 @@ pub enum Form {
     Asterisk,
 }
 
-/// A target taken apart, as offsets into itself.
+/// A parsed target, as offsets into itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) form: Form,
     /// `host[:port]` of the absolute and the authority form.
     pub(crate) authority: Option<Span>,
-    /// Path and query; empty where there is none.
+    /// Path and query; empty if there is none.
     pub(crate) path: Span,
-    /// The port its scheme implies.
+    /// The default port of its scheme.
     pub(crate) port: &'static str,
 }
 
 /// A DNS name is at most 253 bytes; one more for the dot of the root.
 const NAME_BYTES_MAX: usize = 254;
 
-/// Reads a target that is known to have no white space and no control characters.
+/// Parses a target that is known to have no white space and no control characters.
 pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     let nothing = Span::new(target.len(), target.len());
     if method == b"CONNECT" {
-        // The port may not be left out: a tunnel has no scheme to take it from.
+        // The port is required: a tunnel has no scheme to take it from.
         let whole = Span::new(0, target.len());
         if !is_host(target) || port_of(target).is_none() {
             return Err(Error::Target);
@@ -59,14 +59,14 @@ pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     absolute(target)
 }
 
-/// Whether this is a path with or without a query, or the `*` of OPTIONS.
+/// True if this is a path with or without a query, or the `*` of OPTIONS.
 pub fn is_target(method: &[u8], target: &[u8]) -> bool {
     read(method, target).is_ok_and(|read| matches!(read.form, Form::Origin | Form::Asterisk))
 }
 
-/// Whether this is a `host` or `host:port` as a Host header has it: a DNS-like name, an IPv4
-/// address or an IPv6 address in brackets. Narrower than RFC 3986, which allows commas, quotes
-/// and escapes that no resolver takes and that confuse whoever reads the value next.
+/// True if this is a `host` or `host:port` as in a Host header: a DNS-like name, an IPv4 address or an IPv6 address in
+/// brackets. This is narrower than RFC 3986, which allows commas, quotes and escapes that no resolver accepts and that confuse
+/// the next reader.
 pub fn is_host(bytes: &[u8]) -> bool {
     if bytes.first() == Some(&b'[') {
         return is_bracketed(bytes);
@@ -103,7 +103,7 @@ fn is_bracketed(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether two hosts are the same, case and the scheme's own port aside.
+/// True if two hosts are the same, ignoring case and the scheme's default port.
 pub(crate) fn same_host(left: &[u8], right: &[u8], port: &str) -> bool {
     without_port(left, port).eq_ignore_ascii_case(without_port(right, port))
 }
@@ -129,9 +129,9 @@ fn absolute(target: &[u8]) -> Result<Target, Error> {
     })
 }
 
-/// Checks the path, and hands the query on. In a path a backslash is a slash to some servers, an
-/// escaped NUL ends it for others, escaped line ends split their logs and replies, and an escape
-/// that is none is read in as many ways as there are readers.
+/// Checks the path, and returns the query. Servers read some characters in a path differently: a backslash is a slash to some,
+/// an escaped NUL ends the path for others, escaped line ends split their logs and replies, and an invalid escape is read in
+/// many ways.
 fn check_path(path: &[u8]) -> Result<(), Error> {
     let mut rest = path;
     while let Some(at) = rest.iter().position(|&byte| !is_path_byte(byte)) {
@@ -153,16 +153,16 @@ fn check_path(path: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A query may hold what clients send unescaped (`{`, `|`, `"`), but no fragment and only ASCII.
+/// A query may contain characters that clients send unescaped (`{`, `|`, `"`), but no fragment, and only ASCII.
 fn check_query(query: &[u8]) -> Result<(), Error> {
-    // Without a way out early, so that it compiles to vector instructions.
+    // No early exit, so that it compiles to vector instructions.
     let good = query
         .iter()
         .fold(true, |good, &byte| good & (byte > b' ') & (byte < 0x7f) & (byte != b'#'));
     if good { Ok(()) } else { Err(Error::Target) }
 }
 
-/// Bytes of a path that need no second look.
+/// Bytes of a path that need no further check.
 fn is_path_byte(byte: u8) -> bool {
     KINDS.get(usize::from(byte)).is_some_and(|kind| kind & IN_PATHS != 0)
 }
@@ -175,7 +175,7 @@ fn is_name_byte(byte: u8) -> bool {
 const IN_PATHS: u8 = 1;
 const IN_NAMES: u8 = 2;
 
-/// Where each byte may stand. Looked up rather than compared: a path and a host stand in every request.
+/// The places where each byte is allowed. A table is faster than comparisons: every request has a path and a host.
 static KINDS: [u8; 256] = {
     let (mut kinds, mut byte) = ([0; 256], 0u8);
     loop {
@@ -190,7 +190,7 @@ static KINDS: [u8; 256] = {
     kinds
 };
 
-/// What stands behind the last colon that is not inside brackets.
+/// The text after the last colon that is not inside brackets.
 fn port_of(host: &[u8]) -> Option<&[u8]> {
     let at = host.iter().rposition(|&byte| byte == b':')?;
     let port = host.get(at + 1..)?;

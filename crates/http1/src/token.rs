@@ -1,12 +1,12 @@
-//! The small words of the grammar: tokens, header values, comma separated lists.
+//! The small elements of the grammar: tokens, header values, comma-separated lists.
 
-/// Whether this is a token of RFC 9110 section 5.6.2: a method, a header name.
+/// True if this is a token of RFC 9110 section 5.6.2: a method, a header name.
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }
 
-/// Whether two header names are one to somebody: case aside, and `_` taken as `-`, since CGI and what descends from it
-/// (WSGI, PHP, Rack) turn both into the same variable. Who removes or replaces a line has to mean all of its spellings.
+/// True if some servers read two header names as one: ignoring case, and with `_` taken as `-`, since CGI and its descendants
+/// (WSGI, PHP, Rack) turn both into the same variable. Whoever removes or replaces a header has to cover all of its spellings.
 pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
     fn folded(byte: u8) -> u8 {
         if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
@@ -14,18 +14,18 @@ pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
     name.len() == of.len() && name.iter().zip(of).all(|(a, b)| folded(*a) == folded(*b))
 }
 
-/// Whether these bytes may stand as a header value: no control characters but HTAB. Bytes above
-/// ASCII pass, RFC 9110 section 5.5 keeps them as opaque (`obs-text`).
+/// True if these bytes are allowed as a header value: no control characters but HTAB. Bytes above ASCII pass; RFC 9110 section
+/// 5.5 keeps them as opaque (`obs-text`).
 pub fn is_header_value(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| is_text_byte(byte))
 }
 
-/// Whether a comma separated value has this member, case aside.
+/// True if a comma-separated value has this member, ignoring case.
 pub fn list_has(value: &[u8], token: &str) -> bool {
     members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// The members of a comma separated value, white space around them cut, empty ones included.
+/// The members of a comma-separated value without white space around them, empty ones included.
 pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }

@@ -3,7 +3,7 @@
 use http1::Error::{self, *};
 use http1::{Decoder, Framing, Limits, parse_lines};
 
-/// What came out, how many bytes were left, the trailers; or the error.
+/// The payload, the number of bytes left over and the trailers; or the error.
 type Outcome = Result<(String, usize, String), Error>;
 
 /// Decodes in pieces of every size: the result must not depend on it.

@@ -1,12 +1,12 @@
-//! What holds for all bytes: no panic, no dependence on how they are cut, and what we encode we
-//! decode. httparse and plain models stand as the second opinion.
+//! Properties of all inputs: no panic, the same result however they are cut, and our own output can be decoded. httparse and
+//! plain models give a second opinion.
 
 use http1::{Asked, Decoder, Error, Framing, Limits, Span};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { head_bytes_max: 300, target_bytes_max: 40, headers_max: 6 };
 
-/// Pieces that messages and their abuses are made of; arbitrary bytes seldom get past a method.
+/// Pieces of messages and of malicious messages; arbitrary bytes seldom get past a method.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         &b"GET "[..],
@@ -65,7 +65,7 @@ fn response(bytes: &[u8]) -> Result<Option<(http1::ResponseHead, Vec<http1::Line
     Ok(http1::parse_response(bytes, &LIMITS, asked, &mut lines)?.map(|head| (head, lines)))
 }
 
-/// The answer to each prefix is None until it is, for good, the answer to the whole.
+/// The answer to each prefix is None until it is the answer to the whole, and stays so.
 fn settles_once<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     parse: impl Fn(&[u8]) -> Result<Option<T>, Error>,

@@ -1,4 +1,4 @@
-//! Request heads, case by case: what is read from each, or why it is refused.
+//! Request heads, case by case: the result of parsing each, or the reason why it is refused.
 
 use http1::Error::{self, *};
 use http1::{Form, Framing, Limits, Version, parse_request};
@@ -34,14 +34,14 @@ fn check(input: &str, expected: &str) {
     assert_eq!(shown, Ok(Some(expected.to_owned())), "{input:?}");
 }
 
-/// Checks that a request is refused, whatever stands behind the mistake.
+/// Checks that a request is refused, with any bytes after the mistake.
 #[track_caller]
 fn refuse(input: impl AsRef<[u8]>, expected: Error) {
     let shown = show(input.as_ref(), &Limits::default());
     assert_eq!(shown, Err(expected), "{}", input.as_ref().escape_ascii());
 }
 
-/// A request with these header lines behind a Host.
+/// A request with these header lines after a Host.
 fn with(lines: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n")
 }

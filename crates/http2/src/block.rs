@@ -1,43 +1,43 @@
-//! Header lines of one message, unpacked into the form they have in HTTP/1 (RFC 9113, 8.2 and 8.3).
+//! The header lines of one message, decompressed into HTTP/1's form (RFC 9113, 8.2 and 8.3).
 
 use http1::{Line, Span};
 
-/// What a line counts beside its text (RFC 9113, 6.5.2).
+/// The size of a line counts this much more than its text (RFC 9113, 6.5.2).
 const LINE_BYTES: usize = 32;
 
-/// Lines in HTTP/1's form: `Name: value\r\n`, and where each of them stands.
+/// Lines in HTTP/1's form, `Name: value\r\n`, and their offsets.
 #[derive(Debug, Default)]
 pub struct Block {
     pub bytes: Vec<u8>,
     pub lines: Vec<Line>,
 }
 
-/// What a request's pseudo-headers and lines say; spans are of the block's bytes.
+/// The pseudo-headers of a request and its length; spans refer to the block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub method: Span,
     /// `:path`; empty for CONNECT.
     pub target: Span,
-    /// `:authority`, and the port that `:scheme` implies. Where no Host line came, it is the Host line too.
+    /// `:authority`, and the default port of `:scheme`. If there is no Host line, it stands as the Host line too.
     pub authority: Option<(Span, &'static str)>,
     pub content_length: Option<u64>,
-    /// The lines are more than may be; those beyond are missing, and so may be all others.
+    /// True if the lines are larger than allowed. Those beyond the limit are missing, and so may be all others.
     pub is_too_large: bool,
 }
 
-/// Takes lines from the decoder, checks what RFC 9113 says of a line's form and puts them down. What they say together is for
+/// Takes lines from the decoder, checks the form of each by RFC 9113 and stores it. Checks across lines are left to
 /// [`http1::check_request`], whose rules hold for HTTP/1 as well.
 pub(crate) struct Reading<'a> {
     block: &'a mut Block,
-    /// Trailers have no pseudo-headers.
+    /// False for trailers, which have no pseudo-headers.
     is_request: bool,
     bytes_left: usize,
     seen: Seen,
     head: Head,
     cookie: Vec<u8>,
-    /// `:scheme` is `http`.
+    /// True if `:scheme` is `http`.
     is_plain: bool,
-    /// Why this is no message at all.
+    /// The reason why the message is malformed.
     wrong: Option<&'static str>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
             b"path" if value.is_empty() => return Err("an empty path"),
             b"path" => self.head.target = self.loose(value),
             b"authority" => {
-                // What cannot be a line leaves the request without a host, which is answered.
+                // A value that cannot be a line leaves the request without a host, and it is answered as such.
                 let value = match http1::is_header_value(value) {
                     true => self.put(b"Host", value),
                     false => self.loose(value),
@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Cookies may come in crumbs, and are one line elsewhere (RFC 9113, 8.2.3).
+    /// Cookies may come in several lines (crumbs); they are joined to the one line that HTTP/1 has (RFC 9113, 8.2.3).
     fn crumb(&mut self, value: &[u8]) {
         if !self.cookie.is_empty() {
             self.cookie.extend_from_slice(b"; ");
@@ -167,7 +167,7 @@ impl<'a> Reading<'a> {
         self.cookie.extend_from_slice(value);
     }
 
-    /// What the block came to. An error is a message that is malformed (8.1.1).
+    /// The result of the block. An error means a malformed message (8.1.1).
     pub(crate) fn finish(mut self) -> Result<Head, &'static str> {
         if self.head.is_too_large {
             return Ok(self.head);
@@ -184,7 +184,7 @@ impl<'a> Reading<'a> {
         }
         let authority = self.head.authority.map(|(value, _)| value);
         if self.seen.host {
-            // The client's own line stands for both, where they agree.
+            // The client's own Host line counts for both, if they agree.
             self.block.lines.retain(|line| Some(line.value) != authority);
         }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
@@ -196,7 +196,7 @@ impl<'a> Reading<'a> {
         if self.is_request && !whole { Err("pseudo-headers are missing") } else { Ok(self.head) }
     }
 
-    /// Puts a line down; the span of its value.
+    /// Stores a line; returns the span of its value.
     fn put(&mut self, name: &[u8], value: &[u8]) -> Span {
         let bytes = &mut self.block.bytes;
         let start = at(bytes);
@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
         value
     }
 
-    /// Bytes that are part of no line.
+    /// Stores bytes that are not part of a line.
     fn loose(&mut self, text: &[u8]) -> Span {
         let start = at(&self.block.bytes);
         self.block.bytes.extend_from_slice(text);

@@ -1,4 +1,4 @@
-//! Why a stream or a connection ends (RFC 9113, 7).
+//! The reasons why a stream or a connection ends (RFC 9113, 7).
 
 use std::fmt;
 
@@ -19,11 +19,11 @@ impl Code {
     pub const ENHANCE_YOUR_CALM: Code = Code(0xb);
 }
 
-/// What ends a connection.
+/// An error that ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     pub code: Code,
-    /// For the log, and for the client's.
+    /// The reason, for our log and the client's.
     pub why: &'static str,
 }
 

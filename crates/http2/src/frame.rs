@@ -1,10 +1,10 @@
-//! Frames: nine bytes that say what follows (RFC 9113, 4.1 and 6).
+//! Frames: nine bytes of head, and a payload (RFC 9113, 4.1 and 6).
 
 use crate::{Code, Error};
 
 pub(crate) const HEAD_BYTES: usize = 9;
 
-/// What a frame's payload may be long, in both directions: nobody is told that more would do here.
+/// The longest payload of a frame, in both directions: nothing here ever announces a larger one.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 pub(crate) mod kind {
@@ -28,7 +28,7 @@ pub(crate) mod flag {
     pub(crate) const PRIORITY: u8 = 0x20;
 }
 
-/// The nine bytes.
+/// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) len: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// None where there are not nine bytes yet.
+    /// None if there are not nine bytes yet.
     pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
         let [a, b, c, kind, flags, stream @ ..] = bytes.first_chunk::<HEAD_BYTES>()?;
         let len = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
@@ -49,7 +49,7 @@ impl Head {
         self.flags & flag != 0
     }
 
-    /// The payload without its padding, where it has some (6.1).
+    /// The payload without its padding, if it has some (6.1).
     pub(crate) fn unpadded(self, payload: &[u8]) -> Result<&[u8], Error> {
         if !self.has(flag::PADDED) {
             return Ok(payload);
@@ -66,7 +66,7 @@ pub(crate) fn number(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff
 }
 
-/// The nine bytes. No caller has a payload of more than [`PAYLOAD_BYTES_MAX`].
+/// The nine bytes of a frame's head. No caller has a payload of more than [`PAYLOAD_BYTES_MAX`].
 pub(crate) fn head(len: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEAD_BYTES] {
     let [_, a, b, c] = u32::try_from(len).unwrap_or_default().to_be_bytes();
     let [s, t, r, e] = stream.to_be_bytes();

@@ -1,21 +1,21 @@
 //! HTTP/2 as bytes, from the server's side: frames, header compression and the state of streams, without input or output.
 //!
-//! Owns RFC 9113 and RFC 7541: a [`Session`] is told what a client sent and what there is to answer, and builds what is to be
-//! written. Heads come out as HTTP/1 header lines, which is what the rest of the gateway reads. It never reads a socket or a
-//! clock, knows no route and decides no reply. It wakes tasks: of each stream it remembers the one that waits for it.
+//! Owns RFC 9113 and RFC 7541: a [`Session`] takes the client's bytes and the gateway's answers, and builds the output. Heads
+//! come out as HTTP/1 header lines, the form that the rest of the gateway reads. It never reads a socket or a clock, knows no
+//! route and decides no reply. It wakes tasks: for each stream it remembers the task that waits for it.
 //!
 //! # What the connection loop must do
 //!
-//! - Hand over what was read with [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]: that is what
-//!   bounds the answers to a client that asks for many and takes none.
-//! - Write [`Session::unsent`], and say how much went with [`Session::sent`].
-//! - After an [`Error`], call [`Session::fail`], write what there is, close.
-//! - Keep the time: nothing here ends by itself that the peer does not end.
+//! - Pass the client's bytes to [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]. That bounds the
+//!   output for a client that requests much and reads nothing.
+//! - Write [`Session::unsent`], and report the number of bytes written with [`Session::sent`].
+//! - After an [`Error`], call [`Session::fail`], write the rest of the output, close.
+//! - Keep the time: nothing here ends by itself unless the peer ends it.
 //!
 //! # What a client may cost
 //!
-//! Windows bound what is kept of bodies, [`Config::head_bytes_max`] what a head may grow to when it is unpacked. A client that
-//! opens streams to reset them (CVE-2023-44487), or sends frames that come to nothing (CVE-2019-9512 to 9518), is sent away with
+//! Windows bound the memory for bodies, and [`Config::head_bytes_max`] bounds the size of a decompressed head. A client that
+//! opens streams to reset them (CVE-2023-44487), or sends frames without effect (CVE-2019-9512 to 9518), is closed with
 //! `ENHANCE_YOUR_CALM`.
 
 #![forbid(unsafe_code)]
@@ -30,7 +30,7 @@ pub use block::{Block, Head};
 pub use error::{Code, Error};
 pub use session::{Config, Event, PREFACE, Piece, RESETS_PER_SECOND, Read, Session};
 
-/// Decodes a block of compressed header lines with an empty table, for fuzzing; the number of lines.
+/// Decodes a block of compressed header lines with an empty table, for fuzzing; returns the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {
     let mut lines = 0;
     hpack::Decoder::default().decode(block, |_, _| lines += 1)?;

@@ -1,8 +1,8 @@
 //! A deadline that is cheap to move.
 //!
-//! Every exchange moves several deadlines and almost none is ever reached. Registering a timer with the runtime costs
-//! far more than remembering an instant, so an `Alarm` leaves its one registered timer where it is as long as that
-//! fires no later than the deadline, and looks again when it does.
+//! Every exchange moves several deadlines, and almost none is ever reached. Registering a timer with the runtime costs far more
+//! than storing an instant. So an `Alarm` leaves its one registered timer alone as long as that fires no later than the
+//! deadline, and checks again when it fires.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,17 +15,17 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 
-/// A deadline that several holders in one task move.
+/// A deadline that several holders in one task may move.
 pub type SharedAlarm = Rc<RefCell<Alarm>>;
 
-/// How many alarms a thread keeps. More waits at once than this register timers of their own.
+/// Alarms that a thread keeps. More waits at once than this register timers of their own.
 const KEPT_MAX: usize = 256;
 
 thread_local! {
     static SPARE: RefCell<Vec<SharedAlarm>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One movable deadline. Unset, it never rings.
+/// One movable deadline. If it is unset, it never rings.
 #[derive(Debug, Default)]
 pub struct Alarm {
     deadline: Option<Instant>,
@@ -39,8 +39,7 @@ struct Timer {
     waker: Option<Waker>,
 }
 
-/// An alarm for one wait, unset, with the timer of an earlier wait where there is one. A thread has one runtime, as it has
-/// one set of connections.
+/// An unset alarm for one wait, with the timer of an earlier wait if there is one. This works because a thread has one runtime.
 pub fn take() -> SharedAlarm {
     SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
@@ -59,28 +58,28 @@ pub fn give(mut alarm: SharedAlarm) {
 }
 
 impl Alarm {
-    /// Rings `after` from `now` on.
+    /// Sets it to ring `after` from `now`.
     pub fn set(&mut self, now: Instant, after: Duration) {
         self.set_by(now, after, None);
     }
 
-    /// Rings `after` from `now` on, and at `latest` at the latest.
+    /// Sets it to ring `after` from `now`, but not later than `latest`.
     pub fn set_by(&mut self, now: Instant, after: Duration, latest: Option<Instant>) {
         let deadline = now.checked_add(after);
         self.deadline = deadline.into_iter().chain(latest).min();
     }
 
-    /// Will ring at some time.
+    /// True if it will ring.
     pub fn is_set(&self) -> bool {
         self.deadline.is_some()
     }
 
-    /// Never rings, until it is set again.
+    /// Unsets it: it never rings until it is set again.
     pub fn clear(&mut self) {
         self.deadline = None;
     }
 
-    /// Ready once the deadline has passed; otherwise the task is woken when it does.
+    /// Ready once the deadline has passed; until then the task is woken at that time.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.deadline else { return Poll::Pending };
         let timer = match &mut self.timer {

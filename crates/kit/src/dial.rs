@@ -1,4 +1,4 @@
-//! A connection of the gateway's own, to a service that is no upstream: a store that counts are kept in.
+//! A connection of the gateway's own to a service that is not an upstream: a store for counts.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Where a service listens.
+/// The address of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     Tcp { host: String, port: u16 },
@@ -20,13 +20,13 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// An open connection. Unlike a wire it may move between threads.
+/// An open connection. Unlike a wire it can move between threads.
 pub struct Link(Box<dyn Stream>);
 
-/// What one read takes at the most.
+/// The most that one read takes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Connects to a port; the caller sets the deadline.
+/// Connects to a port. The caller sets the deadline.
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
@@ -40,12 +40,12 @@ pub async fn unix(path: &Path) -> io::Result<UnixStream> {
 }
 
 impl Link {
-    /// Over a stream, plain or wrapped.
+    /// A link over a stream, plain or wrapped.
     pub fn over(stream: impl Stream + 'static) -> Link {
         Link(Box::new(stream))
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     pub async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = poll_fn(|cx| Pin::new(&mut *self.0).poll_write(cx, bytes)).await?;
@@ -57,7 +57,7 @@ impl Link {
         poll_fn(|cx| Pin::new(&mut *self.0).poll_flush(cx)).await
     }
 
-    /// Appends what has come; an end is an error.
+    /// Appends the bytes that have come. The end of the stream is an error.
     pub async fn read(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut piece = vec![0; READ_BYTES];
         let mut piece = ReadBuf::new(&mut piece);

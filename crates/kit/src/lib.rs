@@ -1,7 +1,7 @@
-//! Our small std: the one place that reads the clock, spawns, owns scratch memory and touches raw sockets.
+//! Our small standard library: the only place that reads the clock, starts tasks, owns scratch memory and touches raw sockets.
 //!
-//! Everything here is mechanism without opinion: no crate of the hot path calls `Instant::now` or `tokio::spawn`
-//! itself, so that time and tasks stay in sight. It knows nothing of HTTP.
+//! Everything here is mechanism without policy. No crate of the hot path calls `Instant::now` or `tokio::spawn` itself, so that
+//! time and tasks are easy to find. It knows nothing of HTTP.
 
 pub mod alarm;
 pub mod calendar;
@@ -17,5 +17,5 @@ pub use alarm::{Alarm, SharedAlarm};
 pub use task::spawn;
 pub use wire::{Duplex, Wire};
 
-/// A future that stays on its thread, boxed: what a step that may wait returns.
+/// A boxed future that stays on its thread: the return value of a step that may wait.
 pub type LocalBoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A text without its escapes; what is none stays as it is. `+` is a blank in forms and in queries that are read as such, and
-/// itself in paths, and in keys and tokens that a client sends as they are.
+/// A text with its percent escapes decoded; an invalid escape stays as it is. `+` is a blank in forms and in queries that are
+/// read as such. It is itself in paths, and in keys and tokens that a client sends unencoded.
 pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
     if text.iter().all(plain) {
@@ -23,7 +23,7 @@ pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The byte that two hex digits name, and what follows them.
+/// The byte that two hex digits name, and the rest of the text.
 pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = digits.split_first_chunk::<2>()?;
     let value = char::from(*high).to_digit(16)? * 16 + char::from(*low).to_digit(16)?;

@@ -1,22 +1,22 @@
-//! Memory a thread lends out for the length of one poll.
+//! Memory that a thread lends out for the length of one poll.
 //!
-//! No connection holds a buffer while it waits: bytes are read into the thread's scratch buffer inside a poll, outgoing
-//! bytes are built in another, and only what is left over is kept per connection. A lent buffer comes back when its
-//! guard drops; asking again meanwhile gives a fresh one, so nesting is harmless.
+//! No connection holds a buffer while it waits. Inside a poll, bytes are read into the thread's scratch buffer and outgoing
+//! bytes are built in another; only the rest is kept per connection. A lent buffer comes back when its guard drops. If it is
+//! asked for again meanwhile, a fresh one is lent, so nesting is harmless.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
 
 use bytes::Bytes;
 
-/// What one read takes at the most, and the size at which building output stops for a write.
-/// A 100 KiB body with its head fits: measured, one read and one write beat two of half the size.
+/// The most that one read takes, and the size at which outgoing bytes are written. A body of 100 KiB with its head fits:
+/// measured, one read and one write beat two of half the size.
 pub const SCRATCH_BYTES: usize = 128 * 1024;
 
-/// From here on bytes are not copied: they leave with the buffer they were read into, and are written from where they are.
+/// From this size on bytes are not copied: they keep the buffer they were read into, and are written from there.
 pub const LARGE_BYTES: usize = 32 * 1024;
 
-/// A scratch buffer that grew past this is given back to the allocator instead of being kept.
+/// A larger scratch buffer is freed instead of kept.
 const KEPT_BYTES_MAX: usize = 4 * SCRATCH_BYTES;
 
 thread_local! {
@@ -24,7 +24,7 @@ thread_local! {
     static KEPT: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
 }
 
-/// An empty buffer of at least [`SCRATCH_BYTES`] capacity, lent by the thread.
+/// A buffer of at least [`SCRATCH_BYTES`] capacity, lent by the thread.
 pub struct Scratch(Vec<u8>);
 
 /// Lends a buffer. It is empty.
@@ -40,7 +40,7 @@ pub fn lend() -> Scratch {
 }
 
 impl Scratch {
-    /// A part of it that outlives the loan. A large one takes the memory with it, and the buffer is empty then.
+    /// A part of the buffer that outlives the loan. A large part takes the memory with it and leaves the buffer empty.
     pub fn part(&mut self, part: Range<usize>) -> Bytes {
         match part.len() >= LARGE_BYTES && part.end <= self.0.len() {
             true => Bytes::from(std::mem::take(&mut self.0)).slice(part),
@@ -71,7 +71,7 @@ impl Drop for Scratch {
         }
         buffer.clear();
         KEPT.with(|[first, second]| {
-            // Whichever place is empty; a third buffer is freed.
+            // It goes to an empty place; a third buffer is freed.
             let displaced = first.replace(buffer);
             if displaced.capacity() > 0 {
                 drop(second.replace(displaced));

@@ -1,4 +1,4 @@
-//! Spawning. Tasks of a worker stay on the worker's thread.
+//! Starting tasks. Tasks of a worker stay on the worker's thread.
 
 use std::any::Any;
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Starts a task on this thread's runtime, which is a local one. It ends with the worker's runtime at the latest.
+/// Starts a task on this thread's runtime, which is a local one. The task ends with the worker's runtime at the latest.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn spawn<F>(future: F) -> tokio::task::JoinHandle<F::Output>
 where
@@ -15,16 +15,16 @@ where
     tokio::task::spawn_local(future)
 }
 
-/// Runs work that keeps a core busy for milliseconds beside this thread, and gives nothing if it panicked. How much of it there may
-/// be at once is for the caller to bound.
+/// Runs work that keeps a core busy for milliseconds on another thread. Returns none if it panicked. The caller has to bound
+/// how much of it runs at once.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Runs a future and turns a panic inside it into an error that says what the panic said.
+/// Runs a future and turns a panic inside it into an error with the panic's message.
 ///
-/// Nothing of the future is used afterwards but its drop, so no broken state is seen.
+/// After a panic the future is only dropped, so no broken state is seen.
 pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, String> {
     std::future::poll_fn(move |cx| {
         match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(&mut future).poll(cx))) {
@@ -35,7 +35,7 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
     .await
 }
 
-/// Lets every task that is ready now go first.
+/// Lets every other task that is ready now run first.
 ///
 /// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a peer
 /// that sleeps wakes it, which takes longer than the write. Writes in a batch pay for one wake-up instead of many. Where nothing

@@ -1,4 +1,4 @@
-//! One byte stream to a peer, plain or wrapped, and the reads and writes the proxy loop is made of.
+//! One byte stream to a peer, plain or wrapped, with the reads and writes of the proxy loop.
 
 use std::any::Any;
 use std::io::{self, IoSlice};
@@ -10,14 +10,15 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes both ways: TLS over a socket, an in-memory pipe in tests. Who made one knows what it is, and finds the socket below.
+/// Bytes both ways: TLS over a socket, or an in-memory pipe in tests. Whoever made one knows its type, and can get the socket
+/// below.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Any {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Any> Duplex for T {}
 
-/// A peer that says nothing for a minute is probed every 15 seconds, and is gone once four probes were not answered: a stream or tunnel
-/// to a machine that is off ends within two minutes, and the tables of firewalls on the way, which forget after five at the least,
-/// remember one that is silent.
+/// TCP keep-alive. A peer that is silent for a minute is probed every 15 seconds, and is gone after four probes without an
+/// answer. So a stream or tunnel to a machine that is off ends within two minutes. Firewalls on the way, which forget a
+/// connection after five minutes at the least, keep a silent one.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(60))
     .with_interval(Duration::from_secs(15))
@@ -26,13 +27,13 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
 /// See [`delivery`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
-    /// Bytes that the peer's system has taken since it connected.
+    /// Bytes that the peer's system has acknowledged since it connected.
     pub acknowledged: u64,
-    /// It has taken everything.
+    /// True if it has acknowledged everything.
     pub is_done: bool,
 }
 
-/// A stream to a peer. The plain case is spelled out, so that it costs no indirect call.
+/// A stream to a peer. The plain case is a variant of its own, so that it costs no indirect call.
 pub enum Wire {
     Plain(TcpStream),
     Wrapped(Box<dyn Duplex>),
@@ -55,14 +56,14 @@ impl Wire {
         let mut buffer = ReadBuf::uninit(spare);
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
         let (read, filled) = (buffer.filled().len(), buffer.filled().as_ptr());
-        // A reader is lent the whole `ReadBuf`, and may put another in its place.
+        // A reader gets the whole `ReadBuf`, and may put another in its place.
         if filled != lent {
             return Poll::Ready(Err(io::Error::other(
                 "a reader has filled another buffer than it was lent",
             )));
         }
-        // SAFETY: `buffer` is over the spare capacity, as was just seen; it says that its first `read` bytes are initialised, and
-        // `read` is at most its length, so the new length is within the capacity.
+        // SAFETY: the check above shows that `buffer` is over the spare capacity. It says that its first `read` bytes are
+        // initialised, and `read` is at most its length, so the new length is within the capacity.
         #[allow(unsafe_code)]
         unsafe {
             out.set_len(start + read);
@@ -70,8 +71,8 @@ impl Wire {
         Poll::Ready(Ok(read))
     }
 
-    /// Pending if nothing can be read, without asking the system; the task is woken when that changes. Ready means no more
-    /// than that it is worth reading.
+    /// Pending if nothing can be read; no system call is made, and the task is woken when that changes. Ready means only that a
+    /// read is worth trying.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Wire::Plain(stream) => stream.poll_read_ready(cx).map(|_ready| ()),
@@ -79,7 +80,7 @@ impl Wire {
         }
     }
 
-    /// Writes what the peer takes of `bytes` from `*sent` on; ready when all of it is sent and flushed.
+    /// Writes as much of `bytes` from `*sent` on as the peer takes; ready when all of it is sent and flushed.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +90,7 @@ impl Wire {
         self.poll_send_two(cx, [bytes, &[]], sent)
     }
 
-    /// The same for two pieces, one behind the other; `*sent` counts over both.
+    /// The same for two pieces, one after the other; `*sent` counts over both.
     #[inline]
     pub fn poll_send_two(
         &mut self,
@@ -116,8 +117,8 @@ impl Wire {
         Pin::new(self).poll_flush(cx)
     }
 
-    /// Whether an idle connection is still usable: nothing to read and not closed. Costs no system call as long as the
-    /// runtime has seen no event for it.
+    /// True if an idle connection is still usable: nothing to read, and not closed. Costs no system call as long as the runtime
+    /// has seen no event for it.
     pub fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut byte = [0u8; 1];
@@ -133,12 +134,13 @@ impl Wire {
     }
 }
 
-/// Lets the system find out that a silent peer is gone. What a listening socket accepts inherits it.
+/// Turns on TCP keep-alive, so that the system notices when a silent peer is gone. Accepted connections inherit it from the
+/// listening socket.
 pub fn keep_alive<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
     socket.into().set_tcp_keepalive(&KEEPALIVE)
 }
 
-/// How far what was written to a socket has come. Costs a system call; nothing where the system does not tell.
+/// How much of the written bytes the peer has acknowledged. Costs a system call; none if the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
     let mut told = Told::default();
@@ -161,7 +163,7 @@ pub fn delivery(_: &TcpStream) -> Option<Delivery> {
     None
 }
 
-/// The front of Linux's `struct tcp_info`, which only ever grows at its end.
+/// The beginning of Linux's `struct tcp_info`, which only ever grows at its end.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 #[repr(C)]

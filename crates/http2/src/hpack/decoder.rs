@@ -1,4 +1,4 @@
-//! Reading a block of header lines (RFC 7541, 3 and 6).
+//! Decoding of header blocks (RFC 7541, 3 and 6).
 
 use super::table::Table;
 use super::{huffman, integer};
@@ -6,19 +6,19 @@ use crate::{Code, Error};
 
 const CUT: Error = Error::new(Code::COMPRESSION_ERROR, "a block of header lines that breaks off");
 
-/// What a connection's blocks are read with, one after the other.
+/// The state for decoding a connection's blocks, one after the other.
 #[derive(Default)]
 pub(crate) struct Decoder {
     table: Table,
-    /// Name and value of the line in hand.
+    /// Name and value of the current line.
     text: Vec<u8>,
 }
 
-/// Text beyond this is given back to the allocator after its block.
+/// More memory than this is freed after a block.
 const TEXT_BYTES_KEPT: usize = 1024;
 
 impl Decoder {
-    /// Hands each line of the block to `line`. An error leaves the connection without a use.
+    /// Passes each line of the block to `line`. After an error the connection cannot be used.
     pub(crate) fn decode(
         &mut self,
         mut block: &[u8],
@@ -61,7 +61,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a line that stands in the block; the length of its name.
+    /// Reads a line that is spelled out in the block; returns the length of its name.
     fn literal(&mut self, block: &mut &[u8], prefix: u32) -> Result<usize, Error> {
         self.text.clear();
         match integer::take(block, prefix)? {

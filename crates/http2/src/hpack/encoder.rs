@@ -1,9 +1,9 @@
-//! Writing header lines: by the fixed table where it has them, as they are otherwise. Nothing is put in the client's table, since
-//! what differs between replies of a gateway (dates, numbers, identifiers) would push out what does not.
+//! Encoding of header lines: by the fixed table where it has them, spelled out otherwise. Nothing is put in the client's table,
+//! since the values that differ between a gateway's replies (dates, numbers, identifiers) would push out the others.
 
 use super::{fixed, integer};
 
-/// Says that the client's table for us is empty and stays so; once a connection, before its first line.
+/// Tells the client to keep its table for us empty; once a connection, before its first line.
 pub(crate) fn forget(out: &mut Vec<u8>) {
     out.push(0x20);
 }

@@ -65,9 +65,9 @@ pub(super) static FIXED: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// The index of the first entry with this name, which is in lower case; of those that stand in replies.
+/// The index of the first entry with this name, which is in lower case. Only names that appear in replies are found.
 pub(super) fn index_of(name: &[u8]) -> Option<usize> {
-    // Replies have few lines and most names are here: by length there is at most a handful to compare.
+    // Replies have few lines, and most of their names are in the table. By length there is at most a handful to compare.
     let named = BY_LENGTH.get(name.len())?;
     let at = named.iter().take_while(|at| **at != 0);
     let mut found = at.filter(|at| {

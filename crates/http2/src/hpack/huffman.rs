@@ -1,7 +1,7 @@
 //! Huffman-coded text (RFC 7541, 5.2 and appendix B).
 //!
 //! The code is canonical: codes of one length follow each other in the order of their symbols, and longer ones follow shorter
-//! ones. So the lengths say all, and the tables here are made of them when the program is compiled.
+//! ones. So the lengths define the code, and the tables here are made from them at compile time.
 
 use crate::{Code, Error};
 
@@ -27,13 +27,13 @@ const END: u16 = 256;
 
 const WRONG: Error = Error::new(Code::COMPRESSION_ERROR, "text that is not Huffman-coded");
 
-/// Codes of one length, held to the left in 32 bits.
+/// The codes of one length, left-aligned in 32 bits.
 #[derive(Clone, Copy)]
 struct Codes {
     first: u32,
     /// One past the last; 2^32 for the longest.
     end: u64,
-    /// Where the symbols of this length begin in [`SYMBOLS`].
+    /// The index in [`SYMBOLS`] of the first symbol with this length.
     symbols: usize,
 }
 
@@ -83,7 +83,7 @@ static SYMBOLS: [u16; 257] = {
     sorted
 };
 
-/// Symbol and length by the next eight bits, for codes that are no longer; a length of 0 for the others.
+/// Symbol and length by the next eight bits, for codes up to that length; a length of 0 for longer ones.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -114,14 +114,14 @@ const fn search(bits: u32, mut len: usize) -> (u16, usize) {
     }
     let codes = CODES[len];
     let nth = (bits.wrapping_sub(codes.first) >> (32 - len)) as usize;
-    // Codes fill the space: the index is within the symbols, as the test of all codes says.
+    // The codes fill the space, so the index is within the symbols; a test of all codes shows it.
     let at = codes.symbols + nth;
     (if at < SYMBOLS.len() { SYMBOLS[at] } else { END }, len)
 }
 
 /// Appends the text.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    // Bits not yet used, held to the left.
+    // Unused bits, left-aligned.
     let (mut bits, mut count) = (0u64, 0u32);
     for &byte in coded {
         bits |= u64::from(byte) << (56 - count);
@@ -143,7 +143,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
             count -= len;
         }
     }
-    // What is left is the beginning of the mark of the end, which is all ones, and less than a byte of it.
+    // The rest is the beginning of the end mark, which is all ones, and less than a byte of it.
     let padding = bits.leading_ones() >= count && count < 8;
     if padding { Ok(()) } else { Err(WRONG) }
 }

@@ -5,8 +5,8 @@ use crate::{Code, Error};
 const WRONG: Error =
     Error::new(Code::COMPRESSION_ERROR, "an integer that does not end or is too large");
 
-/// Takes an integer from the front of `input`, whose first byte lends it its last `prefix` bits. At most 28 bits more: nothing
-/// here is that large.
+/// Takes an integer from the front of `input`. It begins in the last `prefix` bits of the first byte. At most 28 further bits
+/// are accepted: nothing here is that large.
 pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
     let mut bytes = input.iter();
     let most = (1u32 << prefix) - 1;

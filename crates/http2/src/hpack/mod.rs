@@ -1,4 +1,4 @@
-//! Header compression (RFC 7541). What is read may use all of it; what is written uses the fixed table alone, so that writing a
+//! Header compression (RFC 7541). The decoder supports all of it. The encoder uses only the fixed table, so that writing a
 //! reply keeps no state and costs a copy.
 
 mod decoder;

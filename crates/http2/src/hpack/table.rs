@@ -1,20 +1,20 @@
-//! The table that a connection fills (RFC 7541, 2.3.2 and 4).
+//! The dynamic table of a connection (RFC 7541, 2.3.2 and 4).
 
 use std::collections::VecDeque;
 
 use super::fixed::FIXED;
 use crate::{Code, Error};
 
-/// What the table may hold: nobody is told another size here.
+/// The size of the table. Nothing here ever announces another one.
 const SIZE_MAX: usize = 4096;
 
-/// What an entry counts beside its text.
+/// The size of an entry counts this much more than its text.
 const ENTRY_BYTES: usize = 32;
 
 const NO_ENTRY: Error = Error::new(Code::COMPRESSION_ERROR, "an index without an entry");
 
 pub(super) struct Table {
-    /// The youngest first.
+    /// The newest first.
     entries: VecDeque<Entry>,
     size: usize,
     size_max: usize,
@@ -42,11 +42,11 @@ impl Table {
         entry.text.split_at_checked(entry.name_len).ok_or(NO_ENTRY)
     }
 
-    /// Name and value stand one behind the other in `text`.
+    /// Adds an entry; `text` is the name followed by the value.
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize) {
         let size = text.len() + ENTRY_BYTES;
         self.shrink_to(self.size_max.saturating_sub(size));
-        // One that is larger than the whole table empties it, and is no error.
+        // An entry larger than the whole table empties it, and is no error.
         if size <= self.size_max {
             self.size += size;
             self.entries.push_front(Entry { text: text.into(), name_len });

@@ -1,4 +1,4 @@
-//! One connection: what a client may send when, what is kept for its streams, what is to be written.
+//! One connection: the limits of the client, the state of its streams, and the output.
 
 mod receive;
 mod send;
@@ -12,52 +12,53 @@ use crate::{Code, Error, frame};
 use receive::Unfinished;
 use stream::{Stream, Streams};
 
-/// What a client begins with (RFC 9113, 3.4).
+/// The first bytes of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Receive windows. Large enough that an upload does not wait for the round trip, small enough that a thousand stalled
-/// streams do not fill the memory.
+/// Receive windows. They are large enough that an upload does not wait for the round trip, and small enough that a thousand
+/// stalled streams do not fill the memory.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
-/// What both windows are before anybody has said anything (6.9.2).
+/// The initial size of both windows by the standard (6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
 
-/// No window may be larger (6.9.1).
+/// The maximum of a window (6.9.1).
 const WINDOW_MAX: i64 = 0x7fff_ffff;
 
-/// What may wait to be written. More is not asked for, of streams or of the client, until some of it is gone.
+/// Bytes of output that may wait. Above this, streams and the client are not read until some of it is written.
 const UNSENT_BYTES_MAX: usize = 128 * 1024;
 
-/// What a buffer keeps of its memory while nothing is in it.
+/// Memory that an empty buffer keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Streams that the client may have reset at once (CVE-2023-44487): a browser that leaves a page resets a hundred.
+/// Resets that the client may make at once (CVE-2023-44487): a browser that leaves a page resets a hundred streams.
 const RESETS_MAX: u32 = 256;
 
-/// So many streams that end allow one more reset. What one of them costs is next to nothing, and what a reset one has begun at an
-/// upstream may go on there; a client that gives up one call in eight is a slow service's.
+/// This many streams that end allow one more reset. A stream that ends may cost next to nothing, while the work of a reset one
+/// may go on at an upstream. A client of a slow service may well give up one call in eight.
 const ENDS_PER_RESET: u32 = 8;
 
-/// So many more it may reset each second, whatever ends.
+/// The number of resets that each second allows, whatever ends.
 pub const RESETS_PER_SECOND: u32 = 32;
 
-/// Frames that carry nothing, one after the other without a [`Session::rest`].
+/// Frames without effect that may follow one another without a [`Session::rest`].
 const FRUITLESS_MAX: u32 = 10_000;
 
-/// What is asked for when nobody else is let in any more, so that requests under way are known to have arrived.
+/// The payload of the PING that is sent when no new streams are accepted. Its answer shows that all earlier requests have
+/// arrived.
 const LAST_CALL: [u8; 8] = *b"last one";
 
-/// What a listener allows.
+/// The limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// Open at once.
+    /// Streams open at once.
     pub streams_max: u32,
-    /// Names and values of one head, and 32 bytes a line.
+    /// The size of one head: names and values, and 32 bytes a line.
     pub head_bytes_max: usize,
 }
 
-/// What one frame came to.
+/// The result of reading one frame.
 #[derive(Debug)]
 pub struct Read {
     /// Bytes of the input that it took.
@@ -65,23 +66,23 @@ pub struct Read {
     pub event: Event,
 }
 
-/// What a frame means to the connection's loop.
+/// The effect of a frame on the connection's loop.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing, or something for a stream's task, which has been woken.
+    /// No effect, or one on a stream's task, which has been woken.
     Nothing,
-    /// A new stream; its head is in the block that was given.
+    /// A new stream; its head is in the caller's block.
     Request { stream: u32, head: Head },
 }
 
 /// Bytes of a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// There were some, appended.
+    /// Some bytes were appended.
     More,
-    /// And they were the last; these are the trailers, in HTTP/1's form.
+    /// The last bytes were appended; these are the trailers, in HTTP/1's form.
     End(Vec<u8>),
-    /// There are none yet.
+    /// No bytes have come yet.
     None,
     /// The stream was reset.
     Gone,
@@ -92,22 +93,22 @@ pub struct Session {
     config: Config,
     decoder: Decoder,
     begun: Begun,
-    /// A block of header lines whose end has not come.
+    /// A block of header lines that is not complete.
     unfinished: Option<Unfinished>,
     streams: Streams,
-    /// Of the streams that the client opened, the last, and the last that was let in.
+    /// The last stream that the client opened, and the last that was accepted.
     last_opened: u32,
     last_stream: u32,
     receive: Window,
-    /// What the client has left for us, over all streams.
+    /// The client's window for our data, over all streams.
     room: i64,
-    /// What it gives to a new stream.
+    /// The client's initial window for a new stream.
     room_first: i64,
     out: Vec<u8>,
     sent: usize,
-    /// The client's table was told to be empty.
+    /// True if the client was told to empty its table.
     forgot: bool,
-    /// Of what the client may reset, what it has; in parts, of which one reset has [`ENDS_PER_RESET`].
+    /// Resets counted against the client, in parts: one reset is [`ENDS_PER_RESET`].
     resets: u32,
     fruitless: u32,
     leaving: Leaving,
@@ -123,13 +124,13 @@ enum Begun {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// The client was told, and asked for a sign that it has read it.
+    /// The client was told, and has to acknowledge it.
     Announced,
-    /// Streams after the last are not begun.
+    /// No further streams are accepted.
     Refusing,
 }
 
-/// What we still take, and what was read of it and not given back.
+/// A receive window: the bytes the peer may still send, and those that were read and not returned to it.
 struct Window {
     left: i64,
     used: u32,
@@ -147,7 +148,7 @@ impl Window {
         self.left >= 0
     }
 
-    /// What to give back, once it is worth a frame.
+    /// The bytes to return to the peer, once they are worth a frame.
     fn give(&mut self, len: u32) -> Option<u32> {
         self.used += len;
         if self.used < self.size / 2 {
@@ -159,7 +160,7 @@ impl Window {
 }
 
 impl Session {
-    /// Begins a connection: the first thing to write is what we allow.
+    /// Begins a connection. The first output is our settings.
     pub fn new(config: Config) -> Session {
         let mut session = Session {
             config,
@@ -206,26 +207,26 @@ impl Session {
         self.streams.len()
     }
 
-    /// The client has said how it speaks.
+    /// True if the client's settings have come.
     pub fn has_begun(&self) -> bool {
         self.begun == Begun::Settings
     }
 
-    /// Header lines have begun whose end has not come.
+    /// True if a block of header lines has begun and is not complete.
     pub fn is_within_head(&self) -> bool {
         self.unfinished.is_some()
     }
 
-    /// What is to be written.
+    /// The output that is not written yet.
     pub fn unsent(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    /// So much more of it was written. Streams that waited for room go on.
+    /// Notes that `len` bytes of it were written. Streams that waited for room go on.
     pub fn sent(&mut self, len: usize) {
         self.sent += len;
         if self.sent < self.out.len() {
-            // A peer that takes little at a time, and is given more each time, may never have taken all.
+            // A slow peer that gets more output each time may never have taken all of it.
             if self.sent >= UNSENT_BYTES_MAX / 2 {
                 self.out.drain(..self.sent);
                 self.sent = 0;
@@ -237,47 +238,47 @@ impl Session {
         self.streams.wake_writers();
     }
 
-    /// How much more may wait to be written.
+    /// The number of bytes that may still be added to the output.
     fn space(&self) -> usize {
         UNSENT_BYTES_MAX.saturating_sub(self.unsent().len())
     }
 
-    /// Memory that is held for what is to be written.
+    /// Memory that the output occupies.
     pub fn held_bytes(&self) -> usize {
         self.out.capacity()
     }
 
-    /// Enough waits to be written.
+    /// True if the output is full.
     pub fn is_full(&self) -> bool {
         self.space() == 0
     }
 
-    /// Time has passed: frames without a use are counted anew.
+    /// Starts the count of frames without effect anew, as time passes.
     pub fn rest(&mut self) {
         self.fruitless = 0;
     }
 
-    /// Whether there is something to forgive.
+    /// True if resets are counted against the client.
     pub fn has_resets(&self) -> bool {
         self.resets > 0
     }
 
-    /// Forgives resets, as time passes.
+    /// Takes resets off the client's count, as time passes.
     pub fn forgive(&mut self, resets: u32) {
         self.resets = self.resets.saturating_sub(resets.saturating_mul(ENDS_PER_RESET));
     }
 
-    /// The client had a stream reset, by its own word or by what it did to it.
+    /// Counts a reset, made by the client or caused by it.
     fn count_reset(&mut self) {
         self.resets = self.resets.saturating_add(ENDS_PER_RESET);
     }
 
-    /// Asks for a sign of life.
+    /// Sends a PING.
     pub fn ping(&mut self) {
         frame::ping(&mut self.out, 0, *b"tidegate");
     }
 
-    /// Says that the connection will end (6.8). What the client sends until it has read that is still served.
+    /// Announces that the connection will end (6.8). Requests that the client sends before it has read that are still served.
     pub fn leave(&mut self) {
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Announced;
@@ -286,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Lets no stream begin any more; those that are open end in their time.
+    /// Accepts no further streams; open ones end in their own time.
     pub fn refuse(&mut self) {
         if self.leaving != Leaving::Refusing {
             self.leaving = Leaving::Refusing;
@@ -294,33 +295,33 @@ impl Session {
         }
     }
 
-    /// The client was told to go, or is going by itself.
+    /// True if the client was told to go, or leaves by itself.
     pub fn is_leaving(&self) -> bool {
         self.leaving != Leaving::No
     }
 
-    /// Nothing will come any more: every stream has ended, and no other may begin.
+    /// True if nothing can come any more: every stream has ended, and no other may begin.
     pub fn is_over(&self) -> bool {
         self.leaving == Leaving::Refusing && self.streams.len() == 0
     }
 
-    /// Ends all streams, and says why.
+    /// Ends all streams, and tells the client why.
     pub fn fail(&mut self, error: &Error) {
         frame::goaway(&mut self.out, self.last_stream, error.code, error.why);
         self.abandon();
     }
 
-    /// Ends all streams: there is nobody to say anything to.
+    /// Ends all streams without a word to the client, which is gone.
     pub fn abandon(&mut self) {
         self.streams.take_all().for_each(|stream| stream.wake());
     }
 
-    /// The stream is as it was: neither reset nor at its end.
+    /// True if the stream is neither reset nor at its end.
     pub fn is_open(&self, stream: u32) -> bool {
         self.streams.get(stream).is_some()
     }
 
-    /// Remembers whom to wake when the stream is reset, has bytes or room, where it was found without.
+    /// Remembers the task to wake when the stream is reset, has bytes or has room.
     pub fn wait(&mut self, stream: u32, task: &Waker) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.wait(task);

@@ -1,4 +1,4 @@
-//! What a client sends, frame by frame (RFC 9113, 5 and 6).
+//! Frames from a client, one by one (RFC 9113, 5 and 6).
 
 use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving};
 use super::{PREFACE, RESETS_MAX, Read, Session, WINDOW_MAX};
@@ -7,14 +7,15 @@ use crate::error::{Code, Error};
 use crate::frame::{self, flag, kind, number};
 use crate::session::stream::Stream;
 
-/// A block of header lines that comes in several frames.
+/// A block of header lines that spans several frames.
 pub(super) struct Unfinished {
     stream: u32,
     is_end: bool,
     bytes: Vec<u8>,
 }
 
-/// A block may be this many times as long as it is allowed to unpack to, so that one that is too large gets an answer.
+/// A compressed block may be this many times as long as its limit for decompressed text, so that one that is too large still
+/// gets an answer.
 const PACKED_MAX: usize = 4;
 
 const IDLE: Error = Error::protocol("a frame for a stream that was never opened");
@@ -24,7 +25,7 @@ const WRONG_SIZE: Error = Error::new(Code::FRAME_SIZE_ERROR, "a frame of the wro
 const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
 
 impl Session {
-    /// Reads one frame from the front of the input; none, if it is not whole yet. A request's head is left in `block`.
+    /// Reads one frame from the front of the input; none if it is not complete yet. A request's head is left in `block`.
     pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<Read>, Error> {
         if self.begun == Begun::Nothing {
             return self.preface(input);
@@ -90,7 +91,7 @@ impl Session {
             kind::GOAWAY => self.goaway(head, payload)?,
             kind::WINDOW_UPDATE => self.window_update(head, payload)?,
             kind::CONTINUATION => return self.continuation(head, payload, block),
-            // Unknown ones mean nothing (5.5).
+            // Unknown frames are ignored (5.5).
             _ => {}
         }
         Ok(Event::Nothing)
@@ -193,7 +194,7 @@ impl Session {
         self.lines(unfinished.stream, unfinished.is_end, &unfinished.bytes, block)
     }
 
-    /// A whole block of header lines. It is unpacked whatever becomes of it: the next one may refer to it.
+    /// A complete block of header lines. It is decompressed even if it is then refused: the next one may refer to it.
     fn lines(
         &mut self,
         number: u32,
@@ -278,7 +279,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says nothing any more, but how it is misused.
+    /// PRIORITY has no meaning any more, but a malformed one is an error.
     fn priority(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         if head.stream == 0 {
             return Err(NO_STREAM);
@@ -307,7 +308,7 @@ impl Session {
         Ok(())
     }
 
-    /// Resets a stream for what the client did to it, which counts as if the client had (CVE-2025-8671).
+    /// Resets a stream for a mistake of the client. This counts as if the client had reset it (CVE-2025-8671).
     fn refuse_stream(&mut self, number: u32, code: Code) {
         self.count_reset();
         self.reset(number, code);
@@ -338,7 +339,7 @@ impl Session {
         Ok(())
     }
 
-    /// The window of a new stream, by which those that are open change too (6.9.2).
+    /// The initial window of new streams. The windows of open streams change with it (6.9.2).
     fn set_first_window(&mut self, window: i64) -> Result<(), Error> {
         let more = window - std::mem::replace(&mut self.room_first, window);
         for stream in self.streams.iter_mut() {
@@ -366,7 +367,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client opens no more streams; it may be waiting for those that it has.
+    /// The client opens no more streams; it may still wait for those it has.
     fn goaway(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         if head.stream != 0 {
             return Err(WITH_STREAM);
@@ -404,7 +405,7 @@ impl Session {
         Ok(())
     }
 
-    /// The stream is or was open.
+    /// The stream is or was open; otherwise an error.
     fn known(&self, stream: u32) -> Result<(), Error> {
         match stream {
             0 => Err(NO_STREAM),
@@ -413,14 +414,14 @@ impl Session {
         }
     }
 
-    /// Lets the client send so much more, over all streams.
+    /// Returns this much to the connection's window.
     pub(super) fn give_back(&mut self, len: u32) {
         if let Some(len) = self.receive.give(len) {
             frame::word(&mut self.out, kind::WINDOW_UPDATE, 0, len);
         }
     }
 
-    /// So much of a stream was read, or thrown away.
+    /// This much of a stream was read or discarded.
     pub(super) fn consumed(&mut self, number: u32, len: u32) {
         self.give_back(len);
         let Some(stream) = self.streams.get_mut(number).filter(|stream| stream.is_receiving) else {
@@ -432,8 +433,8 @@ impl Session {
     }
 }
 
-/// Checks one setting. `window` is the last INITIAL_WINDOW_SIZE of the frame: a frame has room for 2,730 of them, and each that
-/// is applied goes over all streams.
+/// Checks one setting. `window` becomes the last INITIAL_WINDOW_SIZE of the frame: a frame has room for 2,730 of them, and
+/// applying one goes over all streams.
 fn check_setting(name: u16, value: u32, window: &mut Option<i64>) -> Result<(), Error> {
     const ENABLE_PUSH: u16 = 0x2;
     const INITIAL_WINDOW_SIZE: u16 = 0x4;

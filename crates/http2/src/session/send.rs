@@ -1,4 +1,4 @@
-//! What is sent on a stream, and what is read from it.
+//! Sending on a stream, and reading its body.
 
 use std::task::{Context, Poll};
 
@@ -8,21 +8,22 @@ use crate::frame::{self, flag, kind};
 use crate::hpack;
 
 impl Session {
-    /// The client waits for leave to send its body. It gets it when the body is asked for, unless that has begun or its reply has.
+    /// Notes that the client waits for a 100 before it sends its body. It gets one when the body is first read, unless the body
+    /// or the reply has begun.
     pub fn owe_leave(&mut self, number: u32) {
         if let Some(stream) = self.find(number) {
             stream.owes_leave = true;
         }
     }
 
-    /// Whether it waits still.
+    /// True if the client still waits for that 100.
     pub fn owes_leave(&mut self, number: u32) -> bool {
         self.find(number).is_some_and(|stream| {
             stream.owes_leave && stream.is_receiving && stream.body.is_empty()
         })
     }
 
-    /// Bytes of the request's body that have come, appended. Where there are none, the task is woken when that changes.
+    /// Appends the bytes of the request's body that have come. If there are none, the task is woken when that changes.
     pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
         let Some(stream) = self.find(number) else { return Piece::Gone };
         if stream.body.is_empty() && stream.is_receiving {
@@ -45,7 +46,7 @@ impl Session {
         piece
     }
 
-    /// The whole body, where it has come already and has no trailers.
+    /// The whole body, if it has come already and has no trailers.
     pub fn whole_body(&mut self, number: u32) -> Option<Vec<u8>> {
         let stream = self.find(number).filter(|s| !s.is_receiving && s.trailers.is_empty())?;
         let body = std::mem::take(&mut stream.body);
@@ -53,7 +54,7 @@ impl Session {
         Some(body)
     }
 
-    /// Bytes of the body still to be read from here, where their number is known.
+    /// Bytes of the body that are still to be read, if known.
     pub fn remaining(&self, number: u32) -> Option<u64> {
         let stream = self.streams.get(number)?;
         let here = stream.body.len() as u64;
@@ -63,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Ready with how many bytes may be sent now, or with nothing when the stream has ended.
+    /// Ready with the number of bytes that may be sent now, or with none if the stream has ended.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, number: u32) -> Poll<Option<usize>> {
         let (room, space) = (self.room, self.space());
         let Some(stream) = self.find(number) else { return Poll::Ready(None) };
@@ -77,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Writes the head of a reply, or an interim one. What belongs to an HTTP/1 connection is left out (RFC 9113, 8.2.2).
+    /// Writes the head of a reply, or an interim one. Headers of an HTTP/1 connection are left out (RFC 9113, 8.2.2).
     pub fn send_head<'h>(
         &mut self,
         number: u32,
@@ -98,8 +99,8 @@ impl Session {
         self.end_lines(begun, number, is_end);
     }
 
-    /// Writes as much of the bytes as there is room for, in the client's windows and in what may wait to be written, and says how
-    /// many these were. The stream ends where all of them went and they are the last.
+    /// Writes as many of the bytes as the client's windows and the output have room for, and returns their number. The stream
+    /// ends if all bytes were written and they are the last.
     pub fn send_data(&mut self, number: u32, mut bytes: &[u8], is_last: bool) -> usize {
         let (whole, room, space) = (bytes.len(), self.room, self.space());
         let Some(stream) = self.streams.get_mut(number) else { return 0 };
@@ -154,7 +155,7 @@ impl Session {
         begun
     }
 
-    /// Writes the frame's head before its lines.
+    /// Writes the frame's head in front of its lines.
     fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
         let flags = flag::END_HEADERS | if is_end { flag::END_STREAM } else { 0 };
         let len = self.out.len().saturating_sub(begun + frame::HEAD_BYTES);
@@ -169,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Cuts lines that are too long for one frame into several.
+    /// Splits lines that are too long for one frame.
     fn cut_lines(&mut self, begun: usize, number: u32, is_end: bool) {
         let lines = self.out.split_off(begun.min(self.out.len()));
         let lines = lines.get(frame::HEAD_BYTES..).unwrap_or_default();
@@ -183,7 +184,7 @@ impl Session {
         }
     }
 
-    /// Our side has said its last. A client that still sends is told that nobody listens (8.1).
+    /// Our side is finished. A client that still sends is told to stop (8.1).
     fn finish(&mut self, number: u32) {
         self.resets = self.resets.saturating_sub(1);
         let Some(stream) = self.streams.remove(number) else { return };

@@ -1,28 +1,28 @@
-//! Streams that are open, in the order in which they were opened.
+//! Open streams, in the order in which they were opened.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::{STREAM_WINDOW, Window};
 
-/// How many of the streams that we reset are remembered. What a client sent them meanwhile is no mistake of its.
+/// The number of streams reset by us that are remembered. Frames that the client sent them before it knew are no mistake.
 const RESET_KEPT: usize = 64;
 
-/// One stream, from its head until both sides have said their last.
+/// One stream, from its head until both sides have finished.
 pub(super) struct Stream {
     pub(super) number: u32,
-    /// The client may still send.
+    /// True if the client may still send.
     pub(super) is_receiving: bool,
-    /// What it sent and nobody has read; no more than the window.
+    /// Bytes that have come and are not read yet; at most the window.
     pub(super) body: Vec<u8>,
-    /// Bytes still to come, where the client announced how many.
+    /// Bytes still to come, if the client announced a length.
     pub(super) announced: Option<u64>,
     pub(super) trailers: Vec<u8>,
     pub(super) receive: Window,
-    /// What the client has left for this stream.
+    /// The client's window for our data on this stream.
     pub(super) room: i64,
     task: Option<Waker>,
-    /// The client waits for a 100 before it sends its body.
+    /// True if the client waits for a 100 before it sends its body.
     pub(super) owes_leave: bool,
     pub(super) wants_body: bool,
     pub(super) wants_room: bool,
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-/// All of a connection.
+/// The streams of a connection.
 #[derive(Default)]
 pub(super) struct Streams {
     open: Vec<Stream>,
@@ -97,7 +97,7 @@ impl Streams {
         self.open.get_mut(place)
     }
 
-    /// Numbers only grow, so the streams are sorted by them.
+    /// Numbers only grow, so the streams are sorted by number.
     fn place(&self, number: u32) -> Option<usize> {
         self.open.binary_search_by_key(&number, |stream| stream.number).ok()
     }
@@ -130,7 +130,7 @@ impl Streams {
         self.reset.push_back(number);
     }
 
-    /// We ended it before the client did, and not long ago.
+    /// True if we ended the stream before the client did, and not long ago.
     pub(super) fn was_reset(&self, number: u32) -> bool {
         self.reset.contains(&number)
     }

@@ -1,4 +1,4 @@
-//! What a session says to what.
+//! The answers of a session to frames.
 
 use http2::{Code, Piece};
 
@@ -79,7 +79,7 @@ fn a_reply_before_the_end_of_its_request_stops_the_client() {
     client.send(&post(1)).unwrap();
     client.reply(1, true);
     assert!(client.answers().ends_with("flags 5\n1: reset 0\n"));
-    // What was on its way is let pass.
+    // Data that was already on its way is accepted.
     client.send(&frame(DATA, END_STREAM, 1, b"hello")).unwrap();
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &[0, 1, b'x', 1, b'y'])).unwrap();
     assert_eq!(client.answers(), "");
@@ -172,7 +172,7 @@ fn pings_are_answered() {
     assert_eq!(client.answers(), "ping whatever, flags 1\n");
 }
 
-/// The client's streams that were on their way are served, and those behind are not.
+/// Streams that the client opened before it knew are served, later ones are not.
 #[test]
 fn leaving_takes_its_time() {
     let mut client = Client::new();
@@ -227,11 +227,11 @@ fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
         assert_eq!(client.body(1).1, Piece::None);
         assert_eq!(client.answers(), answers);
     }
-    // It has begun by itself.
+    // The body has begun by itself.
     client.send(&[post(3), frame(DATA, 0, 3, b"hel")].concat()).unwrap();
     client.session.owe_leave(3);
     assert_eq!((client.body(3).1, client.body(3).1), (Piece::More, Piece::None));
-    // The reply has.
+    // The reply has begun.
     client.send(&post(5)).unwrap();
     client.session.owe_leave(5);
     client.reply(5, false);

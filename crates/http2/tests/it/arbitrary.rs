@@ -1,4 +1,4 @@
-//! Whatever comes, however it is cut.
+//! Arbitrary input, cut in arbitrary ways.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What became of it: the error or none, the requests, the answers, the bodies.
+/// The outcome: the error or none, the requests, the answers, the bodies.
 fn outcome(bytes: &[u8], cuts: impl Iterator<Item = usize>) -> String {
     let mut client = Client::new();
     let (mut at, mut ended) = (0, None);
@@ -57,7 +57,7 @@ proptest! {
         prop_assert_eq!(whole, cut);
     }
 
-    /// Answers are frames, and no more than a few for each that came.
+    /// Answers are frames, and no more than a few for each frame that came.
     #[test]
     fn answers_are_bounded(frames in vec(any_frame(), 1..200)) {
         let mut client = Client::new();

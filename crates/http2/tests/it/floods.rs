@@ -1,10 +1,10 @@
-//! Clients that mean harm.
+//! Malicious clients.
 
 use http2::{Code, Error};
 
 use crate::frames::*;
 
-/// Sends frames until the session has had enough, as a connection does that reads its answers.
+/// Sends frames until the session refuses, as a connection does that reads its answers.
 fn flood(client: &mut Client, most: usize, mut frames: impl FnMut(u32) -> Vec<u8>) -> Error {
     for n in 0..most {
         if let Err(error) = client.send(&frames(u32::try_from(n).unwrap())) {
@@ -31,7 +31,7 @@ fn streams_that_are_opened_to_be_refused() {
     assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
 }
 
-/// Of what a client does, one in so many is a reset; how long it may go on, up to 5,000.
+/// One in `many` of the client's streams is a reset. Returns how many streams pass, up to 5,000.
 fn resets_one_in(many: u32, forgiving: u32) -> u32 {
     let mut client = Client::new();
     for n in 0..5000 {
@@ -52,11 +52,11 @@ fn resets_one_in(many: u32, forgiving: u32) -> u32 {
 #[test]
 fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
     assert_eq!(resets_one_in(9, 0), 5000);
-    // Seldom enough, they are whatever ends.
+    // Rare resets pass, even if no stream ends.
     assert_eq!(resets_one_in(1, 1), 5000);
 }
 
-/// A stream that costs nothing and ends paid for each reset of one that costs much.
+/// A cheap stream that ends used to pay for a reset of an expensive one.
 #[test]
 fn resets_are_not_paid_for_by_as_many_cheap_streams() {
     assert!(resets_one_in(2, 0) < 800, "{}", resets_one_in(2, 0));

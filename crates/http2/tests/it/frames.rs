@@ -46,7 +46,7 @@ pub(crate) fn post(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, POST_FIVE)
 }
 
-/// A session that has been greeted, and what its client tells it.
+/// A session after the greeting, and its client's state.
 pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) requests: Vec<u32>,
@@ -80,7 +80,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the session has written meanwhile, a line for each frame.
+    /// The output of the session since the last call, a line for each frame.
     pub(crate) fn answers(&mut self) -> String {
         let out = self.session.unsent().to_vec();
         self.session.sent(out.len());

@@ -1,4 +1,4 @@
-//! A session, told frames as a client sends them; what it answers is read as frames again.
+//! A session that gets frames as a client sends them; its output is parsed as frames again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

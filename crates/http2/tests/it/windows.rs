@@ -19,7 +19,7 @@ fn no_more_is_sent_than_the_client_takes() {
     assert_eq!(client.session.send_data(1, &[0; 70_000], true), 65_535);
     assert_eq!((room(&mut client, 1), room(&mut client, 3)), (Poll::Pending, Poll::Pending));
     assert!(client.answers().ends_with("1: data 16384, flags 0\n1: data 16383, flags 0\n"));
-    // Room for the stream alone is none.
+    // Room for the stream alone is not enough.
     client.send(&window_update(1, 10_000)).unwrap();
     assert_eq!(room(&mut client, 1), Poll::Pending);
     client.send(&window_update(0, 5000)).unwrap();
@@ -56,7 +56,7 @@ fn of_the_windows_in_one_frame_the_last_is_applied() {
     };
     client.send(&windows(&[1, 2, 3, 70])).unwrap();
     assert_eq!(room(&mut client, 1), Poll::Ready(Some(70)));
-    // The first would be too much for the stream, were it applied.
+    // Applied, the first would be too much for the stream.
     client.send(&window_update(1, 0x7fff_ffff - 70)).unwrap();
     client.send(&windows(&[71, 70])).unwrap();
     assert_eq!(
@@ -134,7 +134,7 @@ fn more_than_the_window_ends_the_stream_or_the_connection() {
     assert_eq!(error.code, Code::FLOW_CONTROL_ERROR);
 }
 
-/// Also what nobody read, when its stream ends before: or the other streams of the connection would starve.
+/// This includes bytes that nobody read before their stream ended: otherwise the other streams of the connection would starve.
 #[test]
 fn the_window_of_a_stream_that_ends_comes_back() {
     let mut client = Client::new();
