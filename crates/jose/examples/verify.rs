@@ -1,6 +1,6 @@
-//! What a token costs that nobody has seen before: reading it, its claims, and its signature, each as the least of many
-//! rounds, which is what other work on the machine disturbs least. The first line is the library alone: no design of ours
-//! is cheaper than that.
+//! The cost of a token that was never seen before: parsing it, its claims, and its signature. Each is the least of many rounds,
+//! which other work on the machine disturbs least. The first line is the library alone: no design of ours can be cheaper.
+//!
 //! usage: verify [ROUNDS] (500); under callgrind, `verify 1 WHAT` runs one of them a thousand times.
 #![allow(clippy::print_stdout, reason = "a command line program talks by printing")]
 #![allow(clippy::expect_used, reason = "it is for measurements: what does not work ends it")]

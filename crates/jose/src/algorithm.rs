@@ -1,6 +1,6 @@
-//! The algorithms of RFC 7518 and RFC 8037 that are believed here. There is no `none`.
+//! The algorithms of RFC 7518 and RFC 8037 that are accepted here. `none` is not among them.
 
-/// How a token is signed.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     Hs256,
@@ -35,7 +35,7 @@ impl Algorithm {
         Algorithm::EdDsa,
     ];
 
-    /// As the `alg` of a token or a key says it.
+    /// The name, as in the `alg` of a token or a key.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Hs256 => "HS256",
@@ -54,8 +54,8 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name, in exactly these letters. `Ed25519` is what RFC 9864 calls the EdDSA that is spoken
-    /// here; `ES521` is how keys on P-521 are often misspelt, and their curve allows only one reading.
+    /// The algorithm with exactly this name. `Ed25519` is RFC 9864's name for the EdDSA supported here; `ES521` is a common
+    /// misspelling on P-521 keys, whose curve leaves only one meaning.
     pub fn named(name: &str) -> Option<Algorithm> {
         match name {
             "Ed25519" => Some(Algorithm::EdDsa),

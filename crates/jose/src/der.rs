@@ -1,4 +1,4 @@
-//! As much of DER (X.690) as a public key is wrapped in: tags, definite lengths, and nothing repaired.
+//! The part of DER (X.690) that public keys need: tags and definite lengths. Errors are never repaired.
 
 /// The tag of a sequence.
 pub(crate) const SEQUENCE: u8 = 0x30;
@@ -6,12 +6,12 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 
-/// What is left to read of a run of elements.
+/// The unread rest of a run of elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// All of these bytes.
+    /// A reader over all of these bytes.
     pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader(bytes)
     }
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
             short @ 0..=0x7f => (usize::from(short), rest),
-            // Two bytes of length are 64 KiB, more than any certificate here.
+            // Two bytes of length are 64 KiB, which is more than any certificate here has.
             0x81 => {
                 let (length, rest) = rest.split_first()?;
                 (usize::from(*length), rest)

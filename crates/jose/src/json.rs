@@ -1,4 +1,4 @@
-//! JSON objects in which no name occurs twice: two readers could believe different ones.
+//! JSON objects in which no name occurs twice. With a repeated name, two readers could take different values.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,18 +12,18 @@ use serde_json::{Map, Number, Value};
 /// The members of an object.
 pub type Object = Map<String, Value>;
 
-/// The members of an object in the order of the text: made once and looked at a few times, which a list serves better than a
-/// map. Members of members are values like any other.
+/// The members of an object in the order of the text. They are read once and looked up a few times, which a list serves better
+/// than a map. Nested members are ordinary values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Members<'t>(Vec<(Cow<'t, str>, Value)>);
 
-/// As many names are compared one by one; of more, a set is made.
+/// Up to this many names are compared one by one; for more, a set is made.
 const COMPARED_MAX: usize = 16;
 
 impl<'t> Members<'t> {
     /// Reads one object, as [`object`] does.
     pub fn read(text: &'t [u8]) -> Option<Members<'t>> {
-        // Looked at as a whole, a text is known to be UTF-8 sooner than name by name.
+        // Checking the whole text for UTF-8 is faster than checking name by name.
         let mut reader = serde_json::Deserializer::from_str(std::str::from_utf8(text).ok()?);
         let members = reader.deserialize_map(Flat).ok()?;
         reader.end().ok()?;
@@ -62,7 +62,7 @@ impl<'de> Visitor<'de> for Flat {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Members<'de>, A::Error> {
-        // Most tokens have no more.
+        // Most tokens have no more members.
         let mut list = Vec::with_capacity(8);
         while let Some(Name(name)) = members.next_key()? {
             list.push((name, members.next_value_seed(Strict)?));
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for Flat {
     }
 }
 
-/// A name, taken from the text where that has it letter by letter.
+/// A name, borrowed from the text if it has no escapes.
 struct Name<'t>(Cow<'t, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
@@ -98,8 +98,8 @@ impl<'de> Visitor<'de> for AnyName {
     }
 }
 
-/// Reads one object and nothing after it. Nothing where the text is no JSON, no object, or names a member twice anywhere.
-/// Depth is bounded by `serde_json`.
+/// Parses one object with nothing after it. None if the text is not JSON, is not an object, or repeats a name in any object.
+/// `serde_json` bounds the depth.
 pub fn object(text: &[u8]) -> Option<Object> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut reader).ok()?;

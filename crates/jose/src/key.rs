@@ -1,4 +1,4 @@
-//! One key, and what it may verify.
+//! One key, and the algorithms it may verify.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ use crate::{der, roca};
 
 /// A key that verifies signatures.
 pub struct Key {
-    /// The name tokens call it by, where it has one.
+    /// The key's name in tokens (`kid`), if it has one.
     pub id: Option<Box<str>>,
-    /// With each algorithm it is for.
+    /// The key's algorithms, each with its verifier.
     verifiers: Vec<(Algorithm, Verifier)>,
 }
 
@@ -26,30 +26,30 @@ enum Verifier {
     Secret(Box<hmac::Key>),
 }
 
-/// Why a key cannot be used. It never says anything of the key itself.
+/// The reason why a key cannot be used. It never contains anything of the key itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyError {
-    /// A member is missing, doubled or not what it should be.
+    /// A member is missing, doubled or invalid.
     Malformed,
-    /// A kind of key, a curve or an algorithm that is not known here.
+    /// An unsupported kind of key, curve or algorithm.
     Unsupported,
-    /// `use` or `key_ops` say that it is for something else.
+    /// `use` or `key_ops` give the key another purpose.
     NotForVerifying,
-    /// `alg` is not one that this kind of key is for.
+    /// `alg` does not fit this kind of key.
     Mismatch,
-    /// Too short, or made in a way that is broken.
+    /// Too short, or made by a method that is known to be broken.
     Weak,
 }
 
-/// The smallest RSA modulus that is believed (NIST SP 800-131A).
+/// The smallest RSA modulus that is accepted (NIST SP 800-131A).
 const RSA_BITS_MIN: usize = 2048;
-/// Verifying with a larger one takes so long that a client could keep a worker busy.
+/// Verifying with a larger modulus takes so long that a client could keep a worker busy.
 const RSA_BITS_MAX: usize = 8192;
-/// A longer exponent is no ordinary key, and slow. Ordinary ones have three bytes.
+/// A longer exponent is unusual and slow. Ordinary ones have three bytes.
 const EXPONENT_BYTES_MAX: usize = 4;
 
 impl Key {
-    /// Reads a JWK.
+    /// Parses a JWK.
     pub fn from_jwk(jwk: &Object) -> Result<Key, KeyError> {
         let algorithm = named(jwk)?;
         is_for_verifying(jwk)?;
@@ -80,7 +80,7 @@ impl Key {
         Ok(Key { id: None, verifiers })
     }
 
-    /// Pins the key to its algorithm, where it names one.
+    /// Restricts the key to its algorithm, if it names one.
     fn only(mut self, algorithm: Option<Algorithm>) -> Result<Key, KeyError> {
         if let Some(algorithm) = algorithm {
             self.verifiers.retain(|(known, _)| *known == algorithm);
@@ -91,7 +91,7 @@ impl Key {
         }
     }
 
-    /// The algorithms it is for.
+    /// The algorithms that the key may be used for.
     pub fn algorithms(&self) -> impl Iterator<Item = Algorithm> {
         self.verifiers.iter().map(|(algorithm, _)| *algorithm)
     }
@@ -100,7 +100,7 @@ impl Key {
         self.verifiers.iter().any(|(_, verifier)| matches!(verifier, Verifier::Secret(_)))
     }
 
-    /// Whether `signature` is this key's over `message`, made with that algorithm.
+    /// True if `signature` is this key's signature over `message` with that algorithm.
     pub(crate) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let verifier = self.verifiers.iter().find(|(known, _)| *known == algorithm);
         match verifier.map(|(_, verifier)| verifier) {
@@ -205,7 +205,7 @@ fn public(
     Ok((algorithm, Verifier::Public(key)))
 }
 
-/// RFC 7518, 3.2: a key is at least as long as the hash.
+/// RFC 7518, 3.2: a key has to be at least as long as the hash.
 fn secret(bytes: &[u8]) -> Result<Verifiers, KeyError> {
     let kinds = [
         (Algorithm::Hs256, hmac::HMAC_SHA256, 32),

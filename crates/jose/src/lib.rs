@@ -1,11 +1,10 @@
-//! Signed tokens (JWS, RFC 7515) and the keys that verify them (JWK, RFC 7517), read to the letter.
+//! Signed tokens (JWS, RFC 7515) and the keys that verify them (JWK, RFC 7517), read strictly.
 //!
-//! Owns which signatures are believed: a key says which algorithms it is for, and a token's own word counts only where the
-//! key agrees. It fetches nothing, keeps no time, and knows no claim but by its name; encrypted tokens (JWE) are
-//! recognised and refused.
+//! Decides which signatures are accepted: a key determines its algorithms, and a token's `alg` counts only if the key agrees.
+//! It fetches nothing, keeps no time, and does not interpret claims; encrypted tokens (JWE) are recognised and refused.
 //!
-//! Text enters by [`Token::parse`] and [`KeySet`]; [`KeySet::verify`] says whether the one was signed by a key of the
-//! other. [`Signer`] is the other side, for tokens of our own.
+//! Text enters by [`Token::parse`] and [`KeySet`]; [`KeySet::verify`] checks that a key of the set signed the token. [`Signer`]
+//! signs tokens of our own.
 #![forbid(unsafe_code)]
 
 mod algorithm;

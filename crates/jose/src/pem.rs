@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::der::{Reader, SEQUENCE};
 
-/// A public key as its parts.
+/// The parts of a public key.
 pub(crate) enum Public {
     Rsa {
         modulus: Vec<u8>,
@@ -28,7 +28,7 @@ const CURVES: &[(&[u8], &str)] = &[
     (&[0x2b, 0x81, 0x04, 0x00, 0x23], "P-521"),
 ];
 
-/// The blocks of a PEM text: label and bytes. Nothing where one cannot be read.
+/// The blocks of a PEM text: label and bytes. None if one of them is malformed.
 pub(crate) fn blocks(text: &str) -> Option<Vec<(String, Vec<u8>)>> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String)> = None;
@@ -46,7 +46,7 @@ pub(crate) fn blocks(text: &str) -> Option<Vec<(String, Vec<u8>)>> {
     open.is_none().then_some(blocks)
 }
 
-/// The key of a block; nothing where it holds none that is known here.
+/// The key of a block; none if it holds no supported key.
 pub(crate) fn public(label: &str, bytes: &[u8]) -> Option<Public> {
     match label {
         "PUBLIC KEY" => subject_public_key_info(Reader::new(bytes).tagged(SEQUENCE)?),

@@ -6,7 +6,7 @@ const PRIMES: &[u16] = &[
     101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
 ];
 
-/// The modulus is a power of 65537 modulo each small prime, as only such keys' are.
+/// True if the modulus is a power of 65537 modulo each small prime. Only keys of that library have this property.
 pub(crate) fn is_weak(modulus: &[u8]) -> bool {
     PRIMES.iter().all(|prime| {
         let prime = u32::from(*prime);

@@ -1,4 +1,4 @@
-//! Key sets (RFC 7517, 5): which key a token is for.
+//! Key sets (RFC 7517, 5), and the choice of a token's key.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::key::{Key, KeyError};
 use crate::token::{Error, Token};
 use crate::{Algorithm, pem};
 
-/// More keys than this are no issuer's. Real ones have two to ten.
+/// A larger set is refused. Real issuers have two to ten keys.
 pub const KEYS_MAX: usize = 128;
 
-/// How many keys are tried for a token that names none.
+/// The number of keys that are tried for a token without a key name.
 const TRIED_MAX: usize = 8;
 
 /// Keys that verify an issuer's tokens.
@@ -19,12 +19,12 @@ pub struct KeySet {
     keys: Vec<Key>,
 }
 
-/// Keys of a set that were left out: the key's name, where it has one, and why.
+/// Keys that were left out of a set: the name, if there is one, and the reason.
 pub type Left = Vec<(Option<String>, KeyError)>;
 
 impl KeySet {
-    /// Reads a JWK set, or one JWK alone. Keys that are not for verifying are left out, and so are those that could be taken for
-    /// one another. Nothing if the text is no key set at all, or has more than [`KEYS_MAX`] keys.
+    /// Parses a JWK set, or a single JWK. Leaves out keys that are not for verifying and keys that are easily mistaken for one
+    /// another. None if the text is not a key set, or has more than [`KEYS_MAX`] keys.
     pub fn from_json(text: &[u8]) -> Option<(KeySet, Left)> {
         let document = json::object(text)?;
         let mut left = Left::new();
@@ -47,7 +47,7 @@ impl KeySet {
                 }
             }
         }
-        // A key that cannot be read might be the one that was meant.
+        // A malformed key might be the one that a token means.
         let unread = |key: &Key| {
             let same = |(id, error): &(Option<String>, KeyError)| {
                 *error == KeyError::Malformed && id.is_some() && id.as_deref() == key.id.as_deref()
@@ -77,7 +77,7 @@ impl KeySet {
         self.keys.extend(other.keys);
     }
 
-    /// Forgets shared secrets: in a set that anybody can read they are none.
+    /// Drops shared secrets: in a public key set they are not secret.
     pub fn without_secrets(mut self) -> KeySet {
         self.keys.retain(|key| !key.is_secret());
         self
@@ -91,12 +91,12 @@ impl KeySet {
         self.keys.is_empty()
     }
 
-    /// Whether there is a key that a token with this name and algorithm may be for.
+    /// True if a key may fit a token with this key name and algorithm.
     pub fn knows(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
         self.candidates(id, algorithm).next().is_some()
     }
 
-    /// Whether one of the keys signed the token.
+    /// Checks that one of the keys signed the token.
     pub fn verify(&self, token: &Token<'_>) -> Result<(), Error> {
         let mut tried = false;
         for key in self.candidates(token.key_id.as_deref(), token.algorithm).take(TRIED_MAX) {
@@ -108,7 +108,7 @@ impl KeySet {
         Err(if tried { Error::Signature } else { Error::KeyUnknown })
     }
 
-    /// A key with another name is another key. Keys without a name, as PEM has them, may be meant by any.
+    /// Keys of this algorithm with the token's key name. If the token or the key has no name (as in PEM files), it may be any.
     fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
             let named = match (id, key.id.as_deref()) {
@@ -120,8 +120,8 @@ impl KeySet {
     }
 }
 
-/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys: whoever made such a set took one for
-/// the other, and so might we.
+/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys. Whoever made such a set mistook
+/// one key for another, and so might we.
 fn unmistakable(keys: Vec<Key>, left: &mut Left) -> Vec<Key> {
     let mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
     let alike = |a: &Key, b: &Key| {

@@ -30,10 +30,10 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
 }
 
-/// Why there is no signature.
+/// The reason why there is no signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignError {
-    /// No `PRIVATE KEY` block (PKCS#8) with a key that signs here.
+    /// There is no `PRIVATE KEY` block (PKCS#8) with a supported key.
     Key,
     /// The library failed.
     Signing,
@@ -55,7 +55,7 @@ impl Signer {
         &self.id
     }
 
-    /// The public half, as a key set holds it.
+    /// The public half, as in a key set.
     pub fn jwk(&self) -> Value {
         let mut members = self.pair.public_members(self.algorithm);
         members.insert("use".to_owned(), "sig".into());
@@ -123,7 +123,7 @@ impl Pair {
         }
     }
 
-    /// The required members alone.
+    /// The required members only.
     fn public_members(&self, algorithm: Algorithm) -> Map<String, Value> {
         let mut members = Map::new();
         let mut say = |name: &str, value: String| {

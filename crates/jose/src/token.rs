@@ -1,4 +1,4 @@
-//! A token in its compact form: three parts, two dots, and nothing else.
+//! A token in compact form: exactly three parts with two dots.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,45 +12,45 @@ use serde_json::Value;
 use crate::algorithm::Algorithm;
 use crate::json::Members;
 
-/// No token is larger. It has to fit into a head of the default size beside everything else.
+/// The maximum size of a token. It has to fit into a head of the default size together with all other headers.
 pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
 
-/// A token whose signature nobody has looked at yet.
+/// A token whose signature is not verified yet.
 #[derive(Debug)]
 pub struct Token<'t> {
     pub algorithm: Algorithm,
     /// `kid`
     pub key_id: Option<Box<str>>,
-    /// What `typ` says the token is, in lower case and without `application/`; nothing where it says nothing more than `JWT`.
+    /// The type in `typ`, in lower case and without `application/`; none if there is none, or only `JWT`.
     pub kind: Option<Box<str>>,
     /// The decoded payload.
     pub payload: Vec<u8>,
-    /// What the signature is over: the first two parts as they came.
+    /// The signed text: the first two parts as they came.
     pub(crate) signed: &'t [u8],
     pub(crate) signature: Vec<u8>,
 }
 
-/// Why a token is not believed.
+/// The reason why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// Larger than [`TOKEN_BYTES_MAX`].
     TooLarge,
-    /// Not three parts of base64url with a header that is JSON.
+    /// It does not consist of three parts of base64url with a JSON header.
     Malformed,
     /// Encrypted (JWE).
     Encrypted,
-    /// `none`, or an algorithm that is not known here.
+    /// `none`, or an unsupported algorithm.
     Algorithm,
-    /// It asks for an extension to be understood (`crit`, `b64`).
+    /// It requires an extension to be understood (`crit`, `b64`).
     Critical,
     /// There is no key of that name for that algorithm.
     KeyUnknown,
-    /// The signature is not that of the key.
+    /// The signature is wrong.
     Signature,
 }
 
 impl<'t> Token<'t> {
-    /// Reads a token.
+    /// Parses a token.
     pub fn parse(text: &'t [u8]) -> Result<Token<'t>, Error> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(Error::TooLarge);
@@ -75,13 +75,13 @@ impl<'t> Token<'t> {
         })
     }
 
-    /// The payload as claims; nothing where it is no JSON object, or names one twice.
+    /// The payload as claims; none if it is not a JSON object, or repeats a name.
     pub fn claims(&self) -> Option<Members<'_>> {
         Members::read(&self.payload)
     }
 }
 
-/// What counts of a token's header.
+/// The relevant part of a token's header.
 #[derive(Clone)]
 struct Header {
     algorithm: Algorithm,
@@ -89,12 +89,12 @@ struct Header {
     kind: Option<Box<str>>,
 }
 
-/// A longer header is read each time. Ordinary ones have a hundred bytes.
+/// A longer header is not cached. Ordinary ones have a hundred bytes.
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
 thread_local! {
-    /// The last header and its text: the tokens of an issuer have the same one until its key changes, and reading it took as long
-    /// as reading the claims.
+    /// The last header and its text. All tokens of an issuer have the same header until its key changes, and parsing it took as
+    /// long as parsing the claims.
     static LAST: RefCell<Option<(Box<[u8]>, Header)>> = const { RefCell::new(None) };
 }
 
@@ -137,7 +137,7 @@ pub fn kind(media_type: &str) -> String {
     kind
 }
 
-/// Strict: no padding, no line ends, no bits left over. By vectors where the machine has them.
+/// Strict: no padding, no line ends, no bits left over. Uses vector instructions if the machine has them.
 fn decode(part: &[u8]) -> Result<Vec<u8>, Error> {
     static ENGINE: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
     ENGINE.decode(part).map_err(|_| Error::Malformed)
@@ -147,12 +147,12 @@ fn algorithm(header: &Members<'_>) -> Result<Algorithm, Error> {
     if header.get("enc").is_some() {
         return Err(Error::Encrypted);
     }
-    // No extension is spoken here. `b64` would change what is signed (RFC 7797).
+    // No extension is supported here. `b64` would change the signed text (RFC 7797).
     if header.get("crit").is_some() || header.get("b64").is_some() {
         return Err(Error::Critical);
     }
     let name = header.get("alg").and_then(Value::as_str).ok_or(Error::Malformed)?;
-    // A token may not use the misspelling that keys may.
+    // Keys may use the misspelling, but tokens may not.
     let algorithm = Algorithm::named(name).filter(|_| name != "ES521");
     algorithm.ok_or(Error::Algorithm)
 }

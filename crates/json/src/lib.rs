@@ -1,8 +1,8 @@
-//! JSON read once, into a list of where its values are: the tape.
+//! JSON parsed once, into a list of where its values are: the tape.
 //!
-//! Owns the grammar of RFC 8259 to the letter and the bounds of a text. It makes no tree: a value is its place in the text
-//! and how many values are in it, so that members can be taken in whatever order a schema wants. What comes in is text,
-//! what goes out are its [`Entry`]s; of writing it has strings alone. It knows no schema, compares no names and reads no number.
+//! Owns the strict grammar of RFC 8259 and the limits of a text. It makes no tree: a value is its place in the text and the
+//! number of values in it, so that members can be visited in any order a schema wants. Text goes in, [`Entry`]s come out; the
+//! only thing it writes are strings. It knows no schema, compares no names and parses no number.
 #![forbid(unsafe_code)]
 
 mod reader;
@@ -11,7 +11,7 @@ mod writer;
 pub use reader::is_plain;
 pub use writer::{push_escaped, push_string};
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -30,34 +30,34 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub kind: Kind,
-    /// Of the text, quotes left out.
+    /// Offsets in the text, without the quotes: from `from` up to `to`.
     pub from: u32,
     pub to: u32,
-    /// The entry behind this value.
+    /// The index of the entry after this value.
     pub next: u32,
     /// Members of an object, items of an array.
     pub count: u32,
 }
 
-/// What a text may be.
+/// The limits of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Objects and arrays inside one another; whoever walks the tape recurses this deep.
+    /// Nested objects and arrays; whoever walks the tape recurses this deep.
     pub depth_max: usize,
     /// Values and keys of one text, 20 bytes each.
     pub entries_max: usize,
 }
 
-/// Why a text is no JSON.
+/// The reason why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// In bytes.
+    /// The offset in bytes.
     pub at: usize,
-    /// What was expected there.
+    /// What was expected at that offset.
     pub what: &'static str,
 }
 
-/// Reads a text onto a tape, which is cleared first.
+/// Parses a text onto a tape, which is cleared first.
 pub fn read(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
     tape.clear();
     if u32::try_from(text.len()).is_err() {
@@ -66,7 +66,7 @@ pub fn read(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Ma
     reader::read(text.as_bytes(), limits, tape)
 }
 
-/// A string without its escapes. It was read before, so that every escape is whole.
+/// A string with its escapes decoded. It was parsed before, so every escape is complete.
 pub fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -194,7 +194,7 @@ mod tests {
         assert!(kinds(&list(LIMITS.entries_max - 1)).is_ok());
     }
 
-    /// Strings are looked through in pieces; what ends one may stand anywhere in a piece.
+    /// Strings are scanned in pieces; the end of one may be anywhere in a piece.
     #[test]
     fn strings_end_where_they_end() {
         for len in 0..100 {

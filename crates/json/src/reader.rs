@@ -5,7 +5,7 @@ use crate::{Entry, Kind, Limits, Malformed};
 /// No object or array is open.
 const NONE: u32 = u32::MAX;
 
-/// So many bytes of a string are looked at in one go: two vectors of the smallest machine.
+/// The number of bytes of a string that are scanned at once: two vectors of the smallest machine.
 const PIECE: usize = 32;
 
 pub(crate) fn read(bytes: &[u8], limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
@@ -17,7 +17,7 @@ struct Reader<'a> {
     at: usize,
     limits: &'a Limits,
     tape: &'a mut Vec<Entry>,
-    /// The innermost object or array that is open. Until it is closed, its `to` is the one around it.
+    /// The innermost open object or array. Until it is closed, its `to` holds the enclosing one.
     open: u32,
     depth: usize,
 }
@@ -28,7 +28,7 @@ impl Reader<'_> {
         self.value()?;
         while self.open != NONE {
             self.blanks();
-            // It is there: it was pushed when it was opened.
+            // The entry exists: it was pushed when the object or array was opened.
             let behind = number(self.tape.len());
             let Some(open) = self.tape.get_mut(self.open as usize) else { break };
             let is_object = open.kind == Kind::Object;
@@ -232,7 +232,7 @@ fn number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// How many bytes there are before one that means something in a string.
+/// The number of bytes before the first with a meaning in a string.
 #[inline]
 fn ordinary(bytes: &[u8]) -> usize {
     let means = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
@@ -245,7 +245,7 @@ fn ordinary(bytes: &[u8]) -> usize {
         return found;
     }
     let (mut at, mut rest) = (0, bytes);
-    // Without a branch inside a piece, so that the compiler makes vectors of it.
+    // There is no branch within a piece, so that the compiler uses vector instructions.
     while let Some((piece, behind)) = rest.split_first_chunk::<PIECE>() {
         if piece.iter().fold(0, |found, byte| found | u8::from(means(*byte))) != 0 {
             break;
@@ -263,8 +263,8 @@ fn ordinary(bytes: &[u8]) -> usize {
     at + rest.iter().position(|byte| means(*byte)).unwrap_or(rest.len())
 }
 
-/// Whether a string may hold these bytes as they are, and a terminal show them: printable ASCII but for the quote and the
-/// backslash.
+/// True if a JSON string may contain these bytes unescaped and a terminal may show them: printable ASCII except the quote and
+/// the backslash.
 pub fn is_plain(text: &[u8]) -> bool {
     // From 0x7F on, a byte or one more than it has the top bit.
     let odd = |word: &[u8; 8]| {
@@ -283,7 +283,7 @@ pub fn is_plain(text: &[u8]) -> bool {
 const ONES: u64 = u64::MAX / 255;
 const TOPS: u64 = ONES << 7;
 
-/// The top bit of each of eight bytes that means something in a string; bits above the lowest such are no promise, since
+/// Sets the top bit of each of eight bytes that has a meaning in a string. Only the lowest set bit is reliable, since
 /// subtraction borrows.
 #[inline]
 fn meaning(word: u64) -> u64 {

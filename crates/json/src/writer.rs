@@ -1,4 +1,4 @@
-//! Strings as JSON writes them.
+//! Writing of JSON strings.
 
 /// Appends a string in quotes, escaped (RFC 8259, 7).
 pub fn push_string(out: &mut String, text: &str) {

@@ -1,4 +1,4 @@
-//! What one exchange costs here: `cargo bench -p telemetry`.
+//! The cost of recording one exchange: `cargo bench -p telemetry`.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;

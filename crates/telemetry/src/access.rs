@@ -1,8 +1,8 @@
 //! The access log: one line for each exchange.
 //!
-//! A worker formats its line into memory of its own thread and copies it into its own ring; one thread empties the rings into the
-//! sink, at the latest [`FLUSH_EVERY`] later. A worker never waits for the sink: where its ring is full, the line is dropped and
-//! counted. Values of a request are escaped in every format, so no request can end a line, forge one, or reach a terminal.
+//! A worker formats its line into memory of its own thread and copies it into its own ring. One thread empties the rings into
+//! the sink, at the latest [`FLUSH_EVERY`] later. A worker never waits for the sink: if its ring is full, the line is dropped
+//! and counted. Values of a request are escaped in every format, so no request can end a line, forge one, or reach a terminal.
 
 mod field;
 mod format;
@@ -27,21 +27,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use writer::{Inbox, Writer};
 
-/// How late a line is written at most, while the sink keeps up. An operator who watches the log does not notice.
+/// The longest delay of a line while the sink keeps up. An operator who watches the log does not notice it.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// How long the end of the program waits for the last lines to be written.
+/// The time that the end of the program waits for the last lines to be written.
 pub const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// Memory for the lines of one worker that are not written yet: about 3,000 lines, the work of 30 ms at full load.
+/// Memory for one worker's unwritten lines: about 3,000 lines, which is 30 ms of full load.
 pub const RING_BYTES: usize = 1 << 20;
 
-/// What one line tells. Text that came from a peer is bytes, because nobody has checked it.
+/// The content of one line. Text from a peer is bytes, because nobody has validated it.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// When the request began, since the Unix epoch (`kit::clock::wall`).
+    /// The beginning of the request, since the Unix epoch (`kit::clock::wall`).
     pub time: Duration,
-    /// The client's address, or the trusted forwarded one.
+    /// The client's address: the peer's, or the one that a trusted proxy named.
     pub client: IpAddr,
     pub method: &'a [u8],
     pub host: Option<&'a [u8]>,
@@ -53,13 +53,13 @@ pub struct Entry<'a> {
     pub request_bytes: u64,
     pub reply_bytes: u64,
     pub duration: Duration,
-    /// The part of the duration spent waiting for an upstream.
+    /// The part of the duration spent waiting for upstreams.
     pub upstream_wait: Duration,
-    /// The part of it spent waiting for the client to take the reply.
+    /// The part of the duration spent waiting for the client to take the reply.
     pub client_wait: Duration,
     pub route: Option<&'a str>,
     pub upstream: Option<&'a str>,
-    /// The address the request went to.
+    /// The address of the target.
     pub upstream_target: Option<&'a str>,
     pub request_id: Option<&'a [u8]>,
     pub user_agent: Option<&'a [u8]>,
@@ -67,13 +67,13 @@ pub struct Entry<'a> {
     pub tls: Option<&'static str>,
     /// The label of the fault's kind.
     pub fault: Option<&'static str>,
-    /// What the operator has to know about the fault.
+    /// The fault's cause, for operators.
     pub cause: Option<&'a str>,
-    /// The operation that was called, where policies tell operations apart.
+    /// The operation that was called, if a policy tells operations apart.
     pub operation: Option<&'a str>,
-    /// The label of the SOAP fault that the call ended in.
+    /// The label of the call's SOAP fault.
     pub soap_fault: Option<&'static str>,
-    /// Who was found to be asking.
+    /// The name of the client identity.
     pub subject: Option<&'a str>,
     /// Attempts of calls of upstreams beyond the first of each.
     pub retries: u32,
@@ -86,7 +86,7 @@ impl Entry<'_> {
     }
 }
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object a line, with every field.
@@ -94,16 +94,16 @@ pub enum Format {
     Template(Template),
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sink {
     Stdout,
     Stderr,
-    /// Appended to; made if it is not there.
+    /// Appended to; created if it does not exist.
     File(PathBuf),
 }
 
-/// A running access log. Dropping it writes what is there and ends its thread, without waiting for it.
+/// A running access log. Dropping it writes the remaining lines and ends its thread, without waiting for it.
 #[derive(Debug)]
 pub struct AccessLog {
     format: Format,
@@ -113,7 +113,7 @@ pub struct AccessLog {
 }
 
 thread_local! {
-    /// The line being formatted. It grows to the longest line of the thread and is used again.
+    /// The line being formatted. It grows to the longest line of the thread and is reused.
     static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -126,7 +126,7 @@ impl AccessLog {
         Ok(AccessLog { format, rings, inbox, dropped })
     }
 
-    /// Writes one line on behalf of a worker. A worker must not write for another: its ring has one writer.
+    /// Writes one line for a worker. A worker must not write for another: its ring has one writer.
     pub fn write(&self, worker: usize, entry: &Entry<'_>) {
         LINE.with_borrow_mut(|line| {
             line.clear();
@@ -140,12 +140,12 @@ impl AccessLog {
         });
     }
 
-    /// Opens the file again, after somebody renamed it. What was logged before goes to the old file.
+    /// Opens the file again after it was renamed. Earlier lines go to the old file.
     pub fn reopen(&self) {
         self.inbox.reopen();
     }
 
-    /// Writes what is there and ends the thread. False if the sink did not take it within [`CLOSE_MAX`].
+    /// Writes the remaining lines and ends the thread. False if the sink did not take them within [`CLOSE_MAX`].
     pub fn close(self) -> bool {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)

@@ -1,8 +1,8 @@
-//! The counters everything else here is made of. They only count; who they belong to is decided one level up.
+//! The counters that all metrics consist of. They only count; the level above decides whose they are.
 //!
-//! [`Counter`] and [`Gauge`] have a single writer: the worker that owns the shard they lie in. `add` is a relaxed load and a
-//! relaxed store, so it compiles to an ordinary `add`, without the bus lock of `fetch_add` (about 20 cycles each on x86).
-//! A second writer would not be unsound, it would lose counts. [`Shared`] is for the few things several threads write.
+//! [`Counter`] and [`Gauge`] have a single writer: the worker that owns their shard. `add` is a relaxed load and a relaxed
+//! store, so it compiles to an ordinary `add`, without the bus lock of `fetch_add` (about 20 cycles each on x86). A second
+//! writer would not be unsound, but would lose counts. [`Shared`] is for the few numbers that several threads write.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ pub struct Gauge(AtomicI64);
 #[derive(Debug, Default)]
 pub struct Shared(AtomicU64);
 
-/// Keeps two workers' numbers off one cache line, and off the neighbour that the prefetcher of x86 fetches with it.
+/// Keeps two workers' numbers on different cache lines, and off the neighbouring line that the prefetcher of x86 loads with it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -52,7 +52,7 @@ impl Shared {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// Takes `n` away again, never below zero.
+    /// Subtracts `n`, never below zero.
     pub fn subtract(&self, n: u64) {
         self.0.update(Relaxed, Relaxed, |now| now.saturating_sub(n));
     }

@@ -1,8 +1,8 @@
-//! Metrics of one XML definition: how often it was compiled, and whether what it names can be fetched.
+//! Metrics of one XML definition: its compilations, and the fetches of documents it names.
 
 use crate::count::Shared;
 
-/// Written by whoever compiles it, and by whoever fetches for it.
+/// Written by its compiler and by its fetcher.
 #[derive(Debug, Default)]
 pub struct DefinitionMetrics {
     compiled: Results,
@@ -15,7 +15,7 @@ struct Results {
     bad: Shared,
 }
 
-/// A reading of [`DefinitionMetrics`]: successes and failures.
+/// The values of [`DefinitionMetrics`] at a scrape: successes and failures.
 #[derive(Debug, Default)]
 pub(crate) struct DefinitionSum {
     pub(crate) name: Box<str>,
@@ -37,12 +37,12 @@ impl Results {
 }
 
 impl DefinitionMetrics {
-    /// It was compiled, or could not be.
+    /// Counts a compilation, successful or not.
     pub fn compiled(&self, good: bool) {
         self.compiled.count(good);
     }
 
-    /// A document that it names was fetched, or could not be.
+    /// Counts a fetch of a document that it names, successful or not.
     pub fn fetched(&self, good: bool) {
         self.fetched.count(good);
     }

@@ -1,9 +1,10 @@
-//! Metrics of the engine that transforms messages on a machine of its own. It counts itself; here is who asks it.
+//! Metrics of the engine that transforms messages on a machine of its own. The engine counts itself; this module reads its
+//! counts.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What the engine has done and holds.
+/// The engine's counts and sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineReading {
     pub threads: u64,
@@ -12,27 +13,27 @@ pub struct EngineReading {
     pub heap_max_bytes: u64,
     pub done: u64,
     pub failed: u64,
-    /// Of both, those that a worker ran itself.
+    /// The part of `done` and `failed` that workers ran themselves.
     pub on_workers: u64,
-    /// Turned away, since too many waited.
+    /// Messages refused because too many waited.
     pub refused: u64,
-    /// Stopped after their deadline.
+    /// Messages stopped after their deadline.
     pub stopped: u64,
-    /// At work, in microseconds.
+    /// Working time, in microseconds.
     pub busy_micros: u64,
 }
 
-/// Asks the engine, where there is one.
+/// Reads the engine's counts, if there is an engine.
 #[derive(Default)]
 pub(crate) struct EngineMetrics(OnceLock<Ask>);
 
-/// Gives a reading without waiting for anybody.
+/// Returns a reading without waiting.
 pub type Ask = Box<dyn Fn() -> EngineReading + Send + Sync>;
 
 impl EngineMetrics {
-    /// From now on it is asked; there is one in a process.
+    /// Sets the engine to read; a process has only one.
     pub(crate) fn set(&self, ask: Ask) {
-        // It is the same engine at the second time.
+        // A second call is for the same engine.
         let _known = self.0.set(ask);
     }
 

@@ -1,23 +1,23 @@
 //! Latency histograms with fixed bounds. Owns the bounds and the search for a bucket; never formats anything.
 //!
-//! A duration becomes whole microseconds, rounded up: a bound is a whole number of microseconds, so
-//! `rounded <= bound` holds exactly when the duration is at or under the bound. Microseconds fit 32 bits for 71 minutes, and
-//! the scan over 32-bit bounds has no branch, so the compiler makes it a handful of vector compares.
+//! A duration is rounded up to whole microseconds. A bound is a whole number of microseconds, so `rounded <= bound` holds
+//! exactly when the duration is at or under the bound. Microseconds fit 32 bits for 71 minutes. The scan over 32-bit bounds has
+//! no branch, so the compiler turns it into a few vector comparisons.
 
 use crate::count::Counter;
 use std::time::Duration;
 
-/// Bounds of what a client or an upstream waits for: 50 µs to 60 s, about 2.2 times from one to the next.
+/// Bounds for waits of clients and upstreams: 50 µs to 60 s, a factor of about 2.2 from one to the next.
 pub(crate) const WAIT_MICROS: [u32; 19] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
 ];
 
-/// Bounds of the gateway's own share: from 1 µs, because that is its order of magnitude, to 1 s, which is a defect already.
+/// Bounds for the gateway's own time: from 1 µs, its order of magnitude, to 1 s, which would be a defect.
 pub(crate) const OWN_MICROS: [u32; 16] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 250_000, 1_000_000];
 
-/// Counts of one worker. `BUCKETS` is the number of bounds and one for everything above the last.
+/// Counts of one worker. `BUCKETS` is the number of bounds plus one for everything above the last.
 #[derive(Debug)]
 pub(crate) struct Histogram<const BUCKETS: usize> {
     nanos: Counter,
@@ -27,7 +27,7 @@ pub(crate) struct Histogram<const BUCKETS: usize> {
 pub(crate) type WaitHistogram = Histogram<{ WAIT_MICROS.len() + 1 }>;
 pub(crate) type OwnHistogram = Histogram<{ OWN_MICROS.len() + 1 }>;
 
-/// The sum of the shards of a histogram, as a scrape reads it.
+/// The sum over the shards of a histogram, for a scrape.
 #[derive(Debug, Clone)]
 pub(crate) struct Sum<const BUCKETS: usize> {
     pub(crate) nanos: u64,

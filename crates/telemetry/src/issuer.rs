@@ -1,8 +1,8 @@
-//! Metrics of the keys of one issuer: whether they can be read, and since when not.
+//! Metrics of one issuer's keys: whether they can be read, and the time of the last success.
 
 use crate::count::Shared;
 
-/// Written by whoever reads the keys.
+/// Written by the reader of the keys.
 #[derive(Debug, Default)]
 pub struct IssuerMetrics {
     keys: Shared,
@@ -11,7 +11,7 @@ pub struct IssuerMetrics {
     succeeded_unix_seconds: Shared,
 }
 
-/// A reading of [`IssuerMetrics`].
+/// The values of [`IssuerMetrics`] at a scrape.
 #[derive(Debug, Default)]
 pub(crate) struct IssuerSum {
     pub(crate) name: Box<str>,
@@ -22,14 +22,14 @@ pub(crate) struct IssuerSum {
 }
 
 impl IssuerMetrics {
-    /// So many keys were read, and serve now.
+    /// Counts a successful read; this many keys are in use now.
     pub fn read(&self, keys: usize) {
         self.keys.set(u64::try_from(keys).unwrap_or(u64::MAX));
         self.succeeded.add(1);
         self.succeeded_unix_seconds.set(kit::clock::wall().as_secs());
     }
 
-    /// The keys could not be read; the last good ones serve.
+    /// Counts a failed read; the last good keys stay in use.
     pub fn failed(&self) {
         self.failed.add(1);
     }

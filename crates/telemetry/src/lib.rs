@@ -1,8 +1,8 @@
-//! What operators read: metrics ([`Telemetry`]) and the access log ([`access`]).
+//! Observability for operators: metrics ([`Telemetry`]) and the access log ([`access`]).
 //!
-//! Owns the names of all metrics, their shards, and the text that `/metrics` shows; owns the lines of the access log and the one
-//! thread that writes them. It decides nothing about a request and knows nothing of HTTP servers. Recording an exchange takes no
-//! lock and no instruction with a bus lock: a worker writes only its own shard, and a scrape sums the shards.
+//! Owns the names of all metrics, their shards and the text of `/metrics`, and the lines of the access log with the one thread
+//! that writes them. It decides nothing about a request and knows nothing of HTTP servers. Recording an exchange takes no lock
+//! and no instruction with a bus lock: a worker writes only its own shard, and a scrape adds up the shards.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -44,44 +44,44 @@ use std::sync::Arc;
 /// The content type of [`Telemetry::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Routes told apart, four times the largest configuration we test with. Above it they count as [`OTHER`].
+/// Routes counted separately, four times the largest configuration that we test. Further ones count as [`OTHER`].
 pub const ROUTES_MAX: usize = 20_000;
 
-/// Upstreams told apart: a configuration has at most about one per route.
+/// Upstreams counted separately: a configuration has at most about one per route.
 pub const UPSTREAMS_MAX: usize = 20_000;
 
-/// Listeners told apart. Each has sockets, so there are never many.
+/// Listeners counted separately. Each has sockets, so there are never many.
 pub const LISTENERS_MAX: usize = 1_000;
 
-/// Issuers told apart. A gateway believes a handful.
+/// Issuers counted separately. A gateway has a handful.
 pub const ISSUERS_MAX: usize = 1_000;
 
-/// XML definitions told apart: about one for each route over XML.
+/// XML definitions counted separately: about one for each route over XML.
 pub const DEFINITIONS_MAX: usize = 5_000;
 
-/// Stores told apart. Who has more than one has a reason.
+/// Stores counted separately. More than one is rare.
 pub const STORES_MAX: usize = 100;
 
-/// Operations told apart, over all routes. A service has some ten, the largest a few hundred.
+/// Operations counted separately, over all routes. A service has some ten, the largest a few hundred.
 pub const OPERATIONS_MAX: usize = 20_000;
 
-/// The operation of messages that name none of the description's.
+/// The operation of messages that match none of the description's.
 pub const UNKNOWN_OPERATION: &str = "(unknown)";
 
-/// The index under which the one background thread counts: health checks make connections too.
+/// The worker index of the one background thread: health checks open connections too.
 pub const BACKGROUND: usize = usize::MAX;
 
-/// The name under which everything above a bound is counted.
+/// The name for everything above a bound.
 pub const OTHER: &str = named::OTHER;
 
-/// The name of the route of requests for which no route was found.
+/// The route name of requests that no route matched.
 pub const NO_ROUTE: &str = "(none)";
 
 /// All metrics of a process.
 #[derive(Debug)]
 pub struct Telemetry {
     workers: Box<[Padded<WorkerMetrics>]>,
-    /// For a worker that does not exist, see [`shards`].
+    /// For an index without a worker, see [`shards`].
     stray: WorkerMetrics,
     routes: Named<RouteMetrics>,
     unmatched: Arc<RouteMetrics>,
@@ -98,7 +98,7 @@ pub struct Telemetry {
     started_unix_seconds: u64,
 }
 
-/// What a worker counts of itself.
+/// Counts of one worker about itself.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
     pub requests: Counter,
@@ -106,7 +106,7 @@ pub struct WorkerMetrics {
 }
 
 impl Telemetry {
-    /// Metrics for a process with that many workers, numbered from 0.
+    /// Metrics for a process with this many workers, numbered from 0.
     pub fn new(workers: usize) -> Arc<Self> {
         let reasons = Arc::new(Reasons::default());
         let route = || RouteMetrics::new(workers, reasons.clone());
@@ -172,18 +172,18 @@ impl Telemetry {
         self.operations.get_or_make(&name, || OperationMetrics::new(self.workers()))
     }
 
-    /// Shows also what this engine says of itself.
+    /// Also shows the counts of this engine.
     pub fn set_engine(&self, ask: Ask) {
         self.engine.set(ask);
     }
 
-    /// What a worker counts of itself. A worker must write no other's.
+    /// The counts of a worker about itself. A worker must not write those of another.
     pub fn worker(&self, index: usize) -> &WorkerMetrics {
         debug_assert!(index < self.workers.len(), "there is no worker {index}");
         self.workers.get(index).map_or(&self.stray, |worker| &worker.0)
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
@@ -193,8 +193,8 @@ impl Telemetry {
         &self.reload
     }
 
-    /// All metrics as OpenMetrics text, see [`CONTENT_TYPE`]. Takes milliseconds where there are thousands of busy routes, so it
-    /// is not for a worker's thread.
+    /// All metrics as OpenMetrics text, see [`CONTENT_TYPE`]. It takes milliseconds with thousands of busy routes, so no
+    /// worker's thread may call it.
     pub fn render(&self) -> String {
         render::text(snapshot::Snapshot::take(self))
     }

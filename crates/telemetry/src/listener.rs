@@ -1,20 +1,20 @@
-//! Metrics of listeners: their connections, and those they turned away.
+//! Metrics of listeners: their connections, and refused connections.
 
 use crate::count::{Counter, Gauge};
 use crate::shards::Shards;
 
-/// Why a listener turned a connection away.
+/// The reason why a listener refused a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The listener has as many connections as it may.
+    /// The listener has reached its maximum of connections.
     ConnectionsMax,
-    /// The client has as many as it may.
+    /// The client has reached its maximum of connections.
     ConnectionsPerClient,
     /// The TLS handshake failed or took too long.
     Tls,
     /// The PROXY header is missing, malformed or late.
     ProxyHeader,
-    /// The system would not hand the connection out (no descriptors, no memory).
+    /// The system could not provide the connection (no descriptors, no memory).
     Accept,
 }
 
@@ -60,25 +60,25 @@ impl ListenerMetrics {
         ListenerMetrics { shards: Shards::new(workers) }
     }
 
-    /// A connection was accepted by a worker.
+    /// Counts a connection that a worker accepted.
     pub fn opened(&self, worker: usize) {
         let shard = self.shards.of(worker);
         shard.open.add(1);
         shard.opened.add(1);
     }
 
-    /// A connection that [`opened`](Self::opened) on that worker is gone.
+    /// Counts the end of a connection that was [`opened`](Self::opened) on that worker.
     pub fn closed(&self, worker: usize) {
         let shard = self.shards.of(worker);
         shard.open.add(-1);
     }
 
-    /// An idle connection was closed to make room for a new one.
+    /// Counts an idle connection that was closed for a new one.
     pub fn displaced(&self, worker: usize) {
         self.shards.of(worker).displaced.add(1);
     }
 
-    /// A connection was turned away.
+    /// Counts a refused connection.
     pub fn refused(&self, worker: usize, refusal: Refusal) {
         let shard = self.shards.of(worker);
         if let Some(counter) = shard.refused.get(refusal as usize) {

@@ -1,12 +1,12 @@
-//! Things with a name, found again by it, of which there is a largest number. Used when a plan is built, never by a request.
+//! A bounded number of things, each found by its name. Used when a plan is built, never by a request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The name of the shared one above the bound. No route can be called so: names in a configuration have no brackets.
+/// The name of the shared thing for all names above the bound. No route can have it: names in a configuration have no brackets.
 pub(crate) const OTHER: &str = "(other)";
 
-/// A bounded map from name to thing. A thing lives on when nobody holds it, so that its counts survive a reload; it makes way
+/// A bounded map from name to thing. A thing stays when nobody holds it, so that its counts survive a reload. It is removed
 /// only when the map is full.
 #[derive(Debug)]
 pub(crate) struct Named<T> {
@@ -20,7 +20,7 @@ impl<T> Named<T> {
         Named { things: Mutex::default(), other: Arc::new(other), max }
     }
 
-    /// The thing of that name, made if there is none and there is room, else the shared other one.
+    /// The thing of that name. It is made if it is missing and there is room; otherwise the shared thing is returned.
     pub(crate) fn get_or_make(&self, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut things = self.lock();
         if name == OTHER {
@@ -40,14 +40,14 @@ impl<T> Named<T> {
         thing
     }
 
-    /// All things in the order of their names, the shared other one last.
+    /// All things in the order of their names, the shared one last.
     pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
         let mut all: Vec<_> = self.lock().iter().map(|(n, t)| (n.clone(), t.clone())).collect();
         all.push((OTHER.into(), self.other.clone()));
         all
     }
 
-    /// The map is whole whatever happened to a thread that held it: every change to it is one call.
+    /// The map is consistent even if a thread panicked while it held the lock: every change is one call.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<T>>> {
         self.things.lock().unwrap_or_else(PoisonError::into_inner)
     }

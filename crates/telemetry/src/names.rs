@@ -1,6 +1,6 @@
-//! Every metric and every label this process can show, in one place: a typo is a compile error, and what a label can hold is
+//! Every metric and every label of this process, in one place: a typo is a compile error, and the values of a label are
 //! reviewed here. Names follow `tidegate_<noun>_<unit>`; the encoder appends `_total` to counters and `_info` to infos.
-//! `process_*` are the names every Prometheus client library and dashboard uses for the process itself.
+//! `process_*` are the names that every Prometheus client library and dashboard uses for the process itself.
 
 use prometheus_client::metrics::MetricType;
 
@@ -11,10 +11,10 @@ macro_rules! metrics {
         pub enum Metric { $(#[doc = $help] $metric),* }
 
         impl Metric {
-            /// The name as it is registered, without the suffix of its type.
+            /// The registered name, without the suffix of its type.
             pub const fn name(self) -> &'static str { match self { $(Metric::$metric => $name),* } }
 
-            /// What it tells, for a person.
+            /// The help text.
             pub const fn help(self) -> &'static str { match self { $(Metric::$metric => $help),* } }
 
             pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => MetricType::$kind),* } }

@@ -1,9 +1,9 @@
-//! Metrics of one operation of a service behind a route: how often it was called, and which faults came of it.
+//! Metrics of one operation of a service behind a route: its calls and their faults.
 
 use crate::count::Counter;
 use crate::shards::Shards;
 
-/// How a call ended, as far as SOAP has a word for it.
+/// The fault of a call, in SOAP's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoapFault {
     /// `Client`, or `Sender` in version 1.2.
@@ -12,12 +12,12 @@ pub enum SoapFault {
     Server,
     VersionMismatch,
     MustUnderstand,
-    /// A code of the service's own, or none that can be read.
+    /// A code of the service's own, or an unreadable one.
     Other,
 }
 
 impl SoapFault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [SoapFault; 5] = [
         SoapFault::Client,
         SoapFault::Server,
@@ -26,7 +26,7 @@ impl SoapFault {
         SoapFault::Other,
     ];
 
-    /// The word for it, in metrics and the access log.
+    /// The label in metrics and the access log.
     pub const fn label(self) -> &'static str {
         match self {
             SoapFault::Client => "client",
@@ -44,7 +44,7 @@ impl SoapFault {
             "Server" | "Receiver" => SoapFault::Server,
             "VersionMismatch" => SoapFault::VersionMismatch,
             "MustUnderstand" => SoapFault::MustUnderstand,
-            // Version 1.1 lets codes be made more precise behind a dot.
+            // In version 1.1, codes may be refined after a dot.
             _ => match local.split_once('.') {
                 Some(("Client", _)) => SoapFault::Client,
                 Some(("Server", _)) => SoapFault::Server,
@@ -63,12 +63,12 @@ pub struct OperationMetrics {
     shards: Shards<OperationShard>,
 }
 
-/// One worker's part: without a fault, then by fault.
+/// One worker's counts: without a fault, then by fault.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct OperationShard([Counter; 1 + SoapFault::ALL.len()]);
 
-/// A reading of [`OperationMetrics`].
+/// The values of [`OperationMetrics`] at a scrape.
 #[derive(Debug)]
 pub(crate) struct OperationSum {
     pub(crate) route: Box<str>,
@@ -76,7 +76,7 @@ pub(crate) struct OperationSum {
     pub(crate) counts: Vec<(&'static str, u64)>,
 }
 
-/// Between the names of a route and of an operation; no name has one.
+/// Separates the names of a route and of an operation; no name contains it.
 pub(crate) const BETWEEN: char = '\n';
 
 impl OperationMetrics {

@@ -1,8 +1,8 @@
-//! What the system says of this process, read from `/proc` at each scrape. Where there is no `/proc`, there are no numbers.
+//! Numbers of the system about this process, read from `/proc` at each scrape. Without `/proc` there are none.
 
 use std::fs;
 
-/// A reading. What could not be read is absent, not zero.
+/// A reading. A number that could not be read is absent, not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Process {
     pub(crate) resident_bytes: Option<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct Process {
     pub(crate) max_fds: Option<u64>,
 }
 
-/// The unit of CPU time in `/proc`. The kernel scales to this for user space whatever its own tick (`man 5 proc`, USER_HZ).
+/// The unit of CPU time in `/proc`. The kernel converts to it for user space, whatever its own tick (`man 5 proc`, USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Process {
@@ -22,7 +22,7 @@ impl Process {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         Process {
-            // In kB here, while `statm` counts in pages, whose size only libc knows.
+            // In kB here; `statm` counts in pages, and only libc knows their size.
             resident_bytes: field(&status, "VmRSS:").map(|kb| kb * 1024),
             virtual_bytes: field(&status, "VmSize:").map(|kb| kb * 1024),
             threads: field(&status, "Threads:"),

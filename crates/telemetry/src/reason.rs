@@ -1,12 +1,12 @@
-//! The reasons of faults, as small numbers. The labels belong to `fault`, which knows nothing of this crate and which this
-//! crate does not know: a label is a `&'static str`, and its place in the table is found by address, then by text.
+//! The reasons of faults, as small numbers. The labels belong to `fault`; neither crate knows the other. A label is a `&'static
+//! str`, and its place in the table is found by address, then by text.
 
 use std::sync::OnceLock;
 
-/// How many different reasons are told apart; `fault` has fewer. Past it they count as [`OTHER`].
+/// The number of reasons that are counted separately; `fault` has fewer. Further ones count as [`OTHER`].
 pub const REASONS_MAX: usize = 64;
 
-/// The label of the reasons that came too late for the table.
+/// The label for reasons that found no place in the table.
 pub const OTHER: &str = "other";
 
 /// The table, filled as labels are first seen.
@@ -20,7 +20,7 @@ impl Default for Reasons {
 }
 
 impl Reasons {
-    /// Position of a label, entering it if it is new. The last position is that of everything that found no place.
+    /// Position of a label; a new label is entered. The last position is for all labels that found no place.
     pub fn index(&self, label: &'static str) -> usize {
         let last = REASONS_MAX - 1;
         self.0
@@ -36,7 +36,7 @@ impl Reasons {
     }
 }
 
-/// The address settles it nearly always: a label has one home, the table of kinds in `fault`.
+/// The address nearly always decides: a label is defined once, in the table of kinds in `fault`.
 fn same(a: &'static str, b: &'static str) -> bool {
     std::ptr::eq(a, b) || a == b
 }

@@ -1,4 +1,4 @@
-//! Metrics of the configuration: which one serves, and how the attempts to change it went.
+//! Metrics of the configuration: the one in service, and the outcomes of attempts to change it.
 
 use crate::count::Shared;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +12,26 @@ pub struct ReloadMetrics {
     succeeded_unix_millis: Shared,
     hash: Mutex<Arc<str>>,
     certificates: Mutex<Arc<[CertificateExpiry]>>,
-    /// Shared with every plan that is in memory.
+    /// Held by every plan in memory.
     plans: Arc<()>,
 }
 
-/// Counts the plan that holds it as one that is in memory.
+/// Counts the plan that holds it as one in memory.
 #[derive(Debug)]
 pub struct PlanAlive {
     _counted: Arc<()>,
 }
 
-/// When a certificate that the gateway shows to others expires.
+/// The expiry of one of the gateway's own certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateExpiry {
-    /// Where the configuration names it: `listen.NAME.tls`, `listen.NAME.tls.sni.HOST` or `upstreams.NAME.tls`.
+    /// Its place in the configuration: `listen.NAME.tls`, `listen.NAME.tls.sni.HOST` or `upstreams.NAME.tls`.
     pub place: Box<str>,
-    /// In seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub not_after: i64,
 }
 
-/// A reading of [`ReloadMetrics`].
+/// The values of [`ReloadMetrics`] at a scrape.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reloads {
     pub(crate) succeeded: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Reloads {
 }
 
 impl ReloadMetrics {
-    /// A plan came into effect. `hash` names the content it was made from.
+    /// Counts a plan that went into service. `hash` identifies its content.
     pub fn succeeded(&self, generation: u64, hash: &str) {
         self.succeeded.add(1);
         self.generation.set(generation);
@@ -53,17 +53,17 @@ impl ReloadMetrics {
         *self.hash.lock().unwrap_or_else(PoisonError::into_inner) = hash.into();
     }
 
-    /// These are the certificates of the plan that came into effect.
+    /// Sets the certificates of the plan that went into service.
     pub fn certificates(&self, certificates: Vec<CertificateExpiry>) {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates.into();
     }
 
-    /// For a plan to hold as long as it is in memory.
+    /// A plan holds this as long as it is in memory.
     pub fn plan_alive(&self) -> PlanAlive {
         PlanAlive { _counted: self.plans.clone() }
     }
 
-    /// A configuration was refused; the last good plan still serves.
+    /// Counts a refused configuration; the last good plan stays in service.
     pub fn failed(&self) {
         self.failed.add(1);
     }

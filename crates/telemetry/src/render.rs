@@ -1,4 +1,4 @@
-//! A snapshot as OpenMetrics text. Owns the order of the families; the format and the escaping are the encoder's.
+//! Renders a snapshot as OpenMetrics text. Owns the order of the families; the encoder owns the format and the escaping.
 
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
@@ -22,7 +22,7 @@ pub(crate) fn text(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
-    // Writing to a string fails only if an encoder of ours does, and none has a reason to.
+    // Writing to a string fails only if one of our encoders does, and none has a reason to.
     if let Err(error) = text::encode(&mut text, &registry) {
         tracing::error!(%error, "the metrics could not be rendered");
     }
@@ -343,7 +343,7 @@ fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> 
     encoder.encode_counter(value, exemplar)
 }
 
-/// Successes and failures of what a definition needs.
+/// Successes and failures of a definition's compilations or fetches.
 fn results(encoder: &mut MetricEncoder<'_>, definition: &str, counts: [u64; 2]) -> fmt::Result {
     for (result, count) in ["success", "failure"].into_iter().zip(counts) {
         let labels = [(Label::Definition, definition), (Label::Result, result)];

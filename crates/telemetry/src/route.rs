@@ -1,4 +1,4 @@
-//! What is counted of every exchange. [`RouteMetrics::record`] is the hot path of this crate: it runs once at the end of each
+//! The counts of every exchange. [`RouteMetrics::record`] is the hot path of this crate: it runs once at the end of each
 //! exchange and touches one shard, which no other thread writes.
 
 use crate::count::Counter;
@@ -8,39 +8,39 @@ use crate::shards::Shards;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What happened to one exchange; made once, at its end.
+/// The measurements of one exchange, made once at its end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Record<'a> {
-    /// Which worker ran it.
+    /// The worker that ran it.
     pub worker: usize,
     /// The route's metrics; `None` if no route was found.
     pub route: Option<&'a RouteMetrics>,
-    /// The status the client saw, or would have seen.
+    /// The status for the client, even if the client had left.
     pub status: u16,
     /// The label of the fault's kind.
     pub fault: Option<&'static str>,
     /// From the first byte of the request to the last of the reply.
     pub duration: Duration,
-    /// The part of it spent waiting for an upstream; zero if none was asked.
+    /// The part of `duration` spent waiting for upstreams; zero if none was called.
     pub upstream: Duration,
-    /// The part of it spent waiting for the client to take the reply.
+    /// The part of `duration` spent waiting for the client to take the reply.
     pub client: Duration,
     pub request_bytes: u64,
     pub reply_bytes: u64,
 }
 
-/// What became of a copy of a request for a mirror.
+/// The outcome of a copy of a request for a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mirrored {
-    /// The mirror replied, whatever it said.
+    /// The mirror replied, with any status.
     Success,
     /// There was no reply, or not in time.
     Failure,
-    /// Too many copies were under way.
+    /// Too many copies were active.
     Dropped,
-    /// The body was over the bound.
+    /// The body was larger than the bound.
     TooLarge,
-    /// The request's body did not come to its end, or the gateway did.
+    /// The request's body broke off, or the gateway stopped.
     Incomplete,
 }
 
@@ -51,7 +51,8 @@ pub struct RouteMetrics {
     pub(crate) reasons: Arc<Reasons>,
 }
 
-/// One worker's part. The counters come first, so that what every record writes outside the buckets shares two cache lines.
+/// One worker's counts. The counters come first, so that the writes of every record, apart from the buckets, share two cache
+/// lines.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct RouteShard {
@@ -67,7 +68,7 @@ pub(crate) struct RouteShard {
     pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
 }
 
-/// Copies by what became of them, in the order of [`Mirrored::ALL`].
+/// Copies by outcome, in the order of [`Mirrored::ALL`].
 pub(crate) type MirrorCounts = [Counter; Mirrored::ALL.len()];
 
 /// Faults by the index of their reason.
@@ -84,7 +85,7 @@ impl Default for Faults {
 }
 
 impl Mirrored {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Mirrored; 5] = [
         Mirrored::Success,
         Mirrored::Failure,
@@ -93,7 +94,7 @@ impl Mirrored {
         Mirrored::Incomplete,
     ];
 
-    /// The word for it in metrics.
+    /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Mirrored::Success => "success",
@@ -110,7 +111,7 @@ impl RouteMetrics {
         RouteMetrics { shards: Shards::new(workers), reasons }
     }
 
-    /// Counts one exchange. No lock, no allocation but the first time, no instruction with a bus lock.
+    /// Counts one exchange. It takes no lock and no instruction with a bus lock, and allocates only the first time.
     pub fn record(&self, record: &Record<'_>) {
         let shard = self.shards.of(record.worker);
         shard.record(record);
@@ -122,7 +123,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Counts what became of a copy for a mirror.
+    /// Counts the outcome of a copy for a mirror.
     pub fn mirrored(&self, worker: usize, outcome: Mirrored) {
         let counts = self.shards.of(worker).mirrored.get_or_init(Box::default);
         if let Some(counter) = counts.get(outcome as usize) {
@@ -147,7 +148,8 @@ impl RouteShard {
     }
 }
 
-/// Index of the status class. What is no status (0, when a client left before there was one) counts as 5xx: it went wrong.
+/// Index of the status class. An invalid status (0, if a client left before there was one) counts as 5xx, since something
+/// failed.
 fn class_index(status: u16) -> usize {
     match status / 100 {
         class @ 1..=5 => usize::from(class) - 1,

@@ -1,14 +1,14 @@
-//! One part of a metric per worker, made when that worker first needs it: 5,000 routes on 64 workers are 320,000 possible
+//! One shard of a metric per worker, made when that worker first needs it: 5,000 routes on 64 workers are 320,000 possible
 //! shards, of which an ordinary day uses a few hundred.
 
 use std::sync::OnceLock;
 
-/// The parts of one metric. A worker writes only its own.
+/// The shards of one metric. A worker writes only its own.
 #[derive(Debug)]
 pub(crate) struct Shards<T> {
     workers: Box<[OnceLock<Box<T>>]>,
-    /// For [`BACKGROUND`](crate::BACKGROUND), and for a worker that the process does not have: a defect of the caller, which must
-    /// not cost it its exchange.
+    /// For [`BACKGROUND`](crate::BACKGROUND), and for an index without a worker. The latter is a defect of the caller, but must
+    /// not cost an exchange.
     stray: OnceLock<Box<T>>,
 }
 
@@ -17,7 +17,7 @@ impl<T: Default> Shards<T> {
         Shards { workers: (0..workers).map(|_| OnceLock::new()).collect(), stray: OnceLock::new() }
     }
 
-    /// The part of a worker.
+    /// The shard of a worker.
     pub(crate) fn of(&self, worker: usize) -> &T {
         debug_assert!(
             worker < self.workers.len() || worker == crate::BACKGROUND,
@@ -26,12 +26,12 @@ impl<T: Default> Shards<T> {
         self.workers.get(worker).unwrap_or(&self.stray).get_or_init(Box::default)
     }
 
-    /// The part of a worker, if it was ever written.
+    /// The shard of a worker, if it was ever written.
     pub(crate) fn seen(&self, worker: usize) -> Option<&T> {
         self.workers.get(worker)?.get().map(|shard| &**shard)
     }
 
-    /// The parts that were ever written.
+    /// The shards that were ever written.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         let shards = self.workers.iter().chain(std::iter::once(&self.stray));
         shards.filter_map(|shard| shard.get().map(|shard| &**shard))

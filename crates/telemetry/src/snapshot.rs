@@ -1,5 +1,5 @@
-//! One scrape's reading: the shards of all workers, summed. It takes what it needs and lets go; nothing here waits for a worker.
-//! Routes, upstreams and listeners that never saw anything are left out, so that a scrape costs what was used.
+//! The reading of one scrape: the sums over the shards of all workers. It never waits for a worker. Routes, upstreams and
+//! listeners without any activity are left out, so that the cost of a scrape depends on what was used.
 
 use crate::Telemetry;
 use crate::definition::DefinitionSum;
@@ -16,7 +16,7 @@ use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use std::sync::Arc;
 
-/// Everything a scrape shows.
+/// All numbers of a scrape.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) workers: Vec<WorkerSum>,
@@ -51,9 +51,9 @@ pub(crate) struct RouteSum {
     pub(crate) total: Sum<{ WAIT_MICROS.len() + 1 }>,
     pub(crate) own: Sum<{ OWN_MICROS.len() + 1 }>,
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
-    /// By label, in its order.
+    /// By label, in the label's order.
     pub(crate) faults: Vec<(&'static str, u64)>,
-    /// In the order of [`Mirrored::ALL`], where there was a mirror.
+    /// In the order of [`Mirrored::ALL`], if there was a mirror.
     pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
 }
 

@@ -1,8 +1,8 @@
-//! Metrics of one store that gateways count through: whether it answers.
+//! Metrics of one store through which gateways share counts: whether it answers.
 
 use crate::count::Shared;
 
-/// Written by whoever tells the store of counts.
+/// Written by whoever reports counts to the store.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
     answers: Shared,
@@ -10,7 +10,7 @@ pub struct StoreMetrics {
     failed: Shared,
 }
 
-/// A reading of [`StoreMetrics`].
+/// The values of [`StoreMetrics`] at a scrape.
 #[derive(Debug, Default)]
 pub(crate) struct StoreSum {
     pub(crate) name: Box<str>,
@@ -20,19 +20,19 @@ pub(crate) struct StoreSum {
 }
 
 impl StoreMetrics {
-    /// A call was answered.
+    /// Counts an answered call.
     pub fn answered(&self) {
         self.answers.set(1);
         self.succeeded.add(1);
     }
 
-    /// A call was not; the store counts as away until the next that is.
+    /// Counts an unanswered call. The store counts as down until it answers again.
     pub fn failed(&self) {
         self.answers.set(0);
         self.failed.add(1);
     }
 
-    /// Nothing before the first call: until then nobody knows.
+    /// None before the first call: until then the state is unknown.
     pub(crate) fn sum(&self, name: Box<str>) -> Option<StoreSum> {
         let sum = StoreSum {
             name,

@@ -1,4 +1,4 @@
-//! Metrics, from the outside: record, render, read.
+//! Metrics from the outside: record, render, parse.
 
 use crate::*;
 use expect_test::{Expect, expect};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-/// The samples of the families that begin with `prefix`, with their type, as the text has them.
+/// The samples of the families that begin with `prefix`, with their types, as in the text.
 fn check(telemetry: &Telemetry, prefixes: &[&str], expected: Expect) {
     let text = telemetry.render();
     strictly_openmetrics(&text);
@@ -31,8 +31,8 @@ fn record<'a>(route: &'a RouteMetrics, worker: usize, status: u16, micros: u64) 
     }
 }
 
-/// A reader of the format that forgives nothing: each sample belongs to a family that was declared before it, once, with a help
-/// text, and no series comes twice.
+/// A strict parser of the format: each sample belongs to a family that was declared before it, once, with a help text, and no
+/// series comes twice.
 fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").expect("ends with the mark of its end");
     let (mut families, mut series) = (BTreeMap::new(), BTreeMap::new());
@@ -343,7 +343,7 @@ fn counts_survive_a_reload_and_routes_are_bounded() {
     };
     assert_eq!(requests(OTHER, "5xx"), Some(2.0), "both came after the bound");
     assert_eq!(requests("one more", "5xx"), None);
-    // The map was full when "one more" came, so what nobody held had to go.
+    // The map was full when "one more" came, so an entry without a holder was removed.
     assert_eq!(requests("kept", "2xx"), None);
 
     drop(held);

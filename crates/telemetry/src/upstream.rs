@@ -1,11 +1,11 @@
-//! Metrics of upstreams: the pools, which each worker has its own of, and the targets, which all workers share.
+//! Metrics of upstreams: the pools, one for each worker, and the targets, which all workers share.
 
 use crate::count::{Counter, Gauge, Shared};
 use crate::shards::Shards;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// How many targets of one upstream are told apart; the others are not rendered.
+/// The number of targets of one upstream that are rendered.
 pub const TARGETS_MAX: usize = 1_000;
 
 /// The metrics of one upstream.
@@ -16,42 +16,42 @@ pub struct UpstreamMetrics {
     targets: Mutex<BTreeMap<Box<str>, Weak<TargetMetrics>>>,
 }
 
-/// The pool of one worker. Written by that worker only.
+/// The pool of one worker. Only that worker writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct PoolMetrics {
     /// Connections that exist, in use or idle.
     pub connections_open: Gauge,
-    /// Connections that wait in the pool.
+    /// Connections that wait idle in the pool.
     pub connections_idle: Gauge,
     pub connections_created: Counter,
     /// Connections that could not be made: refused, timed out, or TLS failed.
     pub connections_failed: Counter,
     /// Requests sent, or being sent, whose reply is not complete.
     pub requests_active: Gauge,
-    /// Requests that wait for the breaker to let them go.
+    /// Requests that wait for a connection, as the breaker counts them.
     pub requests_pending: Gauge,
     pub retries: Counter,
     /// Requests refused because the breaker was at its limit.
     pub breaker_refused: Counter,
 }
 
-/// One target, as all workers see it. Changes are rare, so it may be written by several threads.
+/// One target, shared by all workers. Changes are rare, so several threads may write it.
 #[derive(Debug, Default)]
 pub struct TargetMetrics {
     /// A [`TargetHealth`], as its number.
     health: Shared,
-    /// How often it is kept out of the rotation at the moment: a reload may have it twice for a while.
+    /// Number of ejections in force: after a reload, the old and the new target may both be ejected for a while.
     ejected: Shared,
     ejections: Shared,
-    /// Whoever tells of it, by a number of its own.
+    /// The serial number of the upstream that reports this target's health.
     teller: Shared,
 }
 
-/// What is known about a target.
+/// The known health of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetHealth {
-    /// Nobody asked it anything yet.
+    /// No request and no check has reached it yet.
     Unknown,
     /// Its last health checks, or without them its last reply, were good.
     Healthy,
@@ -62,7 +62,7 @@ pub enum TargetHealth {
 }
 
 impl TargetHealth {
-    /// All of them, in the order of their numbers.
+    /// All states, in the order of their numbers.
     pub const ALL: [TargetHealth; 4] = [
         TargetHealth::Unknown,
         TargetHealth::Healthy,
@@ -70,7 +70,7 @@ impl TargetHealth {
         TargetHealth::Unhealthy,
     ];
 
-    /// The word for it, in metrics and in the admin API.
+    /// The name in metrics and in the admin API.
     pub const fn name(self) -> &'static str {
         match self {
             TargetHealth::Unknown => "unknown",
@@ -80,7 +80,7 @@ impl TargetHealth {
         }
     }
 
-    /// Whether it is well, where that is known.
+    /// True if it is healthy; none if unknown.
     pub const fn is_healthy(self) -> Option<bool> {
         match self {
             TargetHealth::Unknown => None,
@@ -104,12 +104,12 @@ impl UpstreamMetrics {
         UpstreamMetrics { pools: Shards::new(workers), targets: Mutex::default() }
     }
 
-    /// The pool metrics of a worker. A worker must write no other's.
+    /// The pool metrics of a worker. A worker must not write those of another.
     pub fn pool(&self, worker: usize) -> &PoolMetrics {
         self.pools.of(worker)
     }
 
-    /// The metrics of a target: the same for the same name as long as somebody holds them.
+    /// The metrics of a target. The same name gives the same metrics as long as somebody holds them.
     pub fn target(&self, name: &str) -> Arc<TargetMetrics> {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = targets.get(name).and_then(Weak::upgrade) {
@@ -143,12 +143,13 @@ impl UpstreamMetrics {
 }
 
 impl TargetMetrics {
-    /// From now on this one tells of it: after a reload the new one of two upstreams by the same name.
+    /// From now on the upstream with this serial number reports the health. After a reload, this is the newer of two upstreams
+    /// with the same name.
     pub fn claim(&self, teller: u64) {
         self.teller.set(teller);
     }
 
-    /// Whether nobody else has claimed it since.
+    /// True if no other upstream has claimed it since.
     pub fn is_claimed_by(&self, teller: u64) -> bool {
         self.teller.get() == teller
     }
@@ -157,30 +158,30 @@ impl TargetMetrics {
         self.health.set(health.number());
     }
 
-    /// What is known about it; unknown at first.
+    /// The known health; unknown at first.
     pub fn health(&self) -> TargetHealth {
         let number = self.health.get();
         let known = TargetHealth::ALL.into_iter().find(|health| health.number() == number);
         known.unwrap_or(TargetHealth::Unknown)
     }
 
-    /// The target is taken out of the rotation, because it keeps failing.
+    /// Notes that the target was ejected, because it keeps failing.
     pub fn eject(&self) {
         self.ejected.add(1);
         self.ejections.add(1);
     }
 
-    /// It is taken back in.
+    /// Notes that the target is back in rotation.
     pub fn readmit(&self) {
         self.ejected.subtract(1);
     }
 
-    /// Whether it is out of the rotation.
+    /// True if the target is ejected.
     pub fn is_ejected(&self) -> bool {
         self.ejected.get() > 0
     }
 
-    /// How often it was taken out, ever.
+    /// The number of ejections so far.
     pub fn ejections(&self) -> u64 {
         self.ejections.get()
     }

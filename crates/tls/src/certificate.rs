@@ -1,4 +1,4 @@
-//! What a certificate says of itself (RFC 5280), and which of that keeps clients from believing it.
+//! The fields of a certificate (RFC 5280), and the reasons for clients to refuse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,45 +12,45 @@ use x509_parser::x509::X509Version;
 use crate::Error;
 use crate::pem::certificates;
 
-/// A certificate that ends within this time is worth a warning.
+/// A certificate that expires within this time gets a warning.
 pub const EXPIRY_WARNING: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// What a certificate says of itself. Whether it is to be believed is not asked here.
+/// The fields of a certificate. They are not verified here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// The last common name of the subject, which is the most particular.
+    /// The last common name of the subject, which is the most specific.
     pub subject: Option<String>,
     /// Alternative names: DNS names, addresses, URIs and mail addresses.
     pub names: Vec<String>,
-    /// When it begins to be valid, in seconds since the Unix epoch.
+    /// The beginning of its validity, in seconds since the Unix epoch.
     pub not_before: i64,
-    /// When it expires, in seconds since the Unix epoch.
+    /// The end of its validity, in seconds since the Unix epoch.
     pub not_after: i64,
-    /// It is of X.509 version 3, the only one with extensions.
+    /// True if it is of X.509 version 3, the only one with extensions.
     pub is_version_3: bool,
-    /// Its basic constraints say that it may sign other certificates.
+    /// True if its basic constraints let it sign other certificates.
     pub is_authority: bool,
 }
 
-/// Why clients may refuse a certificate.
+/// A reason for clients to refuse a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concern {
     /// X.509 version 1 or 2: it has no extensions, so it names no host, and our TLS library refuses it.
     Version1,
-    /// An authority's certificate, shown as a server's or client's own.
+    /// An authority's certificate, used as a server's or client's own.
     Authority,
-    /// It is over, since so many days.
+    /// It expired this many days ago.
     Expired { days: u64 },
-    /// It begins in so many days.
+    /// It becomes valid in this many days.
     NotYetValid { days: u64 },
-    /// It ends in so many days.
+    /// It expires in this many days.
     ExpiresSoon { days: u64 },
 }
 
 const DAY: i64 = 24 * 60 * 60;
 
 impl Certificate {
-    /// Reads DER; nothing where it is no certificate, or one with something behind it.
+    /// Parses DER; none if it is not a certificate, or has bytes after it.
     pub fn read(der: &[u8]) -> Option<Certificate> {
         let (rest, certificate) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() {
@@ -87,7 +87,7 @@ impl Certificate {
         read.ok_or_else(|| Error::Certificate("its contents are no X.509 certificate".to_owned()))
     }
 
-    /// What keeps others from believing it at this time (since the Unix epoch), the worst first.
+    /// The reasons to refuse it at this time (since the Unix epoch), the worst first.
     pub fn concerns(&self, now: Duration) -> Vec<Concern> {
         let ahead = self.not_before.saturating_sub(seconds(now));
         let dates = match ahead > 0 {
@@ -101,7 +101,7 @@ impl Certificate {
 }
 
 impl Concern {
-    /// What there is to say at `now` of a certificate that ends at `not_after`, both since the Unix epoch.
+    /// The concern at `now` about a certificate that ends at `not_after`, both since the Unix epoch.
     pub fn of_end(not_after: i64, now: Duration) -> Option<Concern> {
         let left = not_after.saturating_sub(seconds(now));
         match left {
@@ -163,7 +163,7 @@ impl fmt::Display for Concern {
 }
 
 impl Concern {
-    /// What to do about it, with the openssl line that helps; `file` is where the certificate stands.
+    /// A remedy, with the openssl line that helps; `file` is the certificate's file.
     pub fn help(self, file: &str) -> String {
         match self {
             Concern::Version1 => format!(
@@ -179,7 +179,7 @@ impl Concern {
     }
 }
 
-/// A number of days as people say it.
+/// A number of days, written out.
 struct Days(u64);
 
 impl fmt::Display for Days {

@@ -15,25 +15,25 @@ use tokio_rustls::client::TlsStream;
 use crate::pem::{certificates, fingerprint, key, roots};
 use crate::{Certificate, Error, Pair};
 
-/// What an upstream says about TLS.
+/// The TLS settings of an upstream.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientSpec {
-    /// Authorities as PEM; the system's where absent.
+    /// Authorities as PEM; the system's if absent.
     pub ca: Option<Vec<u8>>,
-    /// The certificate shown to the upstream.
+    /// The gateway's own certificate for the upstream.
     pub pair: Option<Pair>,
-    /// `false` takes any certificate at all.
+    /// `false` accepts any certificate.
     pub verify: bool,
-    /// The name asked for and checked, instead of the target's host.
+    /// The name to request and check instead of the target's host.
     pub server_name: Option<String>,
 }
 
-/// Ready to connect with. Two are equal when they were made from equal text.
+/// TLS settings ready for connecting. Two are equal if they were made from equal text.
 #[derive(Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
-    /// When the certificate that is shown expires, in seconds since the Unix epoch.
+    /// The expiry of the gateway's own certificate, in seconds since the Unix epoch.
     not_after: Option<i64>,
     fingerprint: u64,
 }
@@ -72,7 +72,7 @@ impl Client {
         })
     }
 
-    /// When the certificate that is shown to the upstream expires, in seconds since the Unix epoch; none where none is shown.
+    /// The expiry of the gateway's own certificate, in seconds since the Unix epoch; none if there is no such certificate.
     pub fn not_after(&self) -> Option<i64> {
         self.not_after
     }
@@ -81,7 +81,7 @@ impl Client {
         self.config.clone()
     }
 
-    /// Speaks TLS over an open stream to a host.
+    /// Does the TLS handshake with a host over an open stream.
     pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -90,7 +90,7 @@ impl Client {
         TlsConnector::from(self.config()).connect(name, stream).await
     }
 
-    /// The name to ask a target for: the configured one, or the target's own host.
+    /// The name to request from a target: the configured one, or the target's own host.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, Error> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
@@ -116,7 +116,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(host.to_owned()).map_err(|_| Error::Name(host.to_owned()))
 }
 
-/// The system's authorities, read once. Without any, every certificate is refused, which the connect error says.
+/// The system's authorities, read once. Without any, every certificate is refused, and the connect error says so.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS
@@ -128,7 +128,7 @@ fn system_roots() -> Arc<RootCertStore> {
         .clone()
 }
 
-/// Takes any certificate: for `verify: false`, which an operator has to write out.
+/// Accepts any certificate: for `verify: false`, which an operator has to configure.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! Why a handshake failed, in words for the one who runs the gateway.
+//! The reasons of failed handshakes, in words for operators.
 
 use std::fmt;
 use std::io;
@@ -9,16 +9,16 @@ use rustls::{CertificateError, OtherError};
 
 use crate::certificate::Concern;
 
-/// Whose certificate was looked at.
+/// The owner of the certificate that was checked.
 #[derive(Debug, Clone, Copy)]
 pub enum Peer<'a> {
     /// A client of ours.
     Client,
-    /// A server at `address` (`HOST:PORT`), asked for by `name`.
+    /// A server at `address` (`HOST:PORT`), requested by `name`.
     Server { address: &'a str, name: &'a str },
 }
 
-/// What the failure of a handshake with this peer means, and the openssl line that shows it, where there is one.
+/// Explains the failure of a handshake with this peer, with the openssl line that shows it if there is one.
 pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
     let rustls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = rustls else { return error.to_string() };
@@ -60,7 +60,7 @@ fn days(from: UnixTime, to: UnixTime) -> u64 {
     Duration::from_secs(seconds).as_secs() / (24 * 60 * 60)
 }
 
-/// The line for a shell that shows the part of a server's certificate that is wrong.
+/// The shell command that shows the wrong part of a server's certificate.
 struct Look<'a> {
     address: &'a str,
     name: &'a str,

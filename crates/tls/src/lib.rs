@@ -1,7 +1,7 @@
-//! PEM text to TLS settings, once, with an error that says what is wrong with it.
+//! Turns PEM text into TLS settings, once, with an error that names the mistake.
 //!
-//! Owns how certificates, keys and authorities are read and checked. It opens no socket and no file: the caller brings
-//! the text and puts the result to use.
+//! Owns the parsing and checking of certificates, keys and authorities. It opens no socket and no file: the caller brings the
+//! text and uses the result.
 #![forbid(unsafe_code)]
 
 mod certificate;

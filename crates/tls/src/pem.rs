@@ -1,4 +1,4 @@
-//! Reading PEM.
+//! PEM parsing.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What is wrong with TLS material.
+/// A mistake in TLS material.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The text holds no certificate, or one that cannot be read.
@@ -19,7 +19,7 @@ pub enum Error {
     Authority(String),
     /// No protocol version is left.
     Versions,
-    /// A server name that is no DNS name or address.
+    /// A server name that is neither a DNS name nor an address.
     Name(String),
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn roots(pem: &[u8]) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Equal inputs, equal number: tells whether settings changed without keeping the secrets around.
+/// Equal inputs give equal numbers: shows whether settings changed without keeping the secrets.
 pub(crate) fn fingerprint(parts: &impl std::hash::Hash) -> u64 {
     use std::hash::Hasher;
     let mut hasher = std::hash::DefaultHasher::new();

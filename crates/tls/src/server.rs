@@ -25,32 +25,32 @@ pub enum Version {
     Tls13,
 }
 
-/// What a listener says about TLS.
+/// The TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ServerSpec {
-    /// For clients that name no server, or one that is not listed.
+    /// For clients that send no server name, or one that is not listed.
     pub default: Pair,
     /// By server name; `*.example.com` covers one label.
     pub names: Vec<(String, Pair)>,
     pub versions: Vec<Version>,
-    /// Authorities of client certificates. Where given, a client must present one.
+    /// Authorities of client certificates. If set, a client must present a certificate.
     pub client_ca: Option<Vec<u8>>,
-    /// A client without a certificate is served all the same.
+    /// True if clients without a certificate are served too.
     pub client_optional: bool,
     /// Offer HTTP/2 by ALPN.
     pub http2: bool,
 }
 
-/// When a certificate of a listener expires.
+/// The expiry of a listener's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiry {
-    /// The name of the host it is for; none for the default one.
+    /// The host of the certificate; none for the default one.
     pub host: Option<String>,
-    /// In seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub not_after: i64,
 }
 
-/// Ready to accept with. Two are equal when they were made from equal text.
+/// TLS settings ready for accepting. Two are equal if they were made from equal text.
 #[derive(Clone)]
 pub struct Server {
     config: Arc<ServerConfig>,
@@ -79,7 +79,7 @@ impl Server {
         Ok(Server { config: Arc::new(config), expiries, fingerprint: fingerprint(spec) })
     }
 
-    /// When its certificates expire, the default one first.
+    /// The expiry of each certificate, the default one first.
     pub fn expiries(&self) -> &[Expiry] {
         &self.expiries
     }
@@ -138,7 +138,7 @@ fn client_verifier(
 struct Certificates {
     default: Arc<CertifiedKey>,
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// By what follows the `*.`.
+    /// Keyed by the part after `*.`.
     wildcard: HashMap<String, Arc<CertifiedKey>>,
 }
 

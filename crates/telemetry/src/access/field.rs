@@ -1,4 +1,4 @@
-//! The fields a line can have, as an enum: a template that names another is refused when it is read.
+//! The fields of a line, as an enum: a template with an unknown field is refused when it is parsed.
 
 use super::Entry;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ macro_rules! fields {
         pub enum Field { $(#[doc = concat!("`", $name, "`")] $field),* }
 
         impl Field {
-            /// All fields, in the order in which JSON has them.
+            /// All fields, in the order of the JSON format.
             pub const ALL: &'static [Field] = &[$(Field::$field),*];
 
             /// The name in templates, and the key in JSON.
             pub const fn name(self) -> &'static str { match self { $(Field::$field => $name),* } }
 
-            /// What stands before the value in JSON.
+            /// The text before the value in JSON.
             pub(super) const fn json_key(self) -> &'static str {
                 match self { $(Field::$field => concat!(",\"", $name, "\":")),* }
             }
@@ -56,9 +56,9 @@ fields! {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Absent,
-    /// Text of ours.
+    /// Text from the program.
     Plain(&'static str),
-    /// Text of a peer or of an operator, to be escaped.
+    /// Text from a peer or an operator. It has to be escaped.
     Hostile(&'a [u8]),
     Number(u64),
     Milliseconds(Duration),

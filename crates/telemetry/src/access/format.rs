@@ -1,5 +1,5 @@
-//! How values become bytes of a line. Written by hand because it runs for each exchange: no allocation, no `fmt` but for
-//! addresses, and one pass over each text.
+//! Writes values as bytes of a line. It is written by hand because it runs for each exchange: no allocation, no `fmt` except
+//! for addresses, and one pass over each text.
 
 use super::Entry;
 use super::field::{Field, Value};
@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// How many bytes of one text a line shows. A request target may have a megabyte; the log is not where it is kept.
+/// The number of bytes of one text that a line shows. A request target may have a megabyte, which does not belong in a log.
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
 
-/// What stands at the end of a text that was cut.
+/// The end of a text that was cut.
 const CUT: &[u8] = b"...";
 
 const HEX: [u8; 16] = *b"0123456789abcdef";
@@ -25,7 +25,8 @@ pub(super) fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
             json_value(value, line);
         }
     }
-    // Every key begins with a comma; the first one's becomes the bracket. There is one: the time is never absent.
+    // Every key begins with a comma; the comma of the first becomes the bracket. There always is a first key: the time is never
+    // absent.
     if let Some(first) = line.get_mut(start) {
         *first = b'{';
     }
@@ -50,7 +51,7 @@ fn json_value(value: Value<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// A value in a template's line; `-` where there is none.
+/// A value in a template's line; `-` if it is absent.
 pub(super) fn plain(value: Value<'_>, line: &mut Vec<u8>) {
     match value {
         Value::Absent => line.push(b'-'),
@@ -61,7 +62,7 @@ pub(super) fn plain(value: Value<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// Text that we made, which needs no escaping.
+/// Text from the program, which needs no escaping.
 fn ours(value: Value<'_>, line: &mut Vec<u8>) {
     match value {
         Value::Plain(text) => line.extend_from_slice(text.as_bytes()),
@@ -73,8 +74,8 @@ fn ours(value: Value<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// Text inside a JSON string. Valid UTF-8 stays, but for what JSON or a terminal takes for something else: controls of both
-/// ranges, line separators and the marks that turn the direction of writing. Bytes that are no UTF-8 are shown as `\xNN`.
+/// Text inside a JSON string. Valid UTF-8 stays, except characters with a meaning for JSON or terminals: controls of both
+/// ranges, line separators and marks of text direction. Invalid UTF-8 is shown as `\xNN`.
 fn json_text(text: &[u8], line: &mut Vec<u8>) {
     let (text, cut) = bounded(text);
     if json::is_plain(text) {
@@ -109,12 +110,12 @@ fn json_valid(text: &str, line: &mut Vec<u8>) {
     }
 }
 
-/// Characters that change how a viewer shows the text around them: separators, and marks of direction and joining.
+/// Characters that change how a viewer shows the text around them: separators, and marks of text direction and joining.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Text in a template's line: printable ASCII, everything else as `\xNN`, and so are the quote and the backslash.
+/// Text in a template's line. Printable ASCII stays, except the quote and the backslash; everything else is `\xNN`.
 fn plain_text(text: &[u8], line: &mut Vec<u8>) {
     if text.is_empty() {
         return line.push(b'-');
@@ -145,7 +146,7 @@ fn push_hex(byte: u8, line: &mut Vec<u8>) {
     }
 }
 
-/// All characters that are escaped lie in the basic plane: one escape is enough.
+/// All escaped characters lie in the basic plane, so one escape is enough.
 fn push_unicode(c: char, line: &mut Vec<u8>) {
     line.extend_from_slice(b"\\u");
     let [_, _, high, low] = u32::from(c).to_be_bytes();
@@ -157,7 +158,7 @@ fn push_number(number: u64, line: &mut Vec<u8>) {
     push_digits(number, 1, line);
 }
 
-/// Milliseconds with three decimals, cut at the microsecond.
+/// Milliseconds with three decimals, truncated to the microsecond.
 fn push_milliseconds(duration: Duration, line: &mut Vec<u8>) {
     let micros = duration.as_secs().saturating_mul(1_000_000) + u64::from(duration.subsec_micros());
     push_number(micros / 1_000, line);
@@ -165,7 +166,7 @@ fn push_milliseconds(duration: Duration, line: &mut Vec<u8>) {
     push_digits(micros % 1_000, 3, line);
 }
 
-/// A number with at least that many digits.
+/// A number with at least `width` digits.
 fn push_digits(number: u64, width: usize, line: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(number).as_bytes();

@@ -1,34 +1,34 @@
 //! A bounded queue of lines with one writer and one reader, without locks.
 //!
-//! Lines lie in a ring of words, each line after a word with its length in bytes. The writer owns `head`, the reader owns `tail`,
-//! and each only reads the other's. Words are atomics so that this is safe code; a relaxed store is an ordinary one.
+//! Lines lie in a ring of words, each after a word with its length in bytes. The writer owns `head`, the reader owns `tail`,
+//! and each only reads the other's. The words are atomics so that no unsafe code is needed; a relaxed store is an ordinary one.
 
 use crate::count::Padded;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 const WORD: usize = size_of::<u64>();
 
-/// What became of a line.
+/// The outcome of pushing a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pushed {
     Kept,
-    /// Kept, and the ring went past its half: the reader should come before its time.
+    /// Stored, and the ring is more than half full: the reader should come early.
     HalfFull,
-    /// There was no room for it.
+    /// Dropped, because there was no room.
     Full,
 }
 
 #[derive(Debug)]
 pub(super) struct Ring {
     words: Box<[AtomicU64]>,
-    /// Words ever written. Written by the writer.
+    /// Words written so far. Only the writer writes it.
     head: Padded<AtomicU64>,
-    /// Words ever read. Written by the reader.
+    /// Words read so far. Only the reader writes it.
     tail: Padded<AtomicU64>,
 }
 
 impl Ring {
-    /// A ring for that many bytes, rounded up to a power of two words.
+    /// A ring for this many bytes, rounded up to a power of two words.
     pub(super) fn new(bytes: usize) -> Ring {
         let words = (bytes / WORD).next_power_of_two();
         Ring {
@@ -38,11 +38,11 @@ impl Ring {
         }
     }
 
-    /// Appends a line. For the one writer.
+    /// Appends a line. Only the one writer may call it.
     pub(super) fn push(&self, line: &[u8]) -> Pushed {
         let size = self.words.len() as u64;
         let head = self.head.0.load(Relaxed);
-        // The reader may have gone on since: then there is more room than this says, never less.
+        // The reader may have gone on meanwhile: then there is more room than this says, never less.
         let used = head - self.tail.0.load(Acquire);
         let needed = 1 + line.len().div_ceil(WORD) as u64;
         if used + needed > size {
@@ -62,7 +62,7 @@ impl Ring {
         if used < size / 2 && used + needed >= size / 2 { Pushed::HalfFull } else { Pushed::Kept }
     }
 
-    /// Moves all lines there are to `lines` and says how many they were. For the one reader.
+    /// Moves all available lines to `lines` and returns their number. Only the one reader may call it.
     pub(super) fn take(&self, lines: &mut Vec<u8>) -> u64 {
         let mut tail = self.tail.0.load(Relaxed);
         let head = self.head.0.load(Acquire);

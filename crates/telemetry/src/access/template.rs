@@ -1,10 +1,10 @@
-//! Lines after an operator's template: `{client} "{method} {path}" {status}`. Read once, when the plan is made.
+//! Lines by an operator's template: `{client} "{method} {path}" {status}`. Parsed once, when the plan is made.
 
 use super::field::Field;
 use super::{Entry, format};
 use std::fmt;
 
-/// A template that was read. `{{` and `}}` stand for braces.
+/// A parsed template. `{{` and `}}` stand for braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
 
@@ -14,19 +14,19 @@ enum Part {
     Field(Field),
 }
 
-/// Why a template cannot be used.
+/// The reason why a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
     /// There is no field of that name.
     Unknown(String),
     /// A `{` without its `}`, or a `}` without its `{`.
     Unbalanced,
-    /// A line would break in two, or hold control characters.
+    /// It has a line break or another control character.
     Control,
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         if text.chars().any(char::is_control) {
             return Err(TemplateError::Control);

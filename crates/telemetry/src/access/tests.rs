@@ -49,7 +49,7 @@ fn template(text: &str) -> Format {
     Format::Template(Template::parse(text).unwrap())
 }
 
-/// A user agent as JSON has it.
+/// A user agent as it appears in JSON.
 fn json_agent(agent: &[u8]) -> String {
     let text = line(&Format::Json, &Entry { user_agent: Some(agent), ..entry() });
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -224,7 +224,7 @@ fn a_sink_that_does_not_take_them_drops_lines_and_counts_them() {
     let path = folder.path().join("pipe");
     let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(status.success());
-    // A reader that never reads: the pipe takes 64 KiB, then the writer's thread blocks.
+    // Nobody reads from this pipe: it takes 64 KiB, then the writer's thread blocks.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let telemetry = Telemetry::new(1);
     let log = AccessLog::start(Format::Json, Sink::File(path), &telemetry).unwrap();

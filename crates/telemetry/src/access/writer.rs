@@ -1,4 +1,5 @@
-//! The one thread that writes: it empties the rings into the sink and sleeps. It may block on the sink; nobody waits for it.
+//! The one thread that writes: it empties the rings into the sink and sleeps. It may block on the sink, and nobody waits for
+//! it.
 
 use super::ring::Ring;
 use super::{FLUSH_EVERY, Sink};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// What the rest of the program tells the writer.
+/// Messages of the rest of the program to the writer.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     closing: AtomicBool,
@@ -28,7 +29,7 @@ pub(super) struct Writer {
     inbox: Arc<Inbox>,
     dropped: Arc<Shared>,
     lines: Vec<u8>,
-    /// The sink failed at the last write: it is said once, not for each batch.
+    /// The last write to the sink failed. This is logged once, not for each batch.
     failing: bool,
 }
 
@@ -40,8 +41,8 @@ enum Out {
 }
 
 impl Writer {
-    /// Opens the sink and starts the thread. A thread and not a task: a full disk or a stopped reader of standard output blocks
-    /// it, and no runtime of ours may be blocked.
+    /// Opens the sink and starts the thread. It is a thread and not a task, because a full disk or a stopped reader of standard
+    /// output blocks it, and our runtimes must never block.
     pub(super) fn start(
         sink: Sink,
         rings: Arc<[Ring]>,
@@ -65,9 +66,9 @@ impl Writer {
 
     fn run(mut self) {
         loop {
-            // Read before the rings are emptied: what was pushed before the log was closed is written.
+            // Read before the rings are emptied, so that lines from before the close are written.
             let closing = self.inbox.closing.load(Acquire);
-            // Lines from before the call belong into the old file, so the rings are emptied first.
+            // Lines from before the call belong in the old file, so the rings are emptied first.
             let reopening = self.inbox.reopening.swap(false, Acquire);
             let wrote = self.empty();
             if reopening {
@@ -82,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is in the rings. False if there was nothing.
+    /// Writes the lines in the rings. False if there were none.
     fn empty(&mut self) -> bool {
         let mut count = 0;
         for ring in &*self.rings {
@@ -97,7 +98,7 @@ impl Writer {
         true
     }
 
-    /// Counts what could not be written and says so, once until it works again.
+    /// Counts lines that could not be written, and logs the failure once until writing works again.
     fn note(&mut self, result: io::Result<()>, count: u64) {
         match result {
             Ok(()) => self.failing = false,
@@ -131,7 +132,7 @@ impl Out {
 
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match self {
-            // The standard output of Rust buffers by line, which is undone here: a batch is one write.
+            // Rust buffers standard output by line; this avoids it: a batch is one write.
             Out::Stdout(out) => {
                 let mut out = out.lock();
                 out.write_all(lines)?;
@@ -144,7 +145,7 @@ impl Out {
 }
 
 impl Inbox {
-    /// Makes the writer look into the rings now.
+    /// Wakes the writer to look into the rings now.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -162,7 +163,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until the last line is written, and says whether that happened in time.
+    /// Waits until the last line is written. False if that took too long.
     pub(super) fn wait_closed(&self, max: Duration) -> bool {
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closes.wait_timeout_while(closed, max, |closed| !*closed);
