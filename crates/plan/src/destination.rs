@@ -1,4 +1,4 @@
-//! Where a route ends: whatever answers its requests, in one shape.
+//! The destination of a route: anything that answers its requests, behind one type.
 
 use fault::Fault;
 use message::{Reply, Request};
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::Forward;
 
-/// Where a route ends. Nobody outside this file asks which kind it is.
+/// The destination of a route. Code outside this file does not see its kind.
 pub struct Destination {
     kind: Kind,
 }
 
 enum Kind {
-    /// Apart from all others, since most requests are forwarded: their wait is no allocation.
+    /// A variant of its own, since most requests are forwarded: waiting for this one needs no allocation.
     Forward(Box<Forward>),
     Other(Box<dyn Answerer>),
 }
@@ -24,12 +24,12 @@ impl Destination {
         Destination { kind: Kind::Forward(Box::new(forward)) }
     }
 
-    /// Anything else that answers.
+    /// Any other answerer.
     pub fn answerer(answerer: impl Answerer + 'static) -> Destination {
         Destination { kind: Kind::Other(Box::new(answerer)) }
     }
 
-    /// Answers a request that has passed the route's policies. What is left of the request means nothing afterwards.
+    /// Answers a request that has passed the route's policies. Afterwards the content of the request means nothing.
     pub async fn answer(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
         match &self.kind {
             Kind::Forward(forward) => forward.answer(ex, request).await,
@@ -40,7 +40,7 @@ impl Destination {
         }
     }
 
-    /// The upstream that requests are sent on to, as the access log and shares of requests name it. None: they are answered here.
+    /// The upstream that requests are sent to, as it is named in the access log and in splits. None: they are answered here.
     pub fn upstream(&self) -> Option<&str> {
         match &self.kind {
             Kind::Forward(forward) => Some(&forward.upstream.settings().name),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{Errors, Preflights, Route, Share, Split};
 
-    /// Answers with a status, after a wait where it is even.
+    /// Answers with a status; an even one comes after a wait.
     struct Status(u16);
 
     impl Answerer for Status {

@@ -1,4 +1,4 @@
-//! Routes that end in an upstream: what the request looks like there, and its way.
+//! Forwarding to an upstream: the changes to the request, and the sending.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use upstream::{HostSent, Mirror, Upstream, forward};
 use crate::path::{self, shown};
 use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 
-/// An upstream and what the request looks like when it gets there.
+/// An upstream, and the changes to a request on the way to it.
 #[derive(Clone)]
 pub struct Forward {
     pub upstream: Arc<Upstream>,
-    /// What else is sent the same, where something is.
+    /// The mirror that gets copies, if there is one.
     pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
 }
 
-/// The path the upstream sees.
+/// The path for the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathSent {
     AsItCame,
-    /// Without these bytes at its front; what is left begins with a slash.
+    /// Without these bytes at its front; the rest begins with a slash.
     Without(Box<[u8]>),
     /// Made of pieces; the query is kept.
     Made(Box<[Piece]>),
@@ -37,7 +37,7 @@ pub enum Piece {
     Text(Box<[u8]>),
     /// The path parameter at this index.
     Parameter(usize),
-    /// What `**` matched, without its leading slash.
+    /// The part that `**` matched, without its leading slash.
     Rest,
 }
 
@@ -47,7 +47,7 @@ impl Forward {
         ex: &mut Exchange,
         request: &mut Request,
     ) -> Result<Reply, Fault> {
-        // A request that was written for the last time has no lines left to be looked at.
+        // Read before the request is sent: the last attempt drops its lines.
         let protocol = forward::request(ex, &mut request.head)?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
             Some(target) => request.head.set_target(&[target]),
@@ -99,7 +99,7 @@ impl Forward {
 }
 
 impl PathSent {
-    /// Gives the request the path that the upstream is to see.
+    /// Sets the path for the upstream.
     fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
         let made = match self {
@@ -117,7 +117,7 @@ impl PathSent {
                     return Err(Fault::new(Kind::PathEscapes, cause));
                 };
                 let made = rooted(&made);
-                // Put together, parts of segments may be dots where none were.
+                // Joined parts of segments may become dot segments.
                 match path::resolve(&made, AS_IT_IS) {
                     Ok(resolved) if !resolved.moved => {}
                     Ok(_) | Err(_) => {
@@ -159,14 +159,14 @@ impl PathSent {
     }
 }
 
-/// What was let pass by the listener's rules passes again.
+/// A path that the listener's rules allowed is allowed again.
 const AS_IT_IS: PathRules = PathRules {
     escaped_slash: EscapedSlash::Keep,
     empty_segments: EmptySegments::Keep,
     parameters: PathParameters::Keep,
 };
 
-/// None where a piece ends within an escape: what comes behind would make another one of it, which no rule has seen.
+/// None if a piece ends within an escape: with the next piece it would make another escape, which no rule has checked.
 fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
@@ -185,7 +185,7 @@ fn rooted(path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The pieces as they were written, with what `name` calls each parameter.
+/// The pieces as they were written, with `name` for each parameter.
 fn template(pieces: &[Piece], name: impl Fn(usize) -> String) -> String {
     let piece = |piece: &Piece| match piece {
         Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),

@@ -4,15 +4,16 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Things by what they were made of. The next plan takes over what it asks for in the same words and forgets the rest.
+/// Things by a description of their making. The next plan takes over those that it needs with the same description, and drops
+/// the rest.
 #[derive(Default)]
 pub struct Kept {
     things: HashMap<String, Arc<dyn Any + Send + Sync>>,
 }
 
 impl Kept {
-    /// The thing of this key: already asked for, or taken over from the plan before, or made now. The key says everything
-    /// the thing was made of, its kind first.
+    /// The thing with this key: already there, taken over from the previous plan, or made now. The key describes everything
+    /// that the thing was made of, beginning with its kind.
     pub fn take_over<T, E>(
         &mut self,
         previous: Option<&Kept>,

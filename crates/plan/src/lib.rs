@@ -1,8 +1,8 @@
-//! The plan: everything an operator said, checked, resolved and immutable.
+//! The plan: the whole configuration, checked, resolved and immutable.
 //!
-//! Owns what the hot path reads: listeners, upstreams, and the route table with its pure `find`. It holds no
-//! configuration text and does no I/O; a plan is made by `compile`, shared by all workers, and dropped when the last
-//! exchange that began with it is answered: a reply that lasts keeps its route alone.
+//! Owns the data of the hot path: listeners, upstreams, and the route table with its pure `find`. It holds no configuration
+//! text and does no input or output. A plan is made by `compile`, shared by all workers, and dropped when the last exchange
+//! that began with it is answered; a long reply keeps only its route.
 #![forbid(unsafe_code)]
 
 mod destination;
@@ -33,7 +33,7 @@ pub use respond::{Filled, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 
-/// What the hot path needs of an upstream, re-exported so that the cold path names `plan` only.
+/// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
         Balance, Breaker, HashKey, Health, HostSent, Mirror, Outlier, Retry, RetryOn, Settings,
@@ -50,33 +50,33 @@ use telemetry::CertificateExpiry;
 
 /// One compiled configuration.
 pub struct Plan {
-    /// Grows by one with each plan that goes into service.
+    /// The serial number: it grows by one with each plan that goes into service.
     pub generation: u64,
     pub listeners: Vec<Arc<Listener>>,
     pub upstreams: Vec<Arc<upstream::Upstream>>,
     pub table: Table,
-    /// Work beside the requests.
+    /// Background work of policies.
     pub background: Vec<Arc<dyn Background>>,
-    /// State of policies that the next plan takes over where it says the same.
+    /// State of policies that the next plan takes over if its configuration is unchanged.
     pub kept: Kept,
-    /// Tokens that are refused whatever they say. One for all plans.
+    /// Revoked tokens. All plans share one list.
     pub revoked: Arc<Revoked>,
     /// The public keys of the tokens that policies sign, as a JWK set.
     pub own_keys: Arc<str>,
     pub workers: usize,
-    /// How long a shutdown or a removed listener waits for exchanges to end.
+    /// The time that a shutdown or a removed listener gives exchanges to end.
     pub drain: Duration,
-    /// How long listeners stay open once the gateway says that it is not ready.
+    /// The time that listeners stay open after the gateway reports that it is not ready.
     pub drain_delay: Duration,
-    /// Where the admin API listens, where it does.
+    /// The address of the admin API, if it is on.
     pub admin: Option<std::net::SocketAddr>,
     pub access_log: Option<AccessLogSettings>,
-    /// Counts the plans that are in memory.
+    /// Counts the plans in memory.
     pub alive: telemetry::PlanAlive,
 }
 
 impl Plan {
-    /// When the certificates that the gateway shows to clients and upstreams expire.
+    /// The expiry of each certificate that the gateway shows to clients and upstreams.
     pub fn certificates(&self) -> Vec<CertificateExpiry> {
         let listeners = self.listeners.iter().flat_map(|listener| {
             let shown = listener.tls.iter().flat_map(tls::Server::expiries);
@@ -95,7 +95,8 @@ impl Plan {
         listeners.chain(upstreams).collect()
     }
 
-    /// The places of certificates that have expired at `now` (since the Unix epoch) or soon will, and what there is to say of each.
+    /// The certificates that have expired at `now` (since the Unix epoch) or soon will: their places, and the concern about
+    /// each.
     pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::Concern)> {
         let ends = self.certificates().into_iter();
         ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
@@ -103,7 +104,7 @@ impl Plan {
     }
 }
 
-/// What an operator said about the access log. Whoever serves the plan opens it.
+/// The settings of the access log. Whoever serves the plan opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogSettings {
     pub format: telemetry::access::Format,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// A socket that clients connect to, and what it grants them.
+/// A socket that clients connect to, with its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listener {
     pub name: String,
@@ -13,16 +13,16 @@ pub struct Listener {
     pub tls: Option<tls::Server>,
     /// By ALPN on TLS, by prior knowledge on plain connections.
     pub http2: bool,
-    /// Every connection begins with a PROXY protocol header (v1 or v2).
+    /// True if every connection begins with a PROXY protocol header (v1 or v2).
     pub proxy_protocol: bool,
-    /// Peers whose `X-Forwarded-*` is believed.
+    /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
     pub paths: PathRules,
     pub limits: Limits,
     pub timeout: Timeouts,
 }
 
-/// How spellings of a path are read that servers read differently. What is not refused is forwarded as it was matched.
+/// How to read spellings of a path that servers read differently. A path that is not refused is forwarded as it was matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PathRules {
     pub escaped_slash: EscapedSlash,
@@ -35,23 +35,23 @@ pub struct PathRules {
 pub enum EscapedSlash {
     #[default]
     Refuse,
-    /// They are a segment's own, and forwarded as they came.
+    /// Part of the segment's name; forwarded unchanged.
     Keep,
-    /// They are slashes.
+    /// Read as slashes.
     Decode,
 }
 
-/// Two slashes with nothing between them.
+/// Two slashes in a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EmptySegments {
-    /// They are one slash.
+    /// Read as one slash.
     #[default]
     Merge,
     Refuse,
     Keep,
 }
 
-/// `;` and what follows it in a segment (RFC 3986, 3.3).
+/// `;` and the rest of the segment after it (RFC 3986, 3.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PathParameters {
     #[default]
@@ -68,13 +68,14 @@ pub struct Limits {
     pub target_bytes_max: usize,
     /// Header lines; past it 431.
     pub headers_max: usize,
-    /// Open connections over all workers; past it a new one takes the place of one that is idle, or is closed.
+    /// Open connections over all workers; above it the connection that is idle longest is closed for a new one, or the new one
+    /// is closed.
     pub connections_max: usize,
-    /// Open connections of one client over all workers; past it new ones are closed.
+    /// Open connections of one client over all workers; above it new ones are closed.
     pub connections_per_client: Option<usize>,
-    /// Concurrent HTTP/2 streams a connection.
+    /// Concurrent HTTP/2 streams of a connection.
     pub streams_max: u32,
-    /// Bytes a second that a request's body has to come at; 0 for any; past it 408.
+    /// Minimum rate of a request's body in bytes a second; 0 for any; below it 408.
     pub body_rate_min: u64,
 }
 
@@ -88,14 +89,14 @@ pub struct Timeouts {
     pub body_total: Option<Duration>,
     /// Between two requests of a connection; past it the connection closes silently.
     pub idle: Duration,
-    /// For a tunnel through which nothing passes; past it both its ends close. One with one end done has [`Self::idle`].
+    /// For a tunnel in which nothing passes; after it both ends are closed. Once one end has finished, [`Self::idle`] applies.
     pub tunnel: Duration,
     /// For the TLS handshake and the PROXY protocol header.
     pub tls: Duration,
 }
 
 impl Listener {
-    /// Whether what this peer says about its client is believed.
+    /// True if this peer's headers about its client are believed.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted_proxies.iter().any(|net| net.contains(&peer.to_canonical()))
     }

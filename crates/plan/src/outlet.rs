@@ -8,14 +8,14 @@ use message::{Reply, Request};
 use policy::{Call, Fetch};
 use upstream::{HostSent, Upstream};
 
-/// Where a policy's requests of its own go. `compile` connects it once all upstreams are made.
+/// The destination of a policy's own requests. `compile` connects it once all upstreams are made.
 #[derive(Default)]
 pub struct Outlet {
     upstream: OnceLock<Arc<Upstream>>,
 }
 
 impl Outlet {
-    /// Leads here from now on; the first word counts.
+    /// Connects it to this upstream; only the first call counts.
     pub fn connect(&self, upstream: Arc<Upstream>) {
         let _first = self.upstream.set(upstream);
     }

@@ -1,8 +1,8 @@
-//! The path that is matched, worked out of the path that was sent.
+//! The path for matching, computed from the path that was sent.
 //!
-//! Two programs that read a path differently are how a request slips past a route. So dot segments are resolved and
-//! escaped letters read before anything is matched; what is ambiguous is refused, or read as the listener says. The path that is
-//! forwarded stays byte for byte as it came, unless more than escaped letters was read: then it is the resolved one.
+//! If two programs read a path differently, a request can bypass a route. So dot segments are resolved and escaped letters
+//! decoded before anything is matched; an ambiguous path is refused, or read as the listener says. The path is forwarded byte
+//! for byte as it came, unless more than escaped letters changed: then the resolved path is forwarded.
 
 use std::borrow::Cow;
 
@@ -10,29 +10,29 @@ use kit::percent;
 
 use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 
-/// A path as it is matched.
+/// A path for matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved<'a> {
     pub path: Cow<'a, [u8]>,
-    /// Its segments are others than those of the path that was sent, which must not be forwarded then.
+    /// True if its segments differ from those of the path that was sent, which must not be forwarded then.
     pub moved: bool,
 }
 
-/// Why a path is not matched at all.
+/// The reason why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It climbs above its root, or hides dots in a way that some servers resolve and some do not.
+    /// It climbs above its root, or hides dots in a way that only some servers resolve.
     Escapes,
     /// It has a slash or a backslash that is percent-encoded.
     EscapedSlash,
-    /// It has two slashes with nothing between them.
+    /// It has two slashes in a row.
     EmptySegment,
-    /// It has a `;`, behind which some servers see no more of the segment's name.
+    /// It has a `;`, at which some servers end the segment's name.
     Parameters,
 }
 
 impl Refused {
-    /// What is wrong with the path, as a client may read it.
+    /// The reason in words for the client.
     pub fn why(self) -> &'static str {
         match self {
             Refused::Escapes => "The path leaves its root, or hides dots.",
@@ -42,7 +42,7 @@ impl Refused {
         }
     }
 
-    /// The key of a listener's `paths` that lets such paths pass.
+    /// The key of a listener's `paths` that allows such paths.
     pub fn key(self) -> Option<&'static str> {
         match self {
             Refused::Escapes => None,
@@ -53,14 +53,14 @@ impl Refused {
     }
 }
 
-/// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, reads escaped unreserved characters, and deals with what
-/// servers read differently by the rules of the listener that the request came to.
+/// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, decodes escaped unreserved characters, and treats
+/// ambiguous spellings by the rules of the request's listener.
 pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
     if is_plain(path) {
         return Ok(Resolved { path: Cow::Borrowed(path), moved: false });
     }
     let (mut path, mut moved) = (unescaped(path), false);
-    // Each may bring about what the next looks for.
+    // The order matters: each step may produce what the next one looks for.
     for read in [overlong, escaped_slashes, parameters, empty_segments, dots] {
         if let Some(other) = read(&path, rules)? {
             (path, moved) = (Cow::Owned(other), true);
@@ -69,22 +69,22 @@ pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
     Ok(Resolved { path, moved })
 }
 
-/// Nothing in it needs a second look. Without a way out early, so that it compiles to vector instructions.
+/// True if nothing in it needs a closer look. No early exit, so that it compiles to vector instructions.
 fn is_plain(path: &[u8]) -> bool {
     let is_odd = |(before, byte): (&u8, &u8)| {
         let is_special = (*byte == b'%') | (*byte == b';') | (*byte == b'\\');
         is_special | (*before == b'/') & ((*byte == b'.') | (*byte == b'/'))
     };
     let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
-    // In front stands the slash, or the `*` of OPTIONS.
+    // The first byte is the slash, or the `*` of OPTIONS.
     matches!(path, [b'/' | b'*', ..]) & !pairs.fold(false, |odd, pair| odd | is_odd(pair))
 }
 
-/// A path with other segments, where there is something to be read in the one given, whose escapes are in capitals.
+/// A path with other segments, if the rule changes the given one. The given path has its escapes in capitals.
 type Read = Result<Option<Vec<u8>>, Refused>;
 
-/// Escapes that are UTF-8 for a shorter form of the same character, which UTF-8 forbids (RFC 3629, 3): old decoders read dots and
-/// slashes of them.
+/// Refuses escapes that are an overlong UTF-8 form of a character, which UTF-8 forbids (RFC 3629, 3): old decoders read them as
+/// dots and slashes.
 fn overlong(path: &[u8], _: PathRules) -> Read {
     let is_overlong = |escapes: &[u8]| {
         matches!(
@@ -124,7 +124,7 @@ fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
     }
 }
 
-/// With every escaped slash and backslash read as a slash.
+/// The path with every escaped slash and every backslash as a slash.
 fn with_slashes(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -144,7 +144,7 @@ fn parameters(path: &[u8], rules: PathRules) -> Read {
     if !path.contains(&b';') {
         return Ok(None);
     }
-    // Some take `..;x` for a name and others for `..`, whatever the rule.
+    // Some servers take `..;x` for a name and others for `..`, whatever the rule.
     let hides_dots = |segment: &[u8]| segment.contains(&b';') && is_dots(name(segment));
     let segments = path.split(|b| *b == b'/');
     if segments.clone().any(hides_dots) {
@@ -212,7 +212,7 @@ fn without_dots(path: &[u8]) -> Result<Vec<u8>, Refused> {
     }))
 }
 
-/// Reads percent-encoded unreserved characters (RFC 3986, 6.2.2.2); every other escape stays, in capitals.
+/// Decodes percent-encoded unreserved characters (RFC 3986, 6.2.2.2); every other escape stays, in capitals.
 pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'%') {
         return Cow::Borrowed(text);
@@ -237,12 +237,12 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The segments of a path: what stands between its slashes. `/a/` has two, `a` and an empty one; `*` has none.
+/// The segments of a path: the parts between its slashes. `/a/` has two, `a` and an empty one; `*` has none.
 pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|b| *b == b'/'))
 }
 
-/// Names and values of a query, percent-decoded, `+` read as a blank.
+/// Names and values of a query, percent-decoded, with `+` as a blank.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     query.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
@@ -251,7 +251,7 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
     })
 }
 
-/// Bytes of a peer, harmless in a log line and bounded.
+/// A peer's bytes, bounded and made harmless for a log line.
 pub fn shown(bytes: &[u8]) -> String {
     bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
 }
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// What was resolved is not read as another path by who looks at it again.
+    /// Resolving a resolved path changes nothing.
     #[test]
     fn a_resolved_path_stays() {
         let parts: [&[u8]; 12] =

@@ -1,4 +1,5 @@
-//! Paths by regular expression, for what patterns cannot say. They take time in proportion to the path, whatever is written.
+//! Paths by regular expression, for routes that patterns cannot express. Matching takes linear time in the length of the path
+//! for any expression.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,32 +10,32 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 #[derive(Debug, Clone)]
 pub struct PathRegex {
     text: Arc<str>,
-    /// Anchored at both ends. Its memory is a pool of which no thread waits for another.
+    /// Anchored at both ends. Its cache is a pool in which no thread waits for another.
     regex: Regex,
 }
 
-/// Why a text is no regular expression of paths.
+/// The reason why a text is not a regular expression for paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegexError {
     Syntax(String),
     TooLarge,
-    /// It begins with what no path begins with.
+    /// It begins with a character that no path begins with.
     NoSlash,
-    /// The name of a group that cannot be a parameter's.
+    /// The name of a group, which is not allowed for a parameter.
     Group(String),
 }
 
-/// The largest compiled expression. A thousand alternatives fit; what does not is counted repetition gone wrong, and the worst
+/// The largest compiled expression. A thousand alternatives fit; a larger one is a counted repetition gone wrong. The worst
 /// time for a path grows with this.
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
 
-/// What each thread may remember of how an expression goes. More than this is a path that was made to be costly.
+/// The cache of an expression's states on each thread. A path that needs more was made to be costly.
 const STATES_BYTES_MAX: usize = 512 * 1024;
 
 impl PathRegex {
-    /// Reads an expression as the configuration writes it.
+    /// Parses an expression of the configuration.
     pub fn parse(text: &str) -> Result<PathRegex, RegexError> {
-        // By itself first: brackets that close those around it would otherwise pass.
+        // Compiled alone first: otherwise a bracket could close the ones added around it.
         compiled(text)?;
         // Every path begins with a slash. Other first characters may be syntax.
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
@@ -61,7 +62,7 @@ impl PathRegex {
         self.regex.is_match(path)
     }
 
-    /// What the named groups match, in order; nothing if the path does not match. A group that takes no part is empty.
+    /// The matches of the named groups, in order; none if the path does not match. A group that takes no part is empty.
     pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         if self.parameters().next().is_none() {
             return self.is_met(path).then(Vec::new);
@@ -78,7 +79,7 @@ impl PathRegex {
 }
 
 fn compiled(text: &str) -> Result<Regex, RegexError> {
-    // Paths are bytes: `.` is any, and `\d` is a digit of ASCII, as in Envoy, Kong and nginx.
+    // Paths are bytes: `.` is any byte, and `\d` is an ASCII digit, as in Envoy, Kong and nginx.
     RegexBuilder::new(text)
         .unicode(false)
         .size_limit(COMPILED_BYTES_MAX)
@@ -90,20 +91,20 @@ fn compiled(text: &str) -> Result<Regex, RegexError> {
         })
 }
 
-/// The last line of a complaint of several, which draw where in the text it is.
+/// The last line of an error message; the lines before it draw the place in the text.
 fn why(error: &str) -> String {
     let last = error.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Looks for all expressions at once. None: they are too large together, and each is asked by itself.
+/// Matches all expressions at once. None: together they are too large, and each is matched by itself.
 pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {
     let all: Vec<&str> = all.map(|regex| regex.regex.as_str()).collect();
     let bytes_max = COMPILED_BYTES_MAX.saturating_mul(all.len().min(SET_MAX));
     RegexSetBuilder::new(all).unicode(false).size_limit(bytes_max).build().ok()
 }
 
-/// As many expressions of the largest size as a set may hold.
+/// The number of expressions of maximum size that a set may hold.
 const SET_MAX: usize = 64;
 
 impl PartialEq for PathRegex {
@@ -114,7 +115,7 @@ impl PartialEq for PathRegex {
 
 impl Eq for PathRegex {}
 
-/// As Kong and nginx mark one.
+/// With a `~` in front, as in Kong and nginx.
 impl fmt::Display for PathRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "~{}", self.text)

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     pub segments: Vec<Segment>,
-    /// The pattern ends in `**`: it matches its prefix and everything below it.
+    /// True if the pattern ends in `**`: it matches its prefix and everything below it.
     pub open: bool,
 }
 
@@ -17,7 +17,7 @@ pub enum Segment {
     Parameter(String),
 }
 
-/// Why a text is no path pattern.
+/// The reason why a text is not a path pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternError {
     NoSlash,
@@ -29,11 +29,11 @@ pub enum PatternError {
     TooDeep,
 }
 
-/// More segments than this are a mistake, and would make matching deep.
+/// A pattern with more segments is surely a mistake, and would make matching deep.
 pub(crate) const SEGMENTS_MAX: usize = 64;
 
 impl Pattern {
-    /// Reads a pattern as the configuration writes it.
+    /// Parses a pattern of the configuration.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
         let rest = text.strip_prefix('/').ok_or(PatternError::NoSlash)?;
         let (rest, open) = match rest {

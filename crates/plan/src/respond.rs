@@ -1,4 +1,4 @@
-//! Replies that need nobody.
+//! Replies that need no upstream.
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -6,21 +6,21 @@ use message::{Body, Headers, Reply, Request, RequestHead};
 use policy::{Answer, Answerer, Escape, Exchange, Explained, Template};
 use serde_json::{Value, json};
 
-/// A reply that needs nobody.
+/// A reply that needs no upstream.
 pub struct FixedReply {
     pub status: u16,
     pub headers: Headers,
     pub body: Bytes,
-    /// What is made for each exchange, where something is.
+    /// The parts that are filled in for each exchange, if there are some.
     pub filled: Option<Box<Filled>>,
 }
 
-/// What a fixed reply says of the exchange.
+/// The parts of a fixed reply that depend on the exchange.
 #[derive(Default)]
 pub struct Filled {
-    /// Lines beside those that are the same for every exchange.
+    /// Lines in addition to those that are the same for every exchange.
     pub lines: Vec<(String, Template)>,
-    /// The body, and the language it is in; the fixed one where there is none.
+    /// The body and its language; if there is none, the fixed body is used.
     pub body: Option<(Template, Escape)>,
 }
 

@@ -1,4 +1,4 @@
-//! Routes: what happens to a request once it is known where it goes.
+//! Routes: the policies and the destination for a matched request.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
     pub preflights: Preflights,
-    /// Where an exchange ends that nothing diverts.
+    /// The destination of an exchange that nothing diverts.
     pub destination: Destination,
-    /// Where a policy or the split may send an exchange instead, by index.
+    /// Other destinations, by index, to which a policy or the split may divert an exchange.
     pub diversions: Box<[Destination]>,
-    /// How requests are shared among diversions, where they are.
+    /// The shares of the diversions, if the route splits its requests.
     pub split: Option<Split>,
-    /// How faults are written to the client.
+    /// The form of faults for the client.
     pub errors: Errors,
-    /// Query parameters whose values are credentials: the access log does not tell them.
+    /// Query parameters whose values are credentials: the access log masks them.
     pub secrets: Box<[String]>,
-    /// A request body over this is 413, from its announced length where it has one.
+    /// A request body larger than this is 413; at once if its length is announced.
     pub body_bytes_max: Option<u64>,
     pub metrics: Arc<RouteMetrics>,
-    /// The operations of the service that policies tell apart; the last is for what is none of them.
+    /// The operations of the service that policies tell apart; the last is for all unknown ones.
     pub operations: Box<[Operation]>,
 }
 
@@ -37,12 +37,12 @@ pub struct Operation {
     pub metrics: Arc<OperationMetrics>,
 }
 
-/// Which of a route's policies answer a browser's question whether it may send a request.
+/// The policies of a route that answer preflight requests (CORS).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Preflights {
-    /// One of them does.
+    /// True if one of them does.
     pub answered: bool,
-    /// How many of the topmost do. A body's bound is looked at below these, so that a page can read the 413.
+    /// The number of topmost policies that do. The body's bound is checked below these, so that a page can read the 413.
     pub topmost: usize,
 }
 
@@ -54,7 +54,7 @@ pub enum Errors {
     Problem,
     /// The JSON bodies and codes of WSO2 Choreo Connect.
     Wso2,
-    /// A SOAP fault of the caller's version, or RFC 9457 where the caller speaks JSON.
+    /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON.
     Soap { verbose: bool },
     /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
     Kong { verbose: bool },
@@ -77,7 +77,7 @@ pub struct Share {
 }
 
 impl Split {
-    /// Nothing where no upstream has a share.
+    /// None if no upstream has a share.
     pub fn new(shares: Vec<Share>) -> Option<Split> {
         let total = shares.iter().fold(0_u32, |sum, share| sum.saturating_add(share.weight));
         Some(Split { shares: shares.into(), total: NonZero::new(total)? })
@@ -92,7 +92,7 @@ impl Split {
         &self.shares
     }
 
-    /// The diversion that a number below [`Split::total`] falls to.
+    /// The diversion for a number below [`Split::total`].
     pub fn at(&self, number: u32) -> Option<usize> {
         let mut left = number;
         let share = self.shares.iter().find(|share| match left.checked_sub(share.weight) {
@@ -107,18 +107,18 @@ impl Split {
 }
 
 impl Route {
-    /// The operation of that index, which may be [`policy::UNKNOWN_OPERATION`].
+    /// The operation with this index, which may be [`policy::UNKNOWN_OPERATION`].
     pub fn operation(&self, index: u32) -> Option<&Operation> {
         let known = usize::try_from(index).ok().and_then(|index| self.operations.get(index));
         known.or(self.operations.last())
     }
 
-    /// Where an exchange ends, with the index that its notes say it was diverted to.
+    /// The destination of an exchange, by the diversion in its notes.
     pub fn destination(&self, divert: Option<usize>) -> &Destination {
         divert.and_then(|at| self.diversions.get(at)).unwrap_or(&self.destination)
     }
 
-    /// Where its requests end, in words. `parameters` are the names of its path parameters.
+    /// The destination of its requests, in words. `parameters` are the names of its path parameters.
     pub fn explained(&self, parameters: &[&str]) -> String {
         let own = self.destination.explained(parameters);
         let what = match &self.split {

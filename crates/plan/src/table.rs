@@ -1,10 +1,9 @@
-//! The route table: which route a request belongs to. `find` is pure and visits each node of a host's tree at most once.
+//! The route table, which finds the route of a request. `find` is pure and visits each node of a host's tree at most once.
 //!
-//! Specificity decides, never the order in a file: exact host before wildcard before any; then a path that is written out, then
-//! regular expressions, the longer first; then the longer path, a
-//! literal segment before a parameter, an exact path before `**`; then listeners, methods, more headers, more query parameters. A
-//! route whose predicates do not hold is passed over and the next less specific one is tried. `HEAD` goes where `GET`
-//! does, unless a route of the same path names it.
+//! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out,
+//! then regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before
+//! `**`; then listeners, methods, more headers, more query parameters. If a route's other conditions do not hold, the next less
+//! specific route is tried. `HEAD` goes where `GET` does, unless a route of the same path names it.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -18,13 +17,13 @@ use regex::bytes::RegexSet;
 use crate::{PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
-/// What a route asks of a request.
+/// The conditions of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
     /// None: any host.
     pub host: Option<HostPattern>,
     pub path: PathWant,
-    /// Names. Empty: any listener.
+    /// Names of listeners. Empty: any listener.
     pub listeners: Vec<String>,
     /// Empty: any method.
     pub methods: Vec<String>,
@@ -36,18 +35,18 @@ pub struct Matcher {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     Exact(String),
-    /// What follows `*.`: matches every subdomain, not the domain itself.
+    /// The part after `*.`: matches every subdomain, not the domain itself.
     Below(String),
 }
 
-/// What a path must be.
+/// The condition on the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathWant {
     Pattern(Pattern),
     Regex(PathRegex),
 }
 
-/// What a header or query parameter must be.
+/// The condition on a header or a query parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
     Present,
@@ -59,21 +58,21 @@ pub enum Want {
 pub struct Table {
     entries: Vec<Entry>,
     hosts: Hosts,
-    /// Methods that routes name beside the usual ones, each once.
+    /// Methods that routes name besides the usual ones, each once.
     unusual: Vec<String>,
 }
 
-/// The methods that clients of HTTP use, in the order in which they are told.
+/// The usual methods, in the order of `Allow`.
 const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// A route that was found.
 pub struct Found<'t> {
     pub route: &'t Arc<Route>,
-    /// The route names the methods it takes.
+    /// True if the route names its methods.
     pub names_method: bool,
-    /// Values of the path parameters, as they stand in the matched path.
+    /// Values of the path parameters, as they are in the matched path.
     pub parameters: Vec<Box<[u8]>>,
-    /// Where in `path` that begins which `**` matched, its slash left out.
+    /// Offset in `path` of the part that `**` matched, without its slash.
     pub rest: usize,
 }
 
@@ -84,7 +83,7 @@ pub struct Conflict {
     pub second: usize,
 }
 
-/// Why a route did not match, for `explain`: the first of its predicates that does not hold.
+/// The reason why a route did not match, for `explain`: the first condition that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     Host,
@@ -102,7 +101,7 @@ struct Entry {
     route: Arc<Route>,
 }
 
-/// A tree per host, so that a host's routes are never mixed with another's.
+/// One tree for each host, so that a host's routes are never mixed with another's.
 #[derive(Default)]
 struct Hosts {
     exact: HashMap<Box<[u8]>, Tree>,
@@ -111,13 +110,13 @@ struct Hosts {
     any: Tree,
 }
 
-/// Where the paths of a host's routes lead.
+/// The paths of a host's routes.
 struct Tree {
     /// Patterns, as nodes by index; the first is the root.
     nodes: Vec<Node>,
     /// Regular expressions, the longest first.
     regexes: Vec<Expressed>,
-    /// All of them as one, where there are several.
+    /// All expressions as one set, if there are several.
     set: Option<RegexSet>,
 }
 
@@ -139,7 +138,7 @@ struct Node {
 }
 
 impl Table {
-    /// Builds the table, or says which routes clash.
+    /// Builds the table, or returns the routes that clash.
     pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
         let mut hosts = Hosts::default();
         let mut entries: Vec<Entry> = Vec::with_capacity(routes.len());
@@ -164,9 +163,9 @@ impl Table {
         if conflicts.is_empty() { Ok(Table { entries, hosts, unusual }) } else { Err(conflicts) }
     }
 
-    /// The route this request belongs to, if any. It came by the listener of that name; `path` is the request's, resolved by
-    /// [`path::resolve`]. A preflight
-    /// belongs to the route of the request it asks about, unless another names `OPTIONS` or that one has no `cors`.
+    /// The route of this request, if there is one. `listener` is the name of the listener it came by; `path` is its path,
+    /// resolved by [`path::resolve`]. A preflight belongs to the route of the request it asks about, unless another route names
+    /// `OPTIONS` or that route has no `cors`.
     pub fn find(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
         let found = self.find_for(head.method(), listener, head, path);
         let Some(asked) = preflight_method(head) else { return found };
@@ -177,7 +176,7 @@ impl Table {
         answering.filter(|found| found.route.preflights.answered).or(found)
     }
 
-    /// What `Allow` says to an `OPTIONS` that no route takes, where others take other methods (RFC 9110, 9.3.7).
+    /// The `Allow` header for an `OPTIONS` that no route takes, if routes take other methods (RFC 9110, 9.3.7).
     pub fn options(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<String> {
         if head.method() != b"OPTIONS" {
             return None;
@@ -185,8 +184,8 @@ impl Table {
         self.others(listener, head, path).map(|(allow, _)| allow)
     }
 
-    /// What else may be asked of what no route takes by its method, as `Allow` says it (RFC 9110, 15.5.6), and one of the routes
-    /// that take it. Nothing where none does.
+    /// The `Allow` header for a request whose method no route takes (RFC 9110, 15.5.6), and one of the routes that take another
+    /// method. None if there is no such route.
     pub fn others(
         &self,
         listener: &str,
@@ -206,7 +205,7 @@ impl Table {
         Some((allow.collect::<Vec<_>>().join(", "), route))
     }
 
-    /// Whether some route names the method, however unusual it is.
+    /// True if some route names the method.
     pub fn names(&self, method: &[u8]) -> bool {
         self.unusual.iter().any(|named| named.as_bytes() == method)
     }
@@ -239,7 +238,7 @@ impl Table {
         })
     }
 
-    /// Every route with the first of its predicates that this request does not meet; none for the one that is found.
+    /// Every route with the first condition that this request does not meet; none for the route that is found.
     pub fn examine(
         &self,
         listener: &str,
@@ -254,7 +253,7 @@ impl Table {
         self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
     }
 
-    /// All routes with what they match, in the order they were given.
+    /// All routes with their conditions, in the order they were given.
     pub fn routes(&self) -> impl Iterator<Item = (&Matcher, &Arc<Route>)> {
         self.entries.iter().map(|entry| (&entry.matcher, &entry.route))
     }
@@ -270,7 +269,7 @@ struct Search<'t, 'r> {
 }
 
 impl<'t, 'r> Search<'t, 'r> {
-    /// What goes before parameters and `**`: the path itself, written out, and then the regular expressions.
+    /// Looks for the routes that win over parameters and `**`: the path itself, written out, and then the regular expressions.
     fn with_regexes(
         &mut self,
         tree: &'t Tree,
@@ -292,7 +291,7 @@ impl<'t, 'r> Search<'t, 'r> {
         entry.map(|entry| (entry, segments.len()))
     }
 
-    /// The most specific entry at or below a node, and how many segments its pattern took.
+    /// The most specific entry at or below a node, and the number of segments of its pattern.
     fn below(
         &mut self,
         tree: &'t Tree,
@@ -352,7 +351,7 @@ impl Hosts {
         self.exact.values_mut().chain(below).chain([&mut self.any])
     }
 
-    /// Some route asks for a host.
+    /// True if some route has a condition on the host.
     fn tell_apart(&self) -> bool {
         !(self.exact.is_empty() && self.below.is_empty())
     }
@@ -369,7 +368,7 @@ impl Hosts {
 }
 
 impl Tree {
-    /// The list of entries of a path, made as needed.
+    /// The list of entries for a path, made if necessary.
     fn list(&mut self, path: &PathWant) -> &mut Vec<usize> {
         match path {
             PathWant::Pattern(pattern) => self.ending(pattern),
@@ -389,7 +388,7 @@ impl Tree {
         &mut self.regexes[at].entries
     }
 
-    /// Makes one search of several expressions.
+    /// Combines several expressions into one search.
     fn unite(&mut self) {
         if self.regexes.len() > 1 {
             self.set = path_regex::set(self.regexes.iter().map(|expressed| &expressed.regex));
@@ -403,7 +402,7 @@ impl Tree {
         })
     }
 
-    /// The list of entries where a pattern ends, made as needed.
+    /// The list of entries for a pattern, made if necessary.
     fn ending(&mut self, pattern: &Pattern) -> &mut Vec<usize> {
         let mut at = 0;
         for segment in &pattern.segments {
@@ -438,12 +437,12 @@ impl Default for Tree {
 }
 
 impl Matcher {
-    /// More means it is tried first among patterns of the same shape.
+    /// Of patterns of the same shape, the larger value is tried first.
     fn specificity(&self) -> (bool, bool, usize, usize) {
         (!self.listeners.is_empty(), !self.methods.is_empty(), self.headers.len(), self.query.len())
     }
 
-    /// Some request matches both, and neither is the more specific.
+    /// True if some request matches both and neither is more specific.
     fn clashes(&self, other: &Matcher) -> bool {
         let meet = |a: &[String], b: &[String]| a == b || a.iter().any(|name| b.contains(name));
         meet(&self.listeners, &other.listeners)
@@ -452,12 +451,12 @@ impl Matcher {
             && same(&self.query, &other.query)
     }
 
-    /// The first predicate beside host and path that the request does not meet.
+    /// The first condition besides host and path that the request does not meet.
     fn unmet(&self, listener: &str, method: &[u8], head: &RequestHead) -> Option<Refusal> {
         if !self.listeners.is_empty() && !self.listeners.iter().any(|name| name == listener) {
             return Some(Refusal::Listener);
         }
-        // Whoever may GET may ask for the head of it (RFC 9110, 9.3.2).
+        // A route that takes GET also takes HEAD (RFC 9110, 9.3.2).
         let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
         if !self.methods.is_empty() && !self.methods.iter().any(takes) {
             return Some(Refusal::Method);
@@ -496,7 +495,7 @@ fn unusual(entries: &[Entry]) -> Vec<String> {
     named
 }
 
-/// The method a browser asks about before it sends a page's request (the Fetch standard, 3.2.2).
+/// The method that a preflight asks about (the Fetch standard, 3.2.2).
 fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
     let is_options = head.method() == b"OPTIONS";
     let asked = is_options.then(|| head.headers.get("access-control-request-method")).flatten();
@@ -528,7 +527,7 @@ impl PathWant {
 }
 
 impl Pattern {
-    /// Whether the pattern matches a path by itself; the table asks its tree instead.
+    /// True if the pattern alone matches a path; the table uses its tree instead.
     fn is_met(&self, path: &[u8]) -> bool {
         let mut given = path::segments(path);
         let all = self.segments.iter().all(|wanted| match (wanted, given.next()) {

@@ -1,5 +1,5 @@
-//! Which target a request goes to. Only available targets count, and an attempt does not go where one just failed, or
-//! where just now no connection came about, as long as there is another.
+//! Balancing: the choice of a target for a request. Only available targets count. An attempt avoids targets that failed in this
+//! call, and those to which a connection just failed, as long as there is another.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -11,15 +11,15 @@ use crate::Upstream;
 use crate::settings::{Balance, HashKey};
 use crate::target::Target;
 
-/// What a worker remembers between two choices.
+/// A worker's state between two choices.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Smooth weighted round robin: what each target has saved up.
+    /// Smooth weighted round robin: the credit of each target.
     credit: Vec<i64>,
 }
 
 impl Upstream {
-    /// Chooses a target by index. `tried` are those that failed already in this exchange.
+    /// Chooses a target by index. `tried` are those that have already failed in this call.
     pub(crate) fn choose(
         &self,
         turn: &mut Turn,
@@ -56,7 +56,8 @@ impl Upstream {
         }
     }
 
-    /// Smooth weighted round robin: each candidate earns its weight, the richest is chosen and pays what all earned.
+    /// Smooth weighted round robin: each candidate earns its weight; the one with most credit is chosen and pays the sum of
+    /// what all earned.
     fn next_in_turn(
         &self,
         turn: &mut Turn,
@@ -81,8 +82,8 @@ impl Upstream {
         Some(at)
     }
 
-    /// The candidate with the fewest requests for its weight; ties are broken by chance, so that workers do not all run
-    /// to the same one.
+    /// The candidate with the fewest requests for its weight. Ties are broken at random, so that workers do not all choose the
+    /// same one.
     fn least_busy(&self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
         let load = |target: &Target| {
             let busy = (u64::from(target.active()) + 1) << 20;
@@ -91,8 +92,8 @@ impl Upstream {
         candidates.min_by_key(|at| self.targets.get(*at).map(|t| load(t)))
     }
 
-    /// Weighted rendezvous hashing: every target draws a number for the key, the highest wins. Removing a target moves only
-    /// the keys it had.
+    /// Weighted rendezvous hashing: every target draws a number for the key, and the highest wins. Removing a target moves only
+    /// its own keys.
     fn nearest(&self, candidates: impl Iterator<Item = usize>, key: u64) -> Option<usize> {
         let draw = |target: &Arc<Target>| {
             let drawn = hash(&[&key.to_le_bytes(), target.url().as_bytes()]);
@@ -106,7 +107,7 @@ impl Upstream {
             .map(|(at, _)| at)
     }
 
-    /// The number requests are told apart by, where this upstream balances by hash and the request has the key.
+    /// The hash of a request's key, if this upstream balances by hash and the request has the key.
     pub(crate) fn hash_key(&self, head: &RequestHead, client: IpAddr) -> Option<u64> {
         let Balance::Hash(key) = &self.settings.balance else { return None };
         match key {

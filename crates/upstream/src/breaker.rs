@@ -1,4 +1,4 @@
-//! The circuit breaker: how much an upstream may have in hand, over all workers.
+//! The circuit breaker: bounds the load on an upstream, over all workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,11 +7,11 @@ use fault::{Fault, Kind};
 
 use crate::settings::Breaker;
 
-/// The three limits, with what is taken of each.
+/// The three limits with their current counts.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Limit,
-    /// Connections in use. Nothing where the bound on requests is as tight: a request uses one at a time.
+    /// Connections in use. None if the limit of requests is not larger: a request uses one connection at a time.
     pub(crate) connections: Option<Limit>,
     pub(crate) pending: Arc<Limit>,
 }
@@ -43,7 +43,7 @@ impl Limit {
         Limit { what, max, taken: AtomicU32::new(0) }
     }
 
-    /// Counts one more, or says which limit is reached. Whoever enters leaves.
+    /// Counts one more, or returns a fault that names the reached limit. Each success needs a `leave`.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
         if self.taken.fetch_add(1, Ordering::Relaxed) < self.max {
             return Ok(());

@@ -1,4 +1,4 @@
-//! One request on one connection: its upload, and its reply's head.
+//! One request on one connection: the sending of the request, and the head of the reply.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,13 +21,13 @@ use crate::connect::Connection;
 pub(crate) struct Call<'a> {
     pub(crate) connection: Connection,
     upload: Outgoing,
-    /// The target takes no more of the request; what it says about that may still arrive.
+    /// Set when the target accepts no more of the request. Its reply may still arrive.
     upload_broken: Option<io::Error>,
     asked: Asked,
     upgrade_asked: bool,
-    /// The beginning of a reply's head that came in pieces.
+    /// The beginning of a reply's head that arrives in pieces.
     partial: Vec<u8>,
-    /// Since when the client has nothing more to send on, and how long it had not before.
+    /// When the client began to have nothing to send, and the total of earlier such waits.
     starving: Option<Instant>,
     starved: Duration,
     wait: Wait<'a>,
@@ -38,47 +38,47 @@ pub(crate) struct Call<'a> {
     interim_count: usize,
 }
 
-/// How long the reply's head may take, and the alarm that tells.
+/// The time limits for the reply's head, and the alarm for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait<'a> {
     pub(crate) alarm: &'a SharedAlarm,
     pub(crate) response: Duration,
-    /// When the call as a whole is given up.
+    /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
 }
 
 /// A reply that has begun.
 pub(crate) struct Begun {
     pub(crate) connection: Connection,
-    /// The upload, where the reply came before its end.
+    /// The rest of the request, if the reply came before its end.
     pub(crate) upload: Option<Outgoing>,
-    /// The target took everything it was sent so far, so the connection may serve again.
+    /// True if the target took everything sent so far, so that the connection can be reused.
     pub(crate) intact: bool,
     pub(crate) head: ReplyHead,
     pub(crate) parsed: ResponseHead,
     pub(crate) decoder: Decoder,
     /// The part of the body that came with the head.
     pub(crate) ahead: Bytes,
-    /// What followed the whole reply, or the first bytes of an upgraded connection.
+    /// The bytes after a complete reply, or the first bytes of an upgraded connection.
     pub(crate) behind: Vec<u8>,
-    /// How long it was the client that was waited for.
+    /// Time spent waiting for the client.
     pub(crate) starved: Duration,
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 pub(crate) struct Failure {
     pub(crate) fault: Fault,
-    /// The target closed or reset without a byte of a reply: a pooled connection may have been stale.
+    /// True if the target closed or reset without a byte of a reply: a pooled connection may have been stale.
     pub(crate) silent: bool,
     /// The request's body, where no byte of it was asked for.
     pub(crate) unsent: Option<Body>,
 }
 
-/// What a target's head may measure. Servers send far more than clients do: cookies, policies, links.
+/// Limits for a target's head. Servers send larger heads than clients: cookies, policies, links.
 const LIMITS: http1::Limits =
     http1::Limits { head_bytes_max: 256 * 1024, target_bytes_max: 0, headers_max: 512 };
 
-/// Interim replies before the real one. More is a target that plays games.
+/// Interim replies before the real one. A target that sends more is faulty.
 const INTERIM_MAX: usize = 16;
 
 /// How long a target is waited for that was asked for leave to send a body. One that knows no `Expect` says nothing (RFC 9110,
@@ -94,7 +94,7 @@ impl Wait<'_> {
         self.alarm.borrow_mut().set_by(now, wait.min(self.response), self.deadline);
     }
 
-    /// Ready once it is over. Where the client is waited for, the call as a whole alone is.
+    /// Ready once the time is over. While the client is waited for, only the deadline of the whole call applies.
     fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
         if starved {
             let Some(deadline) = self.deadline else { return Poll::Pending };
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
         wait: Wait<'a>,
         (url, interim): (&'a str, Option<&'a Interim>),
     ) -> Call<'a> {
-        // Asked once: a body that is still coming may know more the next time.
+        // Read only once: a body that is still arriving may know more later.
         let body_len = body.remaining();
         let asked = Asked { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
         let awaits_leave = body.awaits_leave();
@@ -157,7 +157,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Takes apart what was read up to the end of the head.
+    /// Splits the bytes that came with the head.
     fn begun(
         self,
         (head, parsed, mut input): (ReplyHead, ResponseHead, Scratch),
@@ -215,7 +215,7 @@ impl<'a> Call<'a> {
             if held && !self.upload.is_held() {
                 continue;
             }
-            // A pause of the client is the client's: there is a deadline for it where its body is read.
+            // A pause of the client does not count here; the reading of its body has a deadline for it.
             let starved = self.upload_broken.is_none() && self.upload.is_starved();
             if self.wait.poll(cx, starved).is_pending() {
                 return Poll::Pending;
@@ -235,7 +235,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamTimeout, &why, false)
     }
 
-    /// The target has given leave to send the body, or lets one wait for it.
+    /// Begins to send a body that waited for the target's 100, because that came or took too long.
     fn release_body(&mut self) {
         if self.upload.is_held() {
             self.upload.release();
@@ -243,7 +243,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends on. The clock for the reply starts again with every piece, so a slow client is not the target's fault.
+    /// Sends more of the request. The time limit for the reply starts anew with every piece, so that a slow client is not the
+    /// target's fault.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if self.upload.is_done() || self.upload_broken.is_some() {
             return Ok(());
@@ -274,7 +275,7 @@ impl<'a> Call<'a> {
         self.starved + self.starving.map(now).unwrap_or_default()
     }
 
-    /// Reads until a final head is complete. It stays in the scratch buffer, in front of what follows it.
+    /// Reads until a final head is complete. It stays in the scratch buffer, in front of the bytes after it.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -344,7 +345,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamReset, &why, silent)
     }
 
-    /// What is no reply of HTTP/1 may be one of HTTP/2, which a service of gRPC speaks alone.
+    /// A reply that is not HTTP/1 may be HTTP/2, the only protocol of gRPC services.
     fn no_reply(&self, input: &[u8], error: &http1::Error) -> Failure {
         match speaks_http2(input) {
             true => self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false),
@@ -361,11 +362,11 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Said of a target that answers in HTTP/2.
+/// The cause for a target that answers in HTTP/2.
 const SPEAKS_HTTP2: &str = "it answers in HTTP/2, and upstreams are asked in HTTP/1.1: gRPC and other services of HTTP/2 alone cannot be reached";
 
-/// Whether bytes are the first frame of an HTTP/2 server, which is SETTINGS of the connection as a whole (RFC 9113, 3.4), or
-/// the GOAWAY of one that does not like what it reads.
+/// True if the bytes begin like an HTTP/2 server's: with a SETTINGS frame of the whole connection (RFC 9113, 3.4), or with a
+/// GOAWAY.
 fn speaks_http2(input: &[u8]) -> bool {
     const SETTINGS: u8 = 4;
     const GOAWAY: u8 = 7;
@@ -384,8 +385,7 @@ fn is_interim(parsed: &ResponseHead) -> bool {
     parsed.status < 200 && !parsed.upgrade
 }
 
-/// The head as it goes out: the lines as they are but for the body's framing, the host, and whether leave to send the body is asked
-/// for.
+/// The head as it is sent: with the host, with the header that frames the body, and with `Expect` if the body waits for a 100.
 fn written(
     head: &RequestHead,
     host: Option<&str>,

@@ -1,4 +1,4 @@
-//! Opening connections to a target: look-up, TCP, TLS, each within the connect timeout.
+//! Opening connections to a target: name look-up, TCP, TLS, each within the connect timeout.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::target::Target;
 /// An open connection to a target, in use or idle.
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
-    /// It has carried an exchange before, so the target may have closed it meanwhile.
+    /// True if it has carried an exchange before, so that the target may have closed it meanwhile.
     pub(crate) reused: bool,
     /// Held for the connection's life.
     pub(crate) open: Open,
@@ -36,11 +36,11 @@ struct Pending<'a> {
     _place: Place,
 }
 
-/// More addresses of one name than this are not tried for one connection.
+/// The number of a name's addresses that are tried for one connection.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
 impl Upstream {
-    /// Opens a connection to a target, before the deadline where there is one.
+    /// Opens a connection to a target, before the deadline if there is one.
     pub(crate) async fn connect(
         &self,
         target: &Target,
@@ -70,7 +70,7 @@ impl Upstream {
             target.look_up().await.map_err(|e| failure(target, &e))?;
         }
         let socket = dial(target).await.map_err(|e| failure(target, &e))?;
-        // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
+        // Small writes must not wait for acknowledgements. A socket that refuses the option still works.
         let _slower = socket.set_nodelay(true);
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
@@ -109,7 +109,7 @@ fn failure(target: &Target, e: &io::Error) -> Fault {
 }
 
 impl Target {
-    /// Asks the system's resolver for the target's addresses and keeps them.
+    /// Resolves the target's name by the system's resolver and keeps the addresses.
     pub(crate) async fn look_up(&self) -> io::Result<()> {
         let settings = self.settings();
         let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await?;

@@ -1,5 +1,5 @@
-//! What a gateway does to the lines of a head that goes to an upstream or comes from one: the connection's own lines stay
-//! behind, and the next hop learns who asked (RFC 9110, 7.6).
+//! Headers at the hop between the gateway and an upstream: hop-by-hop headers are dropped, and the next hop learns about the
+//! client (RFC 9110, 7.6).
 
 use std::sync::LazyLock;
 
@@ -7,16 +7,16 @@ use fault::{Fault, Kind};
 use message::{Headers, Protocol, Reply, RequestHead};
 use policy::{Exchange, RequestId};
 
-/// What this process calls itself in the `Via` of requests, and no other does, so that it knows what it has sent on before.
+/// This process's unique name in the `Via` of requests, by which it recognises requests that it has sent on before.
 static PSEUDONYM: LazyLock<Pseudonym> = LazyLock::new(Pseudonym::made);
 
 struct Pseudonym {
     name: String,
-    /// The values of `Via`, by the version of what was received.
+    /// The values of `Via`, by the version of the received message.
     lines: [(Protocol, String); 3],
 }
 
-/// As many random digits as are never the same twice on one way.
+/// Random digits: so many that two gateways on one way never have the same.
 const DIGITS: usize = 12;
 
 impl Pseudonym {
@@ -34,7 +34,7 @@ impl Pseudonym {
         line.map_or(&*self.name, |(_, line)| line)
     }
 
-    /// Whether a line of `Via` names it: entries of a protocol and a name, and perhaps a comment.
+    /// True if a line of `Via` names it: entries of a protocol and a name, and perhaps a comment.
     fn is_in(&self, line: &[u8]) -> bool {
         line.len() > self.name.len()
             && line
@@ -43,7 +43,7 @@ impl Pseudonym {
     }
 }
 
-/// What has been through this process before would go round for ever.
+/// Refuses a request that has been through this process before, as it would go round for ever.
 fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
     match head.headers.get_all("via").any(|line| PSEUDONYM.is_in(line)) {
         true => {
@@ -53,8 +53,8 @@ fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
     }
 }
 
-/// Drops the lines that the client's `Connection` names, before policies see them and add others of their names, which are not the
-/// client's to drop.
+/// Drops the headers that the client's `Connection` names. This happens before policies add headers with such names, which the
+/// client must not be able to drop.
 pub fn drop_named(headers: &mut Headers) {
     let named: Vec<Vec<u8>> = headers.get_all("connection").flat_map(named_by).collect();
     if named.is_empty() {
@@ -68,7 +68,7 @@ pub fn drop_named(headers: &mut Headers) {
     }
 }
 
-/// Readies a request for the upstream. Gives the protocol it asks to change to.
+/// Prepares a request for the upstream. Returns the protocol of a requested upgrade.
 pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     refuse_loop(head)?;
     let upgrade = upgrade_asked(head);
@@ -87,7 +87,7 @@ pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>,
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
     headers.add_known("Via", PSEUDONYM.line(*protocol).as_bytes());
     headers.add_known("X-Request-Id", ex.id.as_bytes());
-    // What trusted proxies said stays; the peer itself is the next in the list.
+    // Addresses from trusted proxies stay; the peer is added at the end of the list.
     headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());
     if !(ex.peer_trusted && headers.contains("x-forwarded-proto")) {
         headers.add_known("X-Forwarded-Proto", ex.caller.scheme.name().as_bytes());
@@ -97,8 +97,7 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     }
 }
 
-/// The protocol a client wants to change to, where that may pass. `h2c` never does: behind it requests would flow that
-/// nobody routes.
+/// The protocol of a requested upgrade, if it may pass. `h2c` never does: requests inside it would bypass routing.
 fn upgrade_asked(head: &RequestHead) -> Option<Vec<u8>> {
     let asks = head.protocol == Protocol::Http11
         && head.headers.get_all("connection").any(|v| http1::list_has(v, "upgrade"));
@@ -107,7 +106,7 @@ fn upgrade_asked(head: &RequestHead) -> Option<Vec<u8>> {
     (!h2c).then(|| protocol.to_vec())
 }
 
-/// There is one version of WebSocket (RFC 6455, 4.4).
+/// Only one version of WebSocket is supported (RFC 6455, 4.4).
 fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
     match head.headers.get("sec-websocket-version") {
         Some(version) if version != b"13" => {
@@ -117,7 +116,8 @@ fn websocket_version(head: &RequestHead) -> Result<(), Fault> {
     }
 }
 
-/// A 101 must name what was asked for and nothing else (RFC 9110, 7.8), or the client speaks another protocol than the upstream.
+/// A 101 has to name exactly the requested protocol (RFC 9110, 7.8). Otherwise the client and the upstream would use different
+/// protocols.
 pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     if reply.tunnel.is_none() {
         return Ok(());
@@ -131,11 +131,11 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     }
 }
 
-/// Readies an upstream's reply for the client. A tunnel's reply keeps the lines of its upgrade.
+/// Prepares an upstream's reply for the client. The reply of a tunnel keeps the headers of its upgrade.
 pub(crate) fn reply(reply: &mut Reply) {
     let upgrade =
         reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
-    // What an upstream says about forwarding is its own affair and passes.
+    // Forwarding headers in a reply are the upstream's own and pass.
     drop_connection_lines(&mut reply.head.headers, true);
     if let Some(protocol) = upgrade {
         reply.head.headers.add_known("Connection", b"upgrade");
@@ -143,8 +143,8 @@ pub(crate) fn reply(reply: &mut Reply) {
     }
 }
 
-/// Removes what belongs to one connection, and everything `Connection` names; where the other side is not trusted, also
-/// what it says about who asks.
+/// Removes hop-by-hop headers and everything that `Connection` names. If the other side is not trusted, also removes its
+/// headers about the client.
 fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
     let mut named: Vec<Vec<u8>> = Vec::new();
     headers.retain(|name, value| match belongs(name) {
@@ -160,7 +160,7 @@ fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
     drop_lines(headers, &named);
 }
 
-/// The lines that one line of `Connection` names.
+/// The headers that one line of `Connection` names.
 fn named_by(line: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let options = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     options.filter(|option| names_line(option)).map(<[u8]>::to_vec)
@@ -172,8 +172,8 @@ fn drop_lines(headers: &mut Headers, named: &[Vec<u8>]) {
     }
 }
 
-/// A `Connection` option that names a line to drop. Lines that decide about routing, framing or the exchange's id are
-/// not a client's to drop.
+/// A `Connection` option that names a header to drop. Headers about routing, framing or the exchange's id are not a client's to
+/// drop.
 fn names_line(option: &[u8]) -> bool {
     const NOT: [&[u8]; 8] = [
         b"",
@@ -194,8 +194,8 @@ enum Belongs {
     Forwarding,
 }
 
-/// Told apart by length first: of the lines of an ordinary head only one or two need a comparison. Spellings with underscores
-/// belong where the name does.
+/// Names are told apart by length first: of the lines of an ordinary head, only one or two need a comparison. Spellings with
+/// underscores count as the name itself.
 fn belongs(name: &[u8]) -> Belongs {
     let is = |other: &str| http1::is_alias(name, other.as_bytes());
     let connection = match name.len() {

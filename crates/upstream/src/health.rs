@@ -1,5 +1,5 @@
-//! Background work for one upstream, at its own pace: name look-ups and active health checks. It ends when the upstream
-//! is gone, and checks end where another upstream tells of the same target.
+//! Background work for one upstream: name look-ups and active health checks. It ends when the upstream is gone. Checks also end
+//! when another upstream has taken over the same target's metrics.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub fn maintain(upstream: &Arc<Upstream>) {
     }
 }
 
-/// Looks the target's name up again and again. A failed look-up keeps the addresses of the last good one.
+/// Resolves the target's name periodically. A failed look-up keeps the addresses of the last good one.
 async fn refresh(upstream: Weak<Upstream>, at: usize) {
     loop {
         let pause = {
@@ -41,7 +41,7 @@ async fn refresh(upstream: Weak<Upstream>, at: usize) {
     }
 }
 
-/// Probes the target again and again and takes it out or back in after enough results in a row.
+/// Probes the target periodically, and takes it out or back in after enough equal results in a row.
 async fn check(upstream: Weak<Upstream>, at: usize) {
     let mut streak = Streak::default();
     loop {
@@ -59,7 +59,7 @@ async fn check(upstream: Weak<Upstream>, at: usize) {
             let was = target.passes_checks();
             let now = streak.after(probed.is_ok(), was, health);
             if now == was && now && probed.is_ok() {
-                // The first word about one that nothing was known of.
+                // The first result for a target whose health was unknown.
                 target.set_healthy(true);
             }
             if now != was {
@@ -81,7 +81,7 @@ struct Streak {
 }
 
 impl Streak {
-    /// Whether the target is healthy after one more result.
+    /// True if the target is healthy after one more result.
     fn after(&mut self, good: bool, was: bool, health: &Health) -> bool {
         self.len = if self.good == good { self.len.saturating_add(1) } else { 1 };
         self.good = good;
@@ -92,7 +92,7 @@ impl Streak {
     }
 }
 
-/// Up to a tenth earlier, so that many targets are not probed in one burst.
+/// The interval, up to a tenth shorter, so that many targets are not probed in one burst.
 fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(1.0 - fastrand::f64() / 10.0)
 }

@@ -1,8 +1,9 @@
-//! The way to the services behind: which target, over which connection, until when, and what to do when it fails.
+//! The way to upstreams: which target, over which connection, until when, and what to do after a failure.
 //!
-//! Owns the per-worker connection pools, balancing, health, outlier ejection, breaker limits, timeouts and retries, and
-//! the HTTP/1 client under them; and what belongs to one hop of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a reply whose body is pulled from
-//! the target's connection. It never decides what a client reads: every failure is a `Fault`.
+//! Owns the per-worker connection pools, balancing, health, outlier ejection, breaker limits, timeouts and retries, the HTTP/1
+//! client below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
+//! reply whose body is pulled from the target's connection. It never decides what the client gets for a failure: every failure
+//! is a `Fault`.
 #![forbid(unsafe_code)]
 
 mod balance;
@@ -38,12 +39,12 @@ pub struct Upstream {
     targets: Vec<Arc<Target>>,
     limits: breaker::Limits,
     metrics: Arc<UpstreamMetrics>,
-    /// Tells this upstream from every other one of the process, so that each worker finds its pool for it.
+    /// The serial number of this upstream in the process, by which each worker finds its pool.
     serial: u64,
 }
 
 impl Upstream {
-    /// Makes the shared state. Nothing is connected or looked up yet: see [`maintain`].
+    /// Makes the shared state. Nothing is connected or resolved yet: see [`maintain`].
     pub fn new(settings: Settings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let checked = settings.health.is_some();
@@ -62,7 +63,7 @@ impl Upstream {
         &self.settings
     }
 
-    /// Targets in the order they are configured, with their live state.
+    /// Targets in their configured order, with their live state.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }

@@ -1,7 +1,8 @@
-//! Copies of requests for a mirror: another upstream that is sent the same, and whose replies nobody reads.
+//! Copies of requests for a mirror: another upstream that gets the same requests, and whose replies are ignored.
 //!
-//! A copy is of what the upstream is sent, behind all policies. The exchange never waits for it and never sees its faults: a body is
-//! copied as it passes, and sent once it is whole. Copies are bounded in number, size and time, and end with their worker.
+//! A copy is made of the request as the upstream gets it, after all policies. The exchange never waits for the copy and never
+//! sees its faults: a body is copied as it passes, and the copy is sent once the body is complete. Copies are bounded in
+//! number, size and time, and end with their worker.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -19,10 +20,10 @@ use telemetry::{Mirrored, RouteMetrics};
 
 use crate::{HostSent, Upstream};
 
-/// An upstream that gets copies of requests, and whose replies nobody reads.
+/// An upstream that gets copies of requests, and whose replies are ignored.
 pub struct Mirror {
     pub upstream: Arc<Upstream>,
-    /// How many of [`Mirror::WHOLE`] requests are copied.
+    /// The number of requests, out of [`Mirror::WHOLE`], that are copied.
     pub share: u32,
     /// Requests with a larger body are not copied.
     pub body_bytes_max: usize,
@@ -30,13 +31,14 @@ pub struct Mirror {
     pub metrics: Arc<RouteMetrics>,
 }
 
-/// Copies under way on one worker. With bodies of the default bound they hold 16 MiB at the most.
+/// Active copies on one worker. With bodies of the default bound they hold at most 16 MiB.
 const UNDER_WAY_MAX: usize = 256;
 
-/// A copy's whole time. Nobody waits for it, so it only costs its place.
+/// The maximum time of a copy. Nobody waits for it, so it costs only its place.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What is read of a reply so that its connection may serve again; a longer one is cheaper to leave.
+/// The most that is read of a reply so that its connection can be reused; with a longer reply it is cheaper to drop the
+/// connection.
 const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 thread_local! {
@@ -44,15 +46,15 @@ thread_local! {
 }
 
 impl Mirror {
-    /// All requests: a percent is 10,000 of them.
+    /// All requests; one percent is 10,000 of them.
     pub const WHOLE: u32 = 1_000_000;
 
-    /// Its share, as operators write it.
+    /// Its share in percent, as operators write it.
     pub fn percent(&self) -> f64 {
         f64::from(self.share) * 100.0 / f64::from(Mirror::WHOLE)
     }
 
-    /// Copies a request that is ready for its upstream, if it is among this mirror's share.
+    /// Copies a request that is ready for its upstream, if it falls into this mirror's share.
     pub fn copy(self: &Arc<Mirror>, ex: &Exchange, request: &mut Request) {
         if fastrand::u32(..Mirror::WHOLE) >= self.share {
             return;
@@ -80,14 +82,14 @@ impl Mirror {
     }
 }
 
-/// A copy that has all but its body.
+/// A complete copy except for its body.
 struct Copy {
     head: RequestHead,
     client: IpAddr,
     tally: Tally,
 }
 
-/// What became of a copy; counted when it is dropped.
+/// The outcome of a copy; counted on drop.
 struct Tally {
     mirror: Arc<Mirror>,
     worker: usize,
@@ -95,7 +97,7 @@ struct Tally {
     _place: Place,
 }
 
-/// The right to be one of a worker's copies under way.
+/// A place among a worker's active copies.
 struct Place;
 
 impl Place {
@@ -122,12 +124,12 @@ impl Drop for Tally {
 }
 
 impl Copy {
-    /// Sends it beside the exchange. The worker's runtime ends it at the latest.
+    /// Sends it beside the exchange. It ends with the worker's runtime at the latest.
     fn send(self, body: Body) {
         let Copy { head, client, tally } = self;
         let mut request = Request { head, body };
         drop(kit::spawn(async move {
-            // All of it, so that it is counted at the end and not here.
+            // Moved as a whole, so that it is dropped, and counted, at the end of the task.
             let mut tally = tally;
             let totals = Totals::default();
             let mut call = Call {
@@ -161,7 +163,7 @@ async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> Mir
     }
 }
 
-/// Reads a reply to its end, so that its connection may serve again. A stream without one is left.
+/// Reads a reply to its end, so that its connection can be reused. Endless streams are not read.
 async fn read_away(mut reply: Reply) -> Result<(), Fault> {
     let mut left = REPLY_BYTES_MAX;
     while !reply.head.is_event_stream() && left > 0 {
@@ -181,7 +183,7 @@ async fn read_away(mut reply: Reply) -> Result<(), Fault> {
 struct Tee {
     inner: Body,
     bytes: Vec<u8>,
-    /// None once it was sent, or given up.
+    /// None once it was sent or given up.
     copy: Option<Copy>,
 }
 

@@ -1,4 +1,4 @@
-//! Idle connections, per worker. A worker never touches another's, so nothing here is locked.
+//! The connection pool: idle connections, per worker. A worker never touches another's, so there are no locks.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::Upstream;
 use crate::balance::Turn;
 use crate::connect::Connection;
 
-/// What one worker keeps for one upstream.
+/// One worker's pool for one upstream.
 pub(crate) struct Pool {
     upstream: Weak<Upstream>,
     metrics: Arc<UpstreamMetrics>,
@@ -33,13 +33,13 @@ thread_local! {
     static POOLS: RefCell<HashMap<u64, Rc<Pool>, BuildHasherDefault<Serial>>> = RefCell::default();
 }
 
-/// Serials are counted, so they spread by themselves and nobody outside chooses them.
+/// The hash of an upstream's serial number. Serial numbers are counted, so they spread well, and no outsider chooses them.
 #[derive(Default)]
 struct Serial(u64);
 
 impl Hasher for Serial {
     fn finish(&self) -> u64 {
-        // The table looks at the top bits as well as at the bottom ones.
+        // The table uses the top bits as well as the bottom ones.
         self.0 ^ self.0.rotate_left(57)
     }
 
@@ -69,7 +69,7 @@ impl Upstream {
 }
 
 impl Pool {
-    /// A connection that is idle and still open. The most recently used first: it is the least likely to be stale, and
+    /// Takes an idle connection that is still open. The most recently used comes first: it is the least likely to be stale, and
     /// the others get the chance to time out.
     pub(crate) fn take(&self, target: usize) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
@@ -83,7 +83,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection for the next request.
+    /// Puts a connection back for the next request.
     pub(crate) fn give(&self, target: usize, mut connection: Connection, now: Instant) {
         if self.upstream.strong_count() == 0 {
             return;
@@ -104,7 +104,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle too long, and what the target has closed.
+    /// Closes connections that have been idle too long, and those that the target has closed.
     fn sweep(&self, upstream: &Upstream, now: Instant) {
         let idle_max = upstream.settings().timeout.idle;
         for list in self.idle.borrow_mut().iter_mut() {
@@ -133,7 +133,7 @@ impl Drop for Pool {
     }
 }
 
-/// Closes this worker's idle connections that are past their time, and drops the pools of upstreams that are gone.
+/// Closes this worker's connections that have been idle too long, and drops the pools of upstreams that are gone.
 pub fn sweep() {
     let now = clock::now();
     POOLS.with_borrow_mut(|pools| {

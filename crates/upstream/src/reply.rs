@@ -1,5 +1,5 @@
-//! The body of a reply, pulled from the target's connection. At its end the connection goes back to the pool; dropped
-//! before, it is closed.
+//! The body of a reply, pulled from the target's connection. At its end the connection goes back to the pool; if the body is
+//! dropped before, the connection is closed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::connect::Connection;
 use crate::pool::Pool;
 use crate::target::InFlight;
 
-/// Where a connection goes back to, and what an exchange holds until then.
+/// The resources of an exchange until its reply has ended, with the way back for the connection.
 pub(crate) struct Hold {
     pub(crate) pool: Rc<Pool>,
     pub(crate) target: usize,
-    /// Between two pieces of the body.
+    /// The time between two pieces of the body.
     pub(crate) timeout: Duration,
-    /// Of the call as a whole.
+    /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
     pub(crate) alarm: SharedAlarm,
     pub(crate) in_flight: InFlight,
     pub(crate) _ticket: Ticket,
 }
 
-/// A request that is in hand: it counts against the breaker and in the metrics until this is dropped.
+/// An active request: it counts against the breaker and in the metrics until this is dropped.
 pub(crate) struct Ticket {
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
-    /// It counts as a connection in use, too.
+    /// True if it also counts as a connection in use.
     connects: bool,
 }
 
@@ -47,7 +47,7 @@ struct Incoming {
     upload: Option<Outgoing>,
     decoder: Decoder,
     ahead: Bytes,
-    /// The connection may serve again, as far as is known yet.
+    /// True as long as nothing prevents the connection's reuse.
     reusable: bool,
     timeout: Option<Duration>,
 }
@@ -59,14 +59,14 @@ struct Held {
     remaining: Option<u64>,
 }
 
-/// Turns a reply that has begun into one that can be passed on.
+/// Turns a begun reply into one that can be passed on.
 pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
         return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
-    // That the client of such a stream has gone is noticed on the other side.
+    // An event stream has no timeout. If its client has gone, the other side notices.
     let endless = begun.head.is_event_stream();
     let incoming = Incoming {
         reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
@@ -80,7 +80,7 @@ pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
 }
 
 impl Incoming {
-    /// A body at hand where all of it came with the head and nothing is left to do for the connection.
+    /// A body in memory, if all of it came with the head and the connection is done.
     fn body(mut self, hold: Hold, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {
@@ -91,7 +91,7 @@ impl Incoming {
         hold.alarm.borrow_mut().clear();
         let left =
             self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
-        // A body with trailers has no length to tell, even when all of it is here: they need chunks to follow.
+        // A body with trailers hides its length, even if it is complete, because trailers need chunks.
         let remaining = left.filter(|_| self.decoder.trailers().is_empty());
         Body::Stream(Box::new(Held {
             incoming: Some((self, hold)),
@@ -150,7 +150,7 @@ impl Incoming {
                     .map_err(|e| reset(&e))?;
                 let malformed = |e| Fault::new(Kind::UpstreamMalformed, format!("{url}: {e}"));
                 let taken = self.decoder.decode(&input, out).map_err(malformed)?;
-                // Bytes nobody asked for: the connection cannot be trusted with another request.
+                // Unrequested bytes: the connection cannot be trusted with another request.
                 self.reusable &= taken == input.len();
                 read
             }
@@ -187,13 +187,13 @@ impl Incoming {
         Poll::Ready(Err(Fault::new(Kind::UpstreamTimeout, why)))
     }
 
-    /// Goes on sending the request while its reply is read.
+    /// Sends more of the request while its reply is read.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         let Some(upload) = &mut self.upload else { return Ok(()) };
         match upload.poll(cx, &mut self.connection.wire) {
             Poll::Pending => return Ok(()),
             Poll::Ready(Ok(())) => {}
-            // The target no longer listens. Its reply goes on all the same.
+            // The target accepts no more of the request. Its reply goes on nevertheless.
             Poll::Ready(Err(Broken::Peer(_))) => self.reusable = false,
             Poll::Ready(Err(Broken::Source(fault))) => return Err(fault),
         }
@@ -201,7 +201,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Gives the connection back if it can serve again.
+    /// Gives the connection back if it can be reused.
     fn finish(self, hold: Hold, now: Instant) {
         if self.reusable && self.upload.is_none() {
             hold.pool.give(hold.target, self.connection, now);
@@ -236,7 +236,7 @@ impl Source for Held {
     }
 
     fn may_trail(&self) -> bool {
-        // HTTP/1 has trailers behind chunks alone.
+        // HTTP/1 has trailers only after chunks.
         self.remaining.is_none()
     }
 }

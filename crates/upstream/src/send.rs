@@ -1,4 +1,4 @@
-//! Sending a request: choose, connect, call; and again, where that is safe and allowed.
+//! Sending a request: choose a target, connect, call; and again, where that is safe and allowed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::settings::HostSent;
 use crate::target::Target;
 use crate::{Upstream, forward};
 
-/// A call's way through its attempts.
+/// The state of a call over its attempts.
 struct Attempts<'a> {
     upstream: &'a Arc<Upstream>,
     pool: Rc<Pool>,
     worker: usize,
     alarm: SharedAlarm,
-    /// Of the call as a whole.
+    /// The deadline of the whole call.
     deadline: Option<Instant>,
     request: &'a mut Request,
     interim: Option<&'a Interim>,
-    /// A body that cannot be replayed is on its way.
+    /// True if a body that cannot be replayed is being sent.
     spent: bool,
     host: &'a HostSent,
     key: Option<u64>,
-    /// Targets that failed.
+    /// Targets that have failed.
     tried: Vec<usize>,
-    /// Attempts that are still allowed.
+    /// Attempts that are left.
     left: u32,
-    /// Other targets that may be tried where no connection comes about.
+    /// Other targets that may still be tried after a failed connection.
     elsewhere: usize,
-    /// A stale pooled connection is forgiven once.
+    /// True until a stale pooled connection has been replaced; this happens once.
     stale_left: bool,
-    /// One was: the others of the pool may be as stale, and look as well as it did.
+    /// True if a pooled connection was stale: the others of the pool may be stale as well.
     was_stale: bool,
 }
 
 impl Upstream {
-    /// Sends a request and gives the reply as soon as its head is there, without the lines of its connection. The body follows at
-    /// the reader's pace. The request stays with the caller, so that nothing of it is moved while it waits; what is left of it
-    /// means nothing afterwards.
+    /// Sends a request and returns the reply as soon as its head is there, without hop-by-hop headers. The body follows at the
+    /// reader's pace. The request stays with the caller, so that it is not moved during the wait; afterwards its content means
+    /// nothing.
     pub async fn send(
         self: &Arc<Upstream>,
         call: &mut policy::Call<'_>,
@@ -167,7 +167,7 @@ impl Upstream {
         Fault::new(Kind::NoTarget, format!("upstream {name}: every target is unhealthy or ejected"))
     }
 
-    /// Keeps the score of a target, and ejects it when it fails too often.
+    /// Counts an outcome for a target, and ejects the target if it fails too often.
     fn judge(&self, target: &Target, good: bool) {
         if good {
             return target.succeeded();
@@ -180,7 +180,7 @@ impl Upstream {
         }
     }
 
-    /// As many connections are open, idle ones included, as may be in use.
+    /// True if as many connections are open, idle ones included, as may be in use.
     fn has_enough_open(&self) -> bool {
         self.metrics.connections_open() >= u64::from(self.settings.breaker.connections)
     }
@@ -202,10 +202,10 @@ impl Attempts<'_> {
             Some(connection) => connection,
             None => {
                 if self.upstream.has_enough_open() {
-                    // What is idle here, perhaps to another target, makes room.
+                    // Makes room by closing an idle connection, perhaps of another target.
                     self.pool.close_one();
                 }
-                // Boxed: connecting is rare, and its future is larger than all the rest of the exchange.
+                // Boxed: connecting is rare, and its future is larger than the rest of the exchange.
                 Box::pin(self.upstream.connect(target, self.worker, self.deadline))
                     .await
                     .map_err(Failure::unsent)?
@@ -213,14 +213,14 @@ impl Attempts<'_> {
         };
         let reused = connection.reused;
         let again = self.stale_left || self.left > 0;
-        // What is at hand costs nothing to keep, whatever its size.
+        // A body in memory costs nothing to keep, whatever its size.
         let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
         let head = &mut self.request.head;
         let host = match self.host {
             HostSent::AsItCame if head.headers.contains("host") => None,
-            // An HTTP/1.0 client may name no host; the target is spoken to in 1.1, which must.
+            // An HTTP/1.0 client may name no host, but HTTP/1.1 to the target requires one.
             HostSent::AsItCame => Some(target.authority()),
             HostSent::Target => Some(target.authority()),
             HostSent::Named(name) => Some(&**name),
@@ -235,7 +235,8 @@ impl Attempts<'_> {
         };
         let call = Call::new(connection, head, host, body, wait, (target.url(), self.interim));
         if !again {
-            // It is written and never needed again: its memory serves the next request, which finds it in the cache.
+            // The head is written and never needed again: the next request reuses its memory while it is still in the CPU's
+            // cache.
             drop(std::mem::take(&mut head.headers));
         }
         let mut begun = call.begin(began).await;
@@ -249,8 +250,7 @@ impl Attempts<'_> {
         begun
     }
 
-    /// Where a reply of this status is thrown away and asked for again: the target to ask. Where there is none, the reply says
-    /// more than that.
+    /// If a reply of this status is dropped and the request retried: the target to retry with. None if the reply is passed on.
     fn repeats(&mut self, at: usize, status: u16) -> Option<usize> {
         let again = self.left > 0
             && !self.spent
@@ -263,9 +263,9 @@ impl Attempts<'_> {
         self.choose()
     }
 
-    /// Decides whether to go on after a failure, and with which target; if not, it is the exchange's fault.
+    /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
     fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<usize, Fault> {
-        // What the whole call had no more time for, the target is not to blame for.
+        // The target is not to blame for the deadline of the whole call.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
         match !is_late && self.forgives(at, target, &failure) {
             true => self.choose().ok_or(failure.fault),
@@ -288,7 +288,7 @@ impl Attempts<'_> {
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
         if connecting && self.upstream.settings.outlier.is_none() {
-            // Without a rule of the operator's own about targets that fail.
+            // The operator has configured no rule for failing targets.
             target.set_unreachable();
         }
         if connecting && self.elsewhere > 0 {
@@ -305,7 +305,7 @@ impl Attempts<'_> {
     }
 }
 
-/// A fault of the target, not of the client or of our own limits.
+/// True for a fault of the target, not of the client or of our own limits.
 fn counts_against(kind: Kind) -> bool {
     kind.side() == fault::Side::Upstream && kind != Kind::BreakerOpen && kind != Kind::NoTarget
 }

@@ -1,8 +1,8 @@
-//! What an upstream is, as `compile` settles it. Plain data; two equal settings may share one [`crate::Upstream`].
+//! The settings of an upstream, made by `compile`. Plain data; upstreams with equal settings may share one [`crate::Upstream`].
 
 use std::time::Duration;
 
-/// Everything an operator can say about an upstream, defaults filled in.
+/// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub name: String,
@@ -10,16 +10,16 @@ pub struct Settings {
     pub balance: Balance,
     pub timeout: Timeouts,
     pub retry: Retry,
-    /// Active probes, where configured.
+    /// Active health checks, if configured.
     pub health: Option<Health>,
-    /// Ejection of targets that keep failing, where configured.
+    /// Ejection of failing targets, if configured.
     pub outlier: Option<Outlier>,
     pub breaker: Breaker,
     /// Idle connections kept per worker and target.
     pub idle_max: usize,
-    /// How often a target's name is looked up again.
+    /// The interval between look-ups of a target's name.
     pub dns_refresh: Duration,
-    /// For `https` targets.
+    /// TLS settings for `https` targets.
     pub tls: tls::Client,
 }
 
@@ -34,12 +34,12 @@ pub struct TargetSettings {
 }
 
 impl TargetSettings {
-    /// `http://host:port`, as it is shown in logs and metrics.
+    /// `http://host:port`, for logs and metrics.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.https { "https" } else { "http" }, self.authority())
     }
 
-    /// `host:port`, with the port left out where it is the scheme's own.
+    /// `host:port`; without the port if it is the scheme's default.
     pub fn authority(&self) -> String {
         match (self.https, self.port) {
             (false, 80) | (true, 443) => self.bracketed_host(),
@@ -61,9 +61,9 @@ impl TargetSettings {
 pub enum Balance {
     RoundRobin,
     LeastRequests,
-    /// The first that is available, in the order written.
+    /// The first available target in the configured order.
     Failover,
-    /// The same key goes to the same target as long as it is healthy; losing one target moves only its keys.
+    /// The same key goes to the same target as long as that is healthy; losing one target moves only its keys.
     Hash(HashKey),
 }
 
@@ -75,7 +75,7 @@ pub enum HashKey {
     Cookie(String),
 }
 
-/// The `Host` the upstream sees.
+/// The `Host` header for the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostSent {
     /// The client's.
@@ -92,18 +92,18 @@ pub struct Timeouts {
     pub response: Duration,
     /// From the beginning of a call to the end of its reply's body, retries included. None: as long as its pauses allow.
     pub total: Option<Duration>,
-    /// How long an unused connection is kept.
+    /// The time that an unused connection is kept.
     pub idle: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts after the first.
+    /// Retries: attempts after the first.
     pub attempts: u32,
-    /// Where no connection comes about, every other target is tried, beside those attempts: nothing was sent yet.
+    /// True if every other target is tried when no connection can be made, in addition to those attempts: nothing was sent yet.
     pub elsewhere: bool,
     pub on: RetryOn,
-    /// A body up to this size is kept so that it can be sent again.
+    /// A body up to this size is kept for a retry.
     pub body_bytes_max: usize,
 }
 
@@ -118,7 +118,7 @@ pub struct RetryOn {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// Without a path, a TCP connection that opens is healthy enough.
+    /// Without a path, a TCP connection is enough for a target to be healthy.
     pub path: Option<String>,
     pub interval: Duration,
     pub timeout: Duration,
@@ -132,9 +132,9 @@ pub struct Health {
 pub struct Outlier {
     /// Faults and 5xx replies in a row after which a target is ejected.
     pub consecutive_faults: u32,
-    /// For how long; longer each time it happens again.
+    /// The duration of an ejection; it grows with each further one.
     pub eject: Duration,
-    /// Never eject more than this share of the targets.
+    /// The largest share of the targets that is ejected at once.
     pub max_ejected_percent: u32,
 }
 
@@ -142,7 +142,7 @@ pub struct Outlier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
     pub connections: u32,
-    /// Exchanges in flight.
+    /// Active exchanges.
     pub requests: u32,
     /// Exchanges waiting for a connection to open.
     pub pending: u32,
@@ -152,7 +152,7 @@ pub struct Breaker {
 pub(crate) mod tests {
     use super::*;
 
-    /// Settings with that many targets on loopback and every optional thing off.
+    /// Settings with this many targets on loopback and everything optional off.
     pub(crate) fn settings(targets: usize) -> Settings {
         let target = |n: usize| TargetSettings {
             https: false,

@@ -1,4 +1,4 @@
-//! One target of an upstream, and what is known about it. Shared by all workers, so everything that changes is atomic.
+//! One target of an upstream and its state. All workers share it, so everything that changes is atomic.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,38 +11,39 @@ use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use crate::settings::{Outlier, TargetSettings};
 
-/// A place requests can be sent to.
+/// One place where an upstream runs.
 pub struct Target {
     settings: TargetSettings,
     url: Arc<str>,
     authority: Box<str>,
-    /// Where the name leads; filled by look-ups at its own pace, never by a request.
+    /// The resolved addresses. Background look-ups set them, never a request.
     addresses: ArcSwap<Vec<SocketAddr>>,
     next_address: AtomicU32,
-    /// Requests in flight, for `least_requests`.
+    /// Active requests, for `least_requests`.
     active: AtomicU32,
-    /// Milliseconds since the Unix epoch until which it is ejected; 0 if it is not.
+    /// End of its ejection, in milliseconds since the Unix epoch; 0 if it is not ejected.
     ejected_until: AtomicU64,
     ejections: AtomicU32,
     faults_in_a_row: AtomicU32,
-    /// Milliseconds since the Unix epoch until which others are asked first, since it could not be connected to; 0 if it could.
+    /// Until this time, in milliseconds since the Unix epoch, other targets are preferred, because a connection failed; 0 if
+    /// the last one succeeded.
     unreachable_until: AtomicU64,
-    /// Health checks tell of it.
+    /// True if it has health checks.
     checked: bool,
-    /// False while the health checks of this upstream fail, and before their first word while those of the one before it did.
+    /// Latest health result; inherited from the previous plan until the first check.
     passes_checks: AtomicBool,
     metrics: Arc<TargetMetrics>,
 }
 
-/// How long others are asked first once it could not be connected to. Short, so that it is back soon after it is well; long
-/// enough that where connecting takes all of its timeout, hardly a request waits for that.
+/// The time for which other targets are preferred after a failed connection. It is short, so that the target is used again soon
+/// after it recovers; and long enough that hardly any request waits, even if connecting takes its whole timeout.
 const UNREACHABLE_MS: u64 = 1000;
 
-/// A repeated offender is ejected for longer each time, up to this multiple of the configured time.
+/// Each further ejection of a target lasts longer, up to this multiple of the configured time.
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    /// `checked`: health checks tell of it. Without them its replies do, and it gets requests whatever they say.
+    /// `checked`: it has health checks. Without them its replies decide its health, and it gets requests whatever that is.
     pub(crate) fn new(
         settings: &TargetSettings,
         metrics: &UpstreamMetrics,
@@ -77,30 +78,30 @@ impl Target {
         &self.url
     }
 
-    /// `host:port` as a `Host` header names it.
+    /// `host:port` as in a `Host` header.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Addresses its name led to at the last look-up.
+    /// The addresses of the last look-up.
     pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
         self.addresses.load_full()
     }
 
-    /// What is known about it, from health checks or, without them, from its replies.
+    /// Its health by its health checks or, without them, by its replies.
     pub fn health(&self) -> TargetHealth {
         self.metrics.health()
     }
 
-    /// False while its health checks fail; it gets no requests then.
+    /// False while its health checks fail. It then gets no requests.
     pub(crate) fn passes_checks(&self) -> bool {
         self.passes_checks.load(Ordering::Relaxed)
     }
 
-    /// The upstream of this serial serves from now on: it is what the metrics tell of under this name.
+    /// The upstream with this serial number goes into service: the metrics under this name now show it.
     pub(crate) fn claim(&self, serial: u64) {
         self.metrics.claim(serial);
-        // What checks said of it is nothing to one that has none, and what replies said nothing to one that has.
+        // A state from health checks has no meaning without them, and a state from replies has none with them.
         let foreign = match self.checked {
             true => TargetHealth::Failing,
             false => TargetHealth::Unhealthy,
@@ -110,12 +111,12 @@ impl Target {
         }
     }
 
-    /// Whether another upstream has taken the place of that one, which exchanges that began before may still hold.
+    /// True if another upstream has taken the place of the one with this serial. Older exchanges may still hold that one.
     pub(crate) fn is_replaced(&self, serial: u64) -> bool {
         !self.metrics.is_claimed_by(serial)
     }
 
-    /// Kept out of the rotation for failing too often.
+    /// True while it is ejected for failing too often.
     pub fn is_ejected(&self) -> bool {
         match self.ejected_until.load(Ordering::Relaxed) {
             0 => false,
@@ -135,7 +136,7 @@ impl Target {
         }
     }
 
-    /// Requests in flight over all workers.
+    /// Active requests over all workers.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
     }
@@ -144,31 +145,32 @@ impl Target {
         self.passes_checks() && !self.is_ejected()
     }
 
-    /// What the health checks say.
+    /// Sets the result of a health check.
     pub(crate) fn set_healthy(&self, healthy: bool) {
         self.passes_checks.store(healthy, Ordering::Relaxed);
         self.know(if healthy { TargetHealth::Healthy } else { TargetHealth::Unhealthy });
     }
 
-    /// Almost always known already; a plain load keeps the cache line shared between workers.
+    /// The state is almost always the same already; a plain load keeps the cache line shared between workers.
     fn know(&self, health: TargetHealth) {
         if self.health() != health {
             self.metrics.set_health(health);
         }
     }
 
-    /// It could not be connected to: for a moment others are asked first.
+    /// Notes a failed connection: for a moment other targets are preferred.
     pub(crate) fn set_unreachable(&self) {
         self.unreachable_until.store(wall_ms() + UNREACHABLE_MS, Ordering::Relaxed);
     }
 
-    /// Others are to be asked first.
+    /// True if other targets are preferred.
     pub(crate) fn is_unreachable(&self) -> bool {
         let until = self.unreachable_until.load(Ordering::Relaxed);
         until != 0 && wall_ms() < until
     }
 
-    /// It is asked again after a while of being passed over: by this request, and not by all that come before its outcome.
+    /// Notes that a request tries it again after that time. Until the outcome is known, other requests still prefer other
+    /// targets.
     pub(crate) fn asked_again(&self) {
         if self.unreachable_until.load(Ordering::Relaxed) != 0 {
             self.set_unreachable();
@@ -181,21 +183,21 @@ impl Target {
         }
     }
 
-    /// The next address to connect to: each in turn, so that all of a name's addresses share the load.
+    /// The next address to connect to, in turn, so that all addresses of a name share the load.
     pub(crate) fn next_address(&self) -> Option<SocketAddr> {
         let addresses = self.addresses.load();
         let turn = self.next_address.fetch_add(1, Ordering::Relaxed) as usize;
         addresses.get(turn.checked_rem(addresses.len())?).copied()
     }
 
-    /// Marks a request as in flight until the mark is dropped.
+    /// Counts a request as active until the mark is dropped.
     pub(crate) fn begin(self: &Arc<Target>) -> InFlight {
         self.active.fetch_add(1, Ordering::Relaxed);
         InFlight(self.clone())
     }
 
     pub(crate) fn succeeded(&self) {
-        // Almost always zero already; a plain load keeps the cache line shared between workers.
+        // The count is almost always zero already; a plain load keeps the cache line shared between workers.
         if self.faults_in_a_row.load(Ordering::Relaxed) != 0 {
             self.faults_in_a_row.store(0, Ordering::Relaxed);
         }
@@ -207,14 +209,14 @@ impl Target {
         }
     }
 
-    /// Its last exchange failed; where there are health checks, they know better.
+    /// Notes that its last exchange failed. If it has health checks, only they count.
     pub(crate) fn is_failing(&self) {
         if !self.checked {
             self.know(TargetHealth::Failing);
         }
     }
 
-    /// Counts a fault; true if that is one too many and the target should be ejected.
+    /// Counts a fault; true if the target has reached the limit and should be ejected.
     pub(crate) fn failed(&self, outlier: &Outlier) -> bool {
         self.faults_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= outlier.consecutive_faults
     }
@@ -238,7 +240,7 @@ impl Drop for Target {
     }
 }
 
-/// A request in flight to a target.
+/// An active request to a target.
 pub(crate) struct InFlight(Arc<Target>);
 
 impl InFlight {
