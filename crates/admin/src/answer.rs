@@ -1,4 +1,4 @@
-//! What each path answers.
+//! The answer of each path.
 
 use crate::page;
 use crate::problem::Problem;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 type Controlled = State<Arc<Control>>;
 
-/// The process is alive, whatever else is wrong.
+/// The process is alive, whatever else has failed.
 pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Whether new clients should come here.
+/// True if new clients should come here.
 pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Problem> {
     match control.not_ready() {
         None => Ok(Json(json!({ "status": "ready", "generation": control.status().generation }))),
@@ -26,7 +26,7 @@ pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Pr
     }
 }
 
-/// The metrics. They take a while where there are thousands of routes, and `/healthz` must not wait for it.
+/// The metrics. With thousands of routes they take a while, and `/healthz` must not wait for that.
 pub(crate) async fn metrics(State(control): Controlled) -> Result<Response, Problem> {
     let rendered = tokio::task::spawn_blocking(move || control.telemetry().render()).await;
     let text = rendered.map_err(|error| internal(&error))?;
@@ -38,7 +38,7 @@ pub(crate) async fn config(State(control): Controlled) -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], control.config_text()).into_response()
 }
 
-/// Brings a configuration into service.
+/// Puts a configuration into service.
 pub(crate) async fn put_config(
     State(control): Controlled,
     Text(text): Text,
@@ -57,7 +57,7 @@ pub(crate) async fn put_config(
     })))
 }
 
-/// Says what is wrong with a configuration and changes nothing.
+/// Checks a configuration and changes nothing.
 pub(crate) async fn check_config(
     State(control): Controlled,
     Text(text): Text,
@@ -70,7 +70,7 @@ pub(crate) async fn check_config(
     }
 }
 
-/// Says what a configuration would change and changes nothing.
+/// Compares a configuration with the one in service and changes nothing.
 pub(crate) async fn compare_config(
     State(control): Controlled,
     Text(text): Text,
@@ -79,7 +79,7 @@ pub(crate) async fn compare_config(
     Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
 }
 
-/// The plan that serves, and how it came to be.
+/// The plan in service, and its origin.
 pub(crate) async fn plan(State(control): Controlled) -> Json<Value> {
     let mut plan = view::plan(&control.plan());
     if let Some(plan) = plan.as_object_mut() {
@@ -96,12 +96,12 @@ pub(crate) async fn upstreams(State(control): Controlled) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
-/// The tokens that are refused whatever they say.
+/// The revoked tokens.
 pub(crate) async fn revoked(State(control): Controlled) -> Json<Value> {
     Json(view::revoked(&control.plan()))
 }
 
-/// Refuses a token from now on.
+/// Revokes a token.
 pub(crate) async fn revoke(
     State(control): Controlled,
     Text(text): Text,
@@ -122,7 +122,7 @@ pub(crate) async fn revoke(
     }
 }
 
-/// Takes a token back.
+/// Undoes a revocation.
 pub(crate) async fn take_back(
     State(control): Controlled,
     Path(id): Path<String>,
@@ -169,7 +169,7 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
 fn problem(failure: Failure) -> Problem {
     match failure {
         Failure::Complaints(report) => Problem::complaints(view::complaints(&report)),
-        // The configuration is fine and the world around it is not: what it names is taken, or the disk is read-only.
+        // The configuration is correct, but its environment is not: an address it names is taken, or the disk is read-only.
         Failure::Unwritable(_) | Failure::Unpublished(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }

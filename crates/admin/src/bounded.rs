@@ -1,5 +1,4 @@
-//! A socket that takes no more than so many connections at once, and lets none be quiet for long. Further ones wait in the
-//! system's queue.
+//! A socket with a bound on open connections and on their idle time. Further connections wait in the system's queue.
 
 use axum::serve::Listener;
 use std::io;
@@ -13,8 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
-/// How long a connection may be quiet: between two requests, in the middle of one, or while a reply is made. Longer than the
-/// largest configuration takes to come into service, and than Prometheus' usual interval, which keeps its connection.
+/// The time that a connection may be quiet: between two requests, in the middle of one, or while a reply is made. It is longer
+/// than the largest configuration takes to go into service, and than the usual interval of Prometheus, which keeps its
+/// connection.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 
 /// A listener with a bound.
@@ -23,7 +23,7 @@ pub(crate) struct Bounded {
     places: Arc<Semaphore>,
 }
 
-/// A connection and its place, which is free again when it is dropped.
+/// A connection with its place, which is given back on drop.
 pub(crate) struct Placed {
     stream: TcpStream,
     quiet: Pin<Box<Sleep>>,
@@ -41,9 +41,9 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Placed, SocketAddr) {
-        // Nobody closes the semaphore, so there is always a place in the end.
+        // Nobody closes the semaphore, so a place always comes.
         let place = self.places.clone().acquire_owned().await.ok();
-        // axum's own accept goes on after errors, and pauses when the process is out of descriptors.
+        // axum's own accept continues after errors, and pauses when the process has no descriptors left.
         let (stream, address) = Listener::accept(&mut self.listener).await;
         (Placed { stream, quiet: Box::pin(sleep(QUIET_MAX)), _place: place }, address)
     }
@@ -54,7 +54,7 @@ impl Listener for Bounded {
 }
 
 impl Placed {
-    /// Something came or went.
+    /// Notes that bytes were received or sent.
     fn speaks(&mut self) {
         self.quiet.as_mut().reset(kit::clock::now() + QUIET_MAX);
     }

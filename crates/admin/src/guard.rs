@@ -1,10 +1,10 @@
-//! Who may ask. The API has no passwords: whoever can connect to its socket is an operator. What has to be kept out are web pages
-//! in an operator's browser, which can connect too.
+//! Access control. The API has no passwords: whoever can connect to its socket is an operator. But web pages in an operator's
+//! browser can connect too, and have to be kept out.
 //!
-//! A page reaches a local socket in two ways. It sends a request across sites, which browsers mark with `Origin` and
-//! `Sec-Fetch-Site`. Or it turns its own name to a local address (DNS rebinding), and then `Host` is that name. So the host has to
-//! be an address or `localhost`, which no page can have as its name. Probes and scrapers are let in by any name: they only read,
-//! and nothing secret.
+//! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
+//! `Sec-Fetch-Site`. Or it points its own name at a local address (DNS rebinding), and then `Host` is that name. So the host
+//! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers are allowed with any name: they
+//! only read, and nothing secret.
 
 use crate::problem::Problem;
 use axum::extract::Request;
@@ -13,10 +13,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What orchestrators and Prometheus ask for, by whatever name they know this machine.
+/// The paths that orchestrators and Prometheus read, by any name of this machine.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Nothing of this API is for other pages, caches or guesses. The page has its style inside and no script at all.
+/// No reply of this API is for other pages, caches or content sniffing. The page has its style inside and no script.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,7 +40,7 @@ pub(crate) async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// Why a request is not answered, if it is not.
+/// The reason why a request is refused, if it is.
 fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static str> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     if reads && OPEN_PATHS.contains(&path) {
@@ -60,7 +60,7 @@ fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static 
     None
 }
 
-/// Whether a host is one that no page can have as its own name.
+/// True if no page can have this host as its own name.
 fn is_local(host: &str) -> bool {
     let name = without_port(host);
     let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));

@@ -1,7 +1,7 @@
-//! The operators' HTTP API: health, metrics, the configuration and what became of it, and a page that shows it.
+//! The operators' HTTP API: health, metrics, the configuration with its history, and a page that shows it.
 //!
-//! Owns paths, documents and who may ask. Everything it shows and does goes through `control`; it never reaches past it to a plan,
-//! a worker or a file. It runs beside the workers, never on one.
+//! Owns its paths and documents, and decides who may use it. Everything it shows and does goes through `control`; it never
+//! accesses a plan, a worker or a file directly. It runs beside the workers, never on one.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -26,10 +26,10 @@ use std::sync::Arc;
 use text::BODY_BYTES_MAX;
 use tokio::net::TcpListener;
 
-/// Connections at once. Operators, probes and scrapers are few; a client that opens more waits.
+/// Maximum of open connections. Operators, probes and scrapers are few; further clients wait.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Serves the API on a socket until `stop` resolves, and then lets running requests end.
+/// Serves the API on a socket until `stop` resolves, and then lets active requests end.
 pub async fn serve(
     listener: TcpListener,
     control: Arc<Control>,

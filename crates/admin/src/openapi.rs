@@ -1,4 +1,5 @@
-//! The description of this API. Written by hand, because what it says is for people; a test holds it against the paths there are.
+//! The description of this API. It is written by hand, because its texts are for people; a test compares it with the actual
+//! paths.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The page for people: which plan serves, its routes and targets, and where the rest is. Without scripts, and with every text
-//! escaped that is not from here.
+//! The page for people: the plan in service, its routes and targets, and links to the rest. It has no scripts, and escapes all
+//! text from elsewhere.
 
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
@@ -21,7 +21,7 @@ const LINKS: [(&str, &str); 9] = [
     ("/schema.json", "schema"),
 ];
 
-/// The page, from the JSON that `/plan` shows.
+/// The page, made from the JSON of `/plan`.
 pub(crate) fn html(plan: &Value, status: &Value) -> String {
     let links: String =
         LINKS.iter().map(|(path, name)| format!("<a href=\"{path}\">{name}</a>")).collect();
@@ -103,12 +103,12 @@ fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// The value at a place, or nothing.
+/// The value at a place, or null.
 fn at<'v>(value: &'v Value, pointer: &str) -> &'v Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
-/// A table whose cells are HTML already.
+/// A table whose cells are already HTML.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
     let cells =

@@ -1,4 +1,4 @@
-//! The list of paths. Whoever adds one describes it in `openapi.json` too; a test compares the two.
+//! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
 
 use crate::answer;
 use axum::routing::{MethodRouter, delete, get, post};

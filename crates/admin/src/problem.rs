@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// What went wrong with a request.
+/// The error of a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -17,7 +17,7 @@ impl Problem {
         Problem { status, detail: detail.into(), complaints: None }
     }
 
-    /// A configuration that cannot be used, with everything that is wrong with it.
+    /// A configuration that cannot be used, with all complaints.
     pub(crate) fn complaints(complaints: Value) -> Problem {
         let detail =
             "The configuration cannot be used; `complaints` says where and why.".to_owned();

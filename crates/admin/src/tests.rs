@@ -82,7 +82,7 @@ impl Api {
 }
 
 impl Reply {
-    /// The problem, which every error of this API is.
+    /// The problem: every error of this API has that form.
     fn problem(&self) -> Value {
         assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
         let problem: Value = serde_json::from_str(&self.body).unwrap();
@@ -220,7 +220,7 @@ async fn wrong_questions_are_problems() {
     binary.problem();
 }
 
-/// The clock is paused: it jumps to the next deadline whenever everybody waits.
+/// The clock is paused: it jumps to the next deadline whenever every task waits.
 #[tokio::test(start_paused = true)]
 async fn slow_clients_are_not_waited_for() {
     let api = Api::start().await;
@@ -233,7 +233,7 @@ async fn slow_clients_are_not_waited_for() {
     let mut stream = TcpStream::connect(api.address).await.unwrap();
     stream.write_all(b"GET /healthz HTT").await.unwrap();
     let mut bytes = Vec::new();
-    // Closed, with or without a last word.
+    // Closed, with or without a last reply.
     drop(stream.read_to_end(&mut bytes).await);
 }
 

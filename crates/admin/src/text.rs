@@ -1,4 +1,4 @@
-//! The text that a client sends: bounded in size and in time.
+//! The text in a request's body: bounded in size and in time.
 
 use crate::problem::Problem;
 use axum::body::Bytes;
@@ -6,10 +6,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use std::time::Duration;
 
-/// The largest configuration that can be sent: 5,000 routes are about one megabyte.
+/// The largest configuration that a client can send: 5,000 routes are about one megabyte.
 pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// How long sending it may take.
+/// The maximum time for sending it.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The whole body as text.
@@ -20,7 +20,7 @@ impl<S: Send + Sync> FromRequest<S> for Text {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Text, Problem> {
-        // From what it says of itself, before a byte of it is read. What says nothing is cut off at the same bound.
+        // Checked by the announced length, before a byte is read. A body without a length is cut off at the same bound.
         if length(request.headers()).is_some_and(|length| length > BODY_BYTES_MAX) {
             let detail = format!("The body is larger than {BODY_BYTES_MAX} bytes.");
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));

@@ -1,5 +1,5 @@
-//! From files or a text to a plan that could serve, with what it was made from. It reads and compiles and changes nothing; all of
-//! it blocks, so it runs beside the runtime.
+//! From files or a text to a plan that could serve, with its sources. It reads and compiles and changes nothing. All of it
+//! blocks, so it runs beside the runtime.
 
 use crate::Report;
 use crate::file::Draft;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::thread;
 use telemetry::Telemetry;
 
-/// Where a configuration comes from.
+/// The source of a configuration.
 pub(crate) enum Input {
     /// A file or a folder.
     Path(PathBuf),
-    /// A text that will stand at that place.
+    /// A text that will be written to that place.
     Text(String, PathBuf),
-    /// A text that should stand at that place and could not be written there.
+    /// A text that could not be written to its place.
     Unwritten(String, PathBuf),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Built {
     pub(crate) contents: Option<Contents>,
 }
 
-/// What came of a try, and which files it depends on whatever came of it.
+/// The outcome of a compilation, and the files it depends on in any case.
 pub(crate) struct Tried {
     pub(crate) result: Result<Built, Report>,
     pub(crate) files: Vec<PathBuf>,
@@ -48,13 +48,13 @@ pub(crate) fn first(path: &Path) -> Result<(Built, Vec<PathBuf>, Arc<Telemetry>)
     if workers == guess.workers() {
         return Ok((tried.result?, tried.files, guess));
     }
-    // Metrics have as many shards as there are workers, and only the plan says how many those are.
+    // Metrics have one shard per worker, and only the plan knows the number of workers.
     let telemetry = Telemetry::new(workers);
     let tried = attempt(&input, None, &telemetry, &Contents::default());
     Ok((tried.result?, tried.files, telemetry))
 }
 
-/// The plan after `previous`, which takes over from it what did not change.
+/// The plan after `previous`, with the unchanged parts of that one.
 pub(crate) fn attempt(
     input: &Input,
     previous: Option<&Plan>,
@@ -74,7 +74,7 @@ pub(crate) fn attempt(
         before.put(place, text);
         after.put(place, text);
     }
-    // A file that changed meanwhile may have been read as it was or as it is.
+    // A file that changed meanwhile may have been read before or after its change.
     let contents = after.agrees(&before).then_some(after);
     let sources = loaded.report.sources().clone();
     let result = compiled.map(|Compiled { plan, warnings }| Built {
@@ -86,7 +86,7 @@ pub(crate) fn attempt(
     Tried { result, files }
 }
 
-/// Everything there is to say about a configuration. Its metrics are nobody's.
+/// All complaints about a configuration. Its metrics are thrown away.
 pub(crate) fn check(input: &Input) -> Report {
     match compile::compile(&input.load(), None, &Telemetry::new(1)) {
         Ok(compiled) => compiled.warnings,
@@ -94,7 +94,7 @@ pub(crate) fn check(input: &Input) -> Report {
     }
 }
 
-/// What would be different with a configuration that could serve. The complaints are about that one.
+/// The differences to a configuration that could serve. On failure, the complaints about that configuration.
 pub(crate) fn differences(sources: &Sources, input: &Input) -> Result<Vec<Difference>, Report> {
     let new = input.load();
     compile::compile(&new, None, &Telemetry::new(1))?;
@@ -109,8 +109,8 @@ impl Input {
         }
     }
 
-    /// A text beside the file whose place it will take. Files are where they belong already, and what could not be written
-    /// is not tried again by itself.
+    /// A draft of a text beside the file it will replace. Files are in place already, and a text that could not be written is
+    /// not tried again.
     pub(crate) fn draft(&self) -> io::Result<Option<Draft>> {
         match self {
             Input::Path(_) | Input::Unwritten(..) => Ok(None),
@@ -118,7 +118,7 @@ impl Input {
         }
     }
 
-    /// Everything the configuration depends on, itself included; `named` by files that it names.
+    /// All files that the configuration depends on, its own included; `named` are files that those name.
     fn files(&self, loaded: &Loaded, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
         let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
@@ -127,8 +127,8 @@ impl Input {
     }
 }
 
-/// Whether the gateway itself writes a file that its configuration names. Looking for changes in it would mean a reload for each line
-/// of the access log.
+/// True if the gateway itself writes a file that its configuration names. Watching it would mean a reload for each line of the
+/// access log.
 fn is_written(file: &Path, loaded: &Loaded) -> bool {
     let log = loaded.config.as_ref().and_then(|config| config.telemetry.access_log.as_ref());
     matches!(log.map(|log| &log.path.value), Some(LogPath::File(path)) if path.as_path() == file)

@@ -1,14 +1,14 @@
-//! Writing the configuration file so that at every moment the old one or the new one is there, whole.
+//! Replaces the configuration file so that at every moment either the old or the new one exists, complete.
 //!
-//! A file that is mounted by itself, as containers do it, cannot be replaced: it is written where it is, since a restart would
-//! lose the configuration otherwise.
+//! A file that is mounted by itself, as in containers, cannot be replaced. It is overwritten in place, since otherwise a
+//! restart would lose the configuration.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// A new content beside the file it will replace. Dropped without [`Draft::replace`], it leaves nothing behind.
+/// A new content in a file beside the one it will replace. If it is dropped without [`Draft::replace`], nothing remains.
 #[derive(Debug)]
 pub(crate) struct Draft {
     draft: PathBuf,
@@ -17,17 +17,18 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Writes the content beside the file, with the file's permissions and, where we may give files away, its owner. A link is followed, so that what it leads to is replaced.
+    /// Writes the content beside the file, with the file's permissions and, if we may change it, its owner. A link is followed,
+    /// so that its target is replaced.
     pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
         let file = fs::canonicalize(file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        // Hidden, so that it is no part of a folder of configuration files.
+        // Hidden, so that it does not count in a folder of configuration files.
         let draft = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
         let draft = Draft { draft, file, placed: false };
         let mut new =
             OpenOptions::new().write(true).create(true).truncate(true).open(&draft.draft)?;
         let old = fs::metadata(&draft.file)?;
-        // Only root gives files to others; for anybody else it becomes our own, as with an editor.
+        // Only root can change the owner; otherwise the new file is our own, as with an editor.
         let _kept = fchown(&new, Some(old.uid()), Some(old.gid()));
         new.set_permissions(old.permissions())?;
         new.write_all(text.as_bytes())?;
@@ -35,14 +36,14 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Puts the content in the file's place.
+    /// Replaces the file by the draft.
     pub(crate) fn replace(mut self) -> io::Result<()> {
         match fs::rename(&self.draft, &self.file) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return self.overwrite(),
             renamed => renamed?,
         }
         self.placed = true;
-        // The rename itself survives a power cut only once the folder is on the disk. It is in effect either way.
+        // The rename survives a power cut only once the folder is on disk. It is in effect either way.
         match self.file.parent().map(File::open) {
             Some(Ok(folder)) => folder.sync_all(),
             Some(Err(_)) | None => Ok(()),

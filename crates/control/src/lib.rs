@@ -1,8 +1,8 @@
-//! Which configuration serves. Owns the way of a change: it is compiled aside, published as one swap, and becomes the current one,
-//! or it is refused with every complaint and the last good plan goes on serving.
+//! The configuration in service. Owns the way of a change: it is compiled beside the running plan, published as one swap, and
+//! becomes the current one; or it is refused with every complaint, and the last good plan stays in service.
 //!
 //! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]) or from the admin API
-//! ([`Control::apply_text`]). One is looked at at a time. Nothing here sees a request.
+//! ([`Control::apply_text`]). Changes are handled one at a time. Nothing here sees a request.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -34,68 +34,70 @@ use std::time::Duration;
 use telemetry::Telemetry;
 use watched::{Contents, Stamps};
 
-/// How long a token is refused where nobody says when it ends: longer than any sensible token is good.
+/// The duration of a revocation without an end: longer than any sensible token is valid.
 const REVOKED_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What complaints call a text that is sent to a gateway with a folder of files.
+/// The file name in complaints about a text that is sent to a gateway with a folder of files.
 const SENT: &str = "sent.yaml";
 
-/// Brings a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges take
-/// the new plan. On an error it leaves the old plan in service and says why.
+/// Puts a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges use
+/// the new plan. On an error the old plan stays in service.
 pub type Publish = Box<dyn Fn(Arc<Plan>) -> Publishing + Send + Sync>;
 
-/// The work of a [`Publish`].
+/// The future of a [`Publish`].
 pub type Publishing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// The one who knows which configuration serves.
+/// Decides which configuration is in service.
 pub struct Control {
     /// The file or folder the configuration was started from.
     path: PathBuf,
     telemetry: Arc<Telemetry>,
     publish: Publish,
     current: Mutex<Arc<Current>>,
-    /// The files whose change is a reason to look, as they were when last looked at.
+    /// The files whose change triggers a reload, with their last known stamps.
     watched: Mutex<Stamps>,
     last_failed: Mutex<Option<Arc<Failed>>>,
-    /// One change at a time; those who come meanwhile wait their turn.
+    /// Held during a change; further changes wait for their turn.
     turn: tokio::sync::Mutex<()>,
     draining: AtomicBool,
 }
 
-/// What serves, and what it was made from.
+/// The plan in service and its sources.
 #[derive(Clone)]
 struct Current {
     plan: Arc<Plan>,
     sources: Sources,
     warnings: Report,
-    /// `None` if a file changed while it was read: then nobody knows which content the plan has, and the next look compiles again.
+    /// `None` if a file changed while it was read: then the plan's content is unknown, and the next poll compiles again.
     contents: Option<Contents>,
-    /// The text, where the file does not have it.
+    /// The text, if the file does not have it.
     unwritten: Option<Unwritten>,
     hash: String,
     /// Since the Unix epoch.
     since: Duration,
 }
 
-/// A text that serves and could not be written, and how its file was left: once that changes, the file has the word again.
+/// A text that is in service and could not be written, and the file's content at that time: once the file changes, it counts
+/// again.
 #[derive(Clone)]
 struct Unwritten {
     text: String,
     file: Contents,
 }
 
-/// What came of a change that was not refused.
+/// The outcome of a change that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The plan of this generation serves now.
+    /// The plan of this generation is in service now.
     Serving(u64),
-    /// The plan of this generation serves now, but its text could not be written to the file, and why: a restart loses it.
+    /// The plan of this generation is in service now, but its text could not be written to the file, for this reason: a restart
+    /// loses it.
     Unwritten(u64, String),
-    /// The content is that of the plan that serves, whose generation this is. Nothing was done.
+    /// The content is that of the plan in service, whose generation this is. Nothing was done.
     Unchanged(u64),
 }
 
-/// Why a change was refused. The plan that served goes on serving.
+/// The reason why a change was refused. The previous plan stays in service.
 #[derive(Debug)]
 pub enum Failure {
     /// The configuration is wrong.
@@ -109,8 +111,8 @@ pub enum Failure {
 }
 
 impl Control {
-    /// Compiles the first plan, which [`Control::plan`] then gives. It is for the caller to bring it into service and then to
-    /// [`Control::announce`] it; `publish` is for those after it.
+    /// Compiles the first plan, which [`Control::plan`] then returns. The caller has to put it into service and then
+    /// [`Control::announce`] it; `publish` is for later plans.
     pub fn start(path: &Path, publish: Publish) -> Result<Arc<Control>, Report> {
         let (built, files, telemetry) = build::first(path)?;
         let current = Current::new(built);
@@ -127,17 +129,17 @@ impl Control {
         }))
     }
 
-    /// Says in the log that the first plan serves, once it does.
+    /// Logs that the first plan is in service.
     pub fn announce(&self) {
         self.current().announce();
     }
 
-    /// The plan that serves.
+    /// The plan in service.
     pub fn plan(&self) -> Arc<Plan> {
         self.current().plan.clone()
     }
 
-    /// Refuses a token, by its `jti`, until it would have ended; for a year where nobody says when that is. Gives the end.
+    /// Revokes a token, by its `jti`, until `until`, or for a year without it. Returns the end.
     pub fn revoke(&self, id: &str, until: Option<u64>) -> Result<u64, String> {
         if id.is_empty() || id.len() > TOKEN_ID_BYTES_MAX {
             return Err(format!("`jti` has 1 to {TOKEN_ID_BYTES_MAX} bytes."));
@@ -150,7 +152,7 @@ impl Control {
         Ok(until)
     }
 
-    /// Believes a token again; false if it was not refused.
+    /// Undoes a revocation; false if there was none.
     pub fn take_back(&self, id: &str) -> bool {
         self.plan().revoked.remove(id)
     }
@@ -160,8 +162,8 @@ impl Control {
         &self.telemetry
     }
 
-    /// The configuration that serves as it was written: references to secrets are references. The files of a folder come one after
-    /// the other, each below a comment with its name.
+    /// The configuration in service as it was written: references to secrets are references. The files of a folder follow one
+    /// another, each below a comment with its name.
     pub fn config_text(&self) -> String {
         let sources = self.current().sources.clone();
         if !self.path.is_dir() {
@@ -170,7 +172,7 @@ impl Control {
         sources.iter().map(|source| format!("# {}\n{}\n", source.name, source.text)).collect()
     }
 
-    /// What serves, since when, and what was refused last.
+    /// The plan in service, since when, and the last refused change.
     pub fn status(&self) -> Status {
         let current = self.current();
         Status {
@@ -182,37 +184,37 @@ impl Control {
         }
     }
 
-    /// Why the gateway should get no new clients, if it should not.
+    /// The reason why the gateway should get no new clients, if there is one.
     pub fn not_ready(&self) -> Option<&'static str> {
         self.draining.load(Relaxed).then_some("draining")
     }
 
-    /// The gateway is going away.
+    /// Notes that the gateway is stopping.
     pub fn set_draining(&self) {
         self.draining.store(true, Relaxed);
     }
 
-    /// Looks at the files again and brings what they say into service. Once begun it ends, even if the caller goes away: half a swap
-    /// would leave the workers with another plan than everybody else believes.
+    /// Reads the files again and puts their configuration into service. Once begun it runs to its end, even if the caller goes
+    /// away: half a swap would leave the workers with another plan than everyone else.
     pub async fn reload(self: &Arc<Self>) -> Result<Outcome, Failure> {
         let control = self.clone();
         to_the_end(async move { control.take_turn(None).await }).await
     }
 
-    /// Brings a text into service, and writes it to the file the program was started from, so that it survives a restart. Once begun
-    /// it ends, as [`Control::reload`] does.
+    /// Puts a text into service, and writes it to the program's file, so that it survives a restart. Once begun it runs to its
+    /// end, as [`Control::reload`] does.
     pub async fn apply_text(self: &Arc<Self>, text: String) -> Result<Outcome, Failure> {
         let control = self.clone();
         to_the_end(async move { control.take_turn(Some(text)).await }).await
     }
 
-    /// Everything there is to say about a text, without bringing it into service.
+    /// All complaints about a text, without putting it into service.
     pub async fn check_text(&self, text: String) -> Result<Report, Failure> {
         let input = Input::Text(text, self.place_of_text());
         blocking(move || build::check(&input)).await
     }
 
-    /// What a text would change, without bringing it into service.
+    /// The differences a text would make, without putting it into service.
     pub async fn compare_text(&self, text: String) -> Result<Vec<Difference>, Failure> {
         let sources = self.current().sources.clone();
         let input = Input::Text(text, self.place_of_text());
@@ -220,12 +222,12 @@ impl Control {
         found.map_err(Failure::Complaints)
     }
 
-    /// Where a text that is only looked at would stand: relative paths in it start where those of the files do.
+    /// The place of a text that is only checked: relative paths in it start where those of the files do.
     fn place_of_text(&self) -> PathBuf {
         if self.path.is_dir() { self.path.join(SENT) } else { self.path.clone() }
     }
 
-    /// A text takes the place of a file.
+    /// Refuses a text if the configuration is a folder, since a text replaces a single file.
     fn only_file(&self) -> Result<(), Failure> {
         if !self.path.is_dir() {
             return Ok(());
@@ -275,14 +277,14 @@ impl Control {
         self.change(Input::Text(text, self.path.clone())).await
     }
 
-    /// Whether the files hold what the current plan was made from.
+    /// True if the files are the same as when the current plan was compiled.
     async fn is_unchanged(&self) -> Result<bool, Failure> {
         let Some(known) = self.current().contents.clone() else { return Ok(false) };
         blocking(move || known.again() == known).await
     }
 
-    /// Compiles aside, publishes, and makes it the current one. A text is written beside the file just before and put in its place
-    /// just after, so that a disk that is full or read-only refuses it while nothing has happened yet.
+    /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after.
+    /// So a full or read-only disk refuses it before anything has happened.
     async fn change(&self, input: Input) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
         let built = self.compile(input.clone()).await?;
@@ -298,7 +300,7 @@ impl Control {
         current.announce();
         let generation = current.plan.generation;
         *lock(&self.current) = current;
-        // From here on it serves, whatever becomes of the file.
+        // From here on the plan is in service, whatever happens to the file.
         let placed = blocking(move || draft.map_or(Ok(()), Draft::replace)).await;
         let unwritten = match placed {
             Ok(Ok(())) => return Ok(Outcome::Serving(generation)),
@@ -316,12 +318,12 @@ impl Control {
 
     async fn compile(&self, input: Arc<Input>) -> Result<Built, Failure> {
         let (current, telemetry) = (self.current(), self.telemetry.clone());
-        // From before anything is read: what changes from now on is seen as a change.
+        // Taken before anything is read, so that later changes are noticed.
         let stamps = lock(&self.watched).again();
         let known = current.contents.clone().unwrap_or_default();
         let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);
         let tried = blocking(work).await?;
-        // What serves is watched beside what was refused: taking a mistake back is a change too.
+        // The files in service are watched beside the refused ones: undoing a mistake is a change too.
         let mut files = tried.files;
         let current = self.current();
         files.extend(current.contents.iter().flat_map(Contents::files).cloned());
@@ -331,7 +333,7 @@ impl Control {
         tried.result.map_err(Failure::Complaints)
     }
 
-    /// Writes down how a change went: in the log, the metrics and the status.
+    /// Records the outcome of a change in the log, the metrics and the status.
     fn note(&self, result: &Result<Outcome, Failure>) {
         let generation = self.plan().generation;
         let failed = match result {
@@ -373,7 +375,7 @@ impl Current {
         Current { plan, sources, warnings, contents, unwritten: None, hash, since }
     }
 
-    /// Its own file does not have what it was made from, but what it was left with.
+    /// Sets the text that could not be written, and notes the file's actual content, which differs from it.
     fn with_unwritten(mut self, unwritten: Option<Unwritten>) -> Current {
         if let (Some(contents), Some(unwritten)) = (&mut self.contents, &unwritten) {
             contents.correct(&unwritten.file);
@@ -419,7 +421,7 @@ fn unwritable(error: io::Error) -> Failure {
     Failure::Unwritable(error.to_string())
 }
 
-/// Runs a change in a task of its own, so that it does not end with who asked for it: an admin client may hang up.
+/// Runs a change in a task of its own, so that it does not end with its caller: an admin client may hang up.
 #[allow(
     clippy::disallowed_methods,
     reason = "kit::spawn is for tasks that stay on a worker; here is none"
@@ -430,14 +432,14 @@ async fn to_the_end(
     tokio::spawn(change).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
 }
 
-/// Runs what blocks beside the runtime: it also serves `/healthz`.
+/// Runs blocking work beside the runtime, which also serves `/healthz`.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Internal(error.to_string()))
 }
 
-/// Every change to what these guard is one assignment, so it is whole whatever happened to a thread that held it.
+/// The data is consistent even if a thread panicked while it held the lock: every change is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

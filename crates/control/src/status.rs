@@ -1,29 +1,29 @@
-//! How the configuration is doing, for those who look from outside.
+//! The state of the configuration, for observers.
 
 use config::Report;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What serves, since when, and what was refused last.
+/// The plan in service, since when, and the last refused change.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// The number of the plan that serves; the first is 1.
+    /// The generation of the plan in service; the first is 1.
     pub generation: u64,
-    /// A short name of the content it was made from.
+    /// A short name for the content it was compiled from.
     pub hash: String,
-    /// When it came into service, since the Unix epoch.
+    /// When it went into service, since the Unix epoch.
     pub since: Duration,
-    /// What its operator should know all the same.
+    /// Its warnings.
     pub warnings: Report,
-    /// The last attempt to change it, if that was refused.
+    /// The last attempt to change it, if it was refused.
     pub last_failed: Option<Arc<Failed>>,
 }
 
-/// An attempt that was refused.
+/// A refused attempt.
 #[derive(Debug)]
 pub struct Failed {
-    /// When, since the Unix epoch.
+    /// The time, since the Unix epoch.
     pub at: Duration,
-    /// Every complaint, as it is in the log.
+    /// All complaints, as in the log.
     pub why: String,
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-/// A gateway of which only the configuration is real: published plans come out of a channel.
+/// A gateway in which only the configuration is real: published plans come out of a channel.
 struct Rig {
     folder: TempDir,
     control: Arc<Control>,
@@ -74,7 +74,7 @@ impl Rig {
         }
     }
 
-    /// What serves: its generation and its reply.
+    /// The plan in service: its generation and its reply.
     fn serves(&self) -> (u64, String) {
         let plan = self.control.plan();
         (plan.generation, Self::body(&plan))
@@ -85,7 +85,7 @@ impl Rig {
     }
 }
 
-/// Runs a test beside the watch.
+/// Runs a test while the watch is running.
 async fn watching(control: &Arc<Control>, test: impl Future<Output = ()>) {
     tokio::select! {
         () = control.clone().watch() => panic!("watching never ends"),
@@ -175,7 +175,7 @@ async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
     let path = folder.path().join("tidegate.yaml");
     fs::write(&path, yaml("one")).unwrap();
     let file = path.clone();
-    // A folder takes the file's place while the plan comes into service.
+    // A folder takes the file's place while the plan is published.
     let publish: Publish = Box::new(move |_| {
         fs::remove_file(&file).and_then(|()| fs::create_dir(&file)).unwrap();
         Box::pin(async { Ok(()) })
@@ -200,7 +200,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     fs::write(&path, yaml("one")).unwrap();
     fs::write(at("secret"), "two").unwrap();
     let draft = at(&format!(".tidegate.yaml.{}.new", std::process::id()));
-    // What is to take the file's place is gone when the plan serves.
+    // The draft is gone when the plan is in service.
     let publish: Publish = Box::new(move |_| {
         drop(fs::remove_file(&draft));
         Box::pin(async { Ok(()) })
@@ -212,7 +212,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(2));
     let hash = control.status().hash;
 
-    // What it depends on changes.
+    // A file that it depends on changes.
     for (secret, generation) in [("three", 3), ("four", 4)] {
         fs::write(at("secret"), secret).unwrap();
         assert_eq!(control.reload().await.unwrap(), Outcome::Serving(generation));
@@ -226,7 +226,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     fs::write(at("secret"), "two").unwrap();
     assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(5));
 
-    // Sent again, it is tried again.
+    // A repeated request tries again.
     let outcome = control.apply_text(text.clone()).await.unwrap();
     assert!(matches!(outcome, Outcome::Unwritten(6, _)), "{outcome:?}");
 
@@ -315,7 +315,7 @@ async fn secrets_are_shown_as_they_are_written() {
     assert!(shown[0].contains("${file:secret}"));
 }
 
-/// The clock is paused: the pauses between two looks pass as soon as nobody has anything else to do.
+/// The clock is paused: the pauses between two polls pass as soon as everything else waits.
 #[tokio::test(start_paused = true)]
 async fn watching_brings_every_kind_of_change_into_service() {
     let Rig { folder, control, mut published, .. } = Rig::new();
@@ -325,7 +325,7 @@ async fn watching_brings_every_kind_of_change_into_service() {
         fs::write(at("tidegate.yaml"), yaml("two")).unwrap();
         assert_eq!(next().await, "two");
 
-        // Renamed over, as editors do.
+        // Renamed over the old file, as editors do.
         fs::write(at("secret"), "three").unwrap();
         fs::write(at("new"), yaml("\"${file:secret}\"")).unwrap();
         fs::rename(at("new"), at("tidegate.yaml")).unwrap();
@@ -335,7 +335,7 @@ async fn watching_brings_every_kind_of_change_into_service() {
         fs::write(at("secret"), "four").unwrap();
         assert_eq!(next().await, "four");
 
-        // A link to a folder that turns, as Kubernetes does: first it comes into being, then it turns.
+        // A symbolic link to a folder that is switched, as Kubernetes does: it is created first, then switched.
         for (version, secret) in [("v1", "five"), ("v2", "six")] {
             fs::create_dir(at(version)).unwrap();
             fs::write(at(version).join("secret"), secret).unwrap();
@@ -376,7 +376,7 @@ async fn issue_19_what_somebody_else_has_looked_at_is_not_looked_at_again() {
         let told = control.telemetry().render();
         let sample = "tidegate_config_reloads_total{result=\"failure\"} 1";
         assert!(told.lines().any(|line| line == sample), "{told}");
-        // Taking it back is seen all the same.
+        // Undoing the change is noticed as well.
         write(&yaml("two"));
         assert_eq!(published.recv().await.map(|plan| Rig::body(&plan)).unwrap(), "two");
     })
@@ -400,7 +400,7 @@ async fn a_change_ends_even_if_nobody_waits_for_it() {
     assert!(begun);
     drop(change);
     assert_eq!(rig.published.recv().await.map(|plan| Rig::body(&plan)).unwrap(), "two");
-    // Comes after it in turn.
+    // Its turn comes later.
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(2));
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), yaml("two"));
 }

@@ -1,5 +1,5 @@
-//! Plans, reports and states as JSON, for the admin API. It shows what was compiled, so that defaults are spelt out, and no secret:
-//! values of headers and fixed replies are left out.
+//! Plans, reports and states as JSON, for the admin API. It shows the compiled plan, with all defaults, but no secret: values
+//! of headers and fixed replies are left out.
 
 use crate::Status;
 use config::{Complaint, Difference, Report, Severity};
@@ -27,7 +27,7 @@ pub fn plan(plan: &Plan) -> Value {
     })
 }
 
-/// The routes, in the order they are written.
+/// The routes, in their configured order.
 pub fn routes(plan: &Plan) -> Value {
     plan.table.routes().map(|(matcher, route)| self::route(matcher, route)).collect()
 }
@@ -37,7 +37,7 @@ pub fn upstreams(plan: &Plan) -> Value {
     plan.upstreams.iter().map(|upstream| self::upstream(upstream)).collect()
 }
 
-/// The tokens that are refused, each with its end in seconds since 1970.
+/// The revoked tokens, each with its end in seconds since 1970.
 pub fn revoked(plan: &Plan) -> Value {
     let all = plan.revoked.all(kit::clock::wall().as_secs());
     let one = |(id, until): (String, u64)| json!({ "jti": id, "until": until });
@@ -53,12 +53,12 @@ pub fn complaints(report: &Report) -> Value {
         .collect()
 }
 
-/// What a change would change.
+/// The differences that a change would make.
 pub fn differences(differences: &[Difference]) -> Value {
     differences.iter().map(Difference::to_json).collect()
 }
 
-/// How the configuration is doing.
+/// The state of the configuration.
 pub fn status(status: &Status) -> Value {
     let failed = status.last_failed.as_ref();
     json!({
@@ -74,7 +74,7 @@ fn complaint(report: &Report, complaint: &Complaint) -> Value {
     let Complaint { at, severity, what, help } = complaint;
     json!({
         "file": report.sources().of(*at).map(|source| source.name.as_str()),
-        // A complaint about a file as a whole stands at its beginning.
+        // A complaint about a whole file refers to its first line.
         "line": at.line.max(1),
         "column": at.column.max(1),
         "severity": match severity {
@@ -153,7 +153,7 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
 fn wants(wants: &[(String, Want)]) -> Value {
     let want = |(name, want): &(String, Want)| match want {
         Want::Present => json!({ "name": name, "present": true }),
-        // The value may be a secret that a client shows.
+        // The value may be a client's secret.
         Want::Equals(_) => json!({ "name": name, "present": true, "equals": "(not shown)" }),
     };
     wants.iter().map(want).collect()

@@ -1,22 +1,23 @@
-//! Looking whether files changed, for as long as the program runs.
+//! Watching for changed files, for as long as the program runs.
 
 use crate::watched::Stamps;
 use crate::{Control, blocking, lock};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the files are looked at. A change has to be in effect within 2 s: one pause until it is seen, one until it is quiet,
-/// and a second to compile the largest configuration.
+/// The interval between two polls of the files. A change has to be in effect within 2 s: one interval until it is seen, one
+/// until the files are quiet, and a second to compile the largest configuration.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// How often a change that goes on and on is waited for to end. Somebody who writes all the time gets what is there.
+/// The number of intervals to wait for a change to end. If somebody keeps writing, the files are read as they are.
 const UNQUIET_MAX: u32 = 4;
 
-/// How often a gateway that runs on says that a certificate ends. What is found at a start or a reload is among its warnings.
+/// The interval between two warnings of a running gateway about certificates that expire. At a start or a reload, such a
+/// certificate is among the warnings.
 const WARN_OF_EXPIRY_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Control {
-    /// Brings changed files into service, and warns each day of certificates that end soon, until it is dropped.
+    /// Puts changed files into service, and warns each day of certificates that expire soon, until it is dropped.
     pub async fn watch(self: Arc<Self>) {
         let mut warned = kit::clock::now();
         loop {
@@ -26,7 +27,7 @@ impl Control {
                 self.warn_of_expiry();
             }
             if self.has_settled().await {
-                // What came of it is in the log, the metrics and the status.
+                // The outcome is in the log, the metrics and the status.
                 drop(self.reload().await);
             }
         }
@@ -38,7 +39,7 @@ impl Control {
         }
     }
 
-    /// Whether files changed and then stayed as they are: a file that is being written is not read half.
+    /// True if files changed and then stayed the same, so that a half-written file is not read.
     async fn has_settled(&self) -> bool {
         let known = lock(&self.watched).clone();
         let Some(mut last) = look_again(&known).await.filter(|now| *now != known) else {
@@ -53,17 +54,17 @@ impl Control {
         }
         let mut watched = lock(&self.watched);
         if *watched != known {
-            // Somebody else has looked meanwhile, after SIGHUP for instance, and said what came of it. What has changed
-            // since then is seen by the next look.
+            // Another reload has read the files meanwhile, after SIGHUP for instance, and reported its outcome. The next poll
+            // sees later changes.
             return false;
         }
-        // Noted here for a reload that finds the content unchanged and so does not look at stamps.
+        // Stored here for a reload that finds the content unchanged and so does not update the stamps.
         *watched = last;
         true
     }
 }
 
-/// Nothing if the look itself went wrong, which the next one may not.
+/// None if the check itself failed; the next one may succeed.
 async fn look_again(stamps: &Stamps) -> Option<Stamps> {
     let stamps = stamps.clone();
     blocking(move || stamps.again()).await.ok()

@@ -1,19 +1,19 @@
-//! Whether files changed. Owns the two ways to tell: stamps, which are cheap and looked at all the time, and contents, which
-//! decide.
+//! Detects changed files. Owns the two ways: stamps, which are cheap and compared all the time, and contents, which decide.
 //!
-//! A stamp follows links, so that renaming a file over another and turning a link (as Kubernetes does with a ConfigMap) both show.
+//! A stamp follows links, so that it notices both a file renamed over another and a switched link (as Kubernetes does with a
+//! ConfigMap).
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the system says of some files at one time. A file that is not there has none, and is noticed when it comes.
+/// The metadata of some files at one time. A missing file has none, and is noticed when it appears.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 
-/// Where a file lies and when it changed. The change time is set by the system alone, so that an editor that sets the
-/// modification time back is noticed.
+/// A file's place on disk and its times of change. Only the system sets the change time, so an editor that sets the
+/// modification time back is still noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -23,7 +23,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// What is in some files at one time, as a hash of each.
+/// The contents of some files at one time, as a hash of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Contents(Vec<(PathBuf, Option<u128>)>);
 
@@ -32,12 +32,12 @@ impl Stamps {
         Stamps(files.iter().map(|file| (file.clone(), Stamp::take(file).ok())).collect())
     }
 
-    /// The same files, looked at again.
+    /// New stamps of the same files.
     pub(crate) fn again(&self) -> Stamps {
         Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::take(file).ok())).collect())
     }
 
-    /// Stamps of these files: those that are known as they were, the others as they are.
+    /// Stamps of these files: old ones for files that are known, new ones for the others.
     pub(crate) fn extended(&self, files: &[PathBuf]) -> Stamps {
         let known = |file: &PathBuf| self.0.iter().find(|(known, _)| known == file);
         let stamp = |file: &PathBuf| {
@@ -70,7 +70,7 @@ impl Contents {
         Contents(self.0.iter().map(|(file, _)| (file.clone(), hash_of(file).ok())).collect())
     }
 
-    /// The content of one file, which is about to be written there, instead of what is there.
+    /// Replaces the content of one file by a text that is about to be written there.
     pub(crate) fn put(&mut self, file: &Path, text: &str) {
         let mut hash = Fnv::default();
         hash.add(text.as_bytes());
@@ -80,7 +80,7 @@ impl Contents {
         }
     }
 
-    /// What others know of the same files instead.
+    /// Takes over the contents that `others` has for the same files.
     pub(crate) fn correct(&mut self, others: &Contents) {
         for (file, hash) in &mut self.0 {
             if let Some((_, known)) = others.0.iter().find(|(other, _)| other == file) {
@@ -93,7 +93,7 @@ impl Contents {
         self.0.iter().map(|(file, _)| file)
     }
 
-    /// Whether the files that are in both have the same content in both.
+    /// True if all files that are in both have the same content.
     pub(crate) fn agrees(&self, other: &Contents) -> bool {
         let same = |(file, hash): &(PathBuf, Option<u128>)| {
             other.0.iter().find(|(known, _)| known == file).is_none_or(|(_, known)| known == hash)
@@ -101,7 +101,7 @@ impl Contents {
         self.0.iter().all(same)
     }
 
-    /// One short name for all of it, the same on every machine with the same content.
+    /// A short name for all contents, the same on every machine with the same contents.
     pub(crate) fn name(&self) -> String {
         let mut all = Fnv::default();
         for (_, hash) in &self.0 {
@@ -111,7 +111,7 @@ impl Contents {
     }
 }
 
-/// The hash of a file's content; of a folder, that of the names in it that a configuration has.
+/// The hash of a file's content. For a folder, the hash of the names of its configuration files.
 fn hash_of(path: &Path) -> io::Result<u128> {
     let mut hash = Fnv::default();
     if path.is_dir() {
@@ -129,8 +129,8 @@ fn hash_of(path: &Path) -> io::Result<u128> {
     Ok(hash.0)
 }
 
-/// FNV-1a with 128 bits. Who writes the configuration may do as he likes anyway, so it need not withstand an attack; it has to
-/// be the same in every build, which the standard library's is not.
+/// FNV-1a with 128 bits. It need not withstand attacks, since whoever writes the configuration controls the gateway anyway. It
+/// has to be the same in every build, unlike the hash of the standard library.
 struct Fnv(u128);
 
 impl Default for Fnv {

@@ -10,17 +10,17 @@ use serde_json::Value as Json;
 
 use crate::{swagger, upgrade};
 
-/// The largest documents in the wild have some 10 MiB.
+/// The maximum size of a file. The largest real documents have some 10 MiB.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Enough for one file for each schema of a large API.
+/// The maximum number of files: enough for one per schema of a large API.
 const FILES_MAX: usize = 2_000;
-/// References that lead to references; more is a circle.
+/// The maximum length of a chain of references; a longer one is a cycle.
 const HOPS_MAX: usize = 32;
 
 /// A document and everything it refers to, in the form of OpenAPI 3.1.
 #[derive(Debug, Clone)]
 pub struct Documents {
-    /// By URI.
+    /// The files by URI.
     files: BTreeMap<String, Json>,
     root: String,
 }
@@ -28,14 +28,15 @@ pub struct Documents {
 /// A place in a document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spot {
-    /// The file's.
+    /// The URI of the file.
     uri: String,
-    /// RFC 6901.
+    /// The JSON Pointer (RFC 6901).
     pointer: String,
 }
 
 impl Documents {
-    /// Reads a document and what it refers to. Every file that is looked for is named to `looks_for`, also where that fails.
+    /// Reads a document and everything it refers to. `looks_for` is called with every file that is needed, even if it cannot be
+    /// read.
     pub fn read(path: &Path, mut looks_for: impl FnMut(&Path)) -> Result<Documents, String> {
         let path = std::path::absolute(path).map_err(|error| error.to_string())?;
         let root = normal(&path);
@@ -73,17 +74,17 @@ impl Documents {
             || version("openapi").is_some_and(|version| version.starts_with("3.0"))
     }
 
-    /// The beginning.
+    /// The root of the document.
     pub fn root(&self) -> Spot {
         Spot { uri: self.root.clone(), pointer: String::new() }
     }
 
-    /// What is at a place.
+    /// The value at a place.
     pub fn at(&self, spot: &Spot) -> Option<&Json> {
         self.files.get(&spot.uri)?.pointer(&spot.pointer)
     }
 
-    /// A member of what is at a place, references followed.
+    /// The place of a member of the value at `spot`, with references followed.
     pub fn member(&self, spot: &Spot, name: &str) -> Result<Option<Spot>, String> {
         let child = spot.child(name);
         match self.at(&child) {
@@ -92,7 +93,7 @@ impl Documents {
         }
     }
 
-    /// Where a reference leads, and the next; the place itself if it holds none.
+    /// Follows references until there is none; returns the place itself if it holds none.
     pub fn follow(&self, spot: Spot) -> Result<Spot, String> {
         let mut at = spot;
         for _ in 0..HOPS_MAX {
@@ -118,12 +119,12 @@ impl Documents {
 }
 
 impl Spot {
-    /// The whole of a file.
+    /// The root of a file.
     pub(crate) fn of_file(uri: &str) -> Spot {
         Spot { uri: uri.to_owned(), pointer: String::new() }
     }
 
-    /// A member or an item of what is here.
+    /// The place of a member or item of the value here.
     pub fn child(&self, name: &str) -> Spot {
         let name = name.replace('~', "~0").replace('/', "~1");
         Spot { uri: self.uri.clone(), pointer: format!("{}/{name}", self.pointer) }
@@ -174,7 +175,7 @@ fn parse(path: &Path) -> Result<Json, String> {
     config::document(&text, path).map_err(|error| format!("cannot read `{shown}`: {error}"))
 }
 
-/// Every `$ref` of a document, wherever it stands.
+/// All values of `$ref` in a document.
 fn references(
     value: &Json,
     see: &mut impl FnMut(&str) -> Result<(), String>,
@@ -183,7 +184,7 @@ fn references(
         Json::Object(members) => members.iter().try_for_each(|(name, value)| {
             match (name.as_str(), value.as_str()) {
                 ("$ref", Some(reference)) => see(reference),
-                // Examples may quote anything.
+                // Examples may contain anything.
                 ("example" | "examples", _) => Ok(()),
                 _ => references(value, see),
             }
@@ -193,7 +194,7 @@ fn references(
     }
 }
 
-/// The file that a reference leads to; none if it stays in its own.
+/// The file that a reference points to; none for a reference within its own file.
 fn file_of(here: &Path, reference: &str) -> Result<Option<PathBuf>, String> {
     let file = reference.split('#').next().unwrap_or_default();
     if file.is_empty() {
@@ -209,7 +210,7 @@ fn file_of(here: &Path, reference: &str) -> Result<Option<PathBuf>, String> {
     Ok(Some(normal(&here.parent().unwrap_or(Path::new("/")).join(file))))
 }
 
-/// Without `.` and `..`, as URIs are compared.
+/// The path without `.` and `..`, for comparing URIs.
 fn normal(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut path, component| {
         match component {
@@ -231,7 +232,7 @@ fn path_of(uri: &str) -> PathBuf {
     PathBuf::from(unescaped(uri.trim_start_matches("file://")))
 }
 
-/// Percent-encodes what a URI may not hold as it is.
+/// Percent-encodes bytes that may not stand in a URI.
 fn escaped(text: &str, also: &[u8]) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         match byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || also.contains(&byte) {
@@ -247,7 +248,7 @@ fn unescaped(text: &str) -> String {
 }
 
 impl Documents {
-    /// What a reference in a file leads to.
+    /// The value that a reference in a file points to.
     pub(crate) fn target(&self, uri: &str, reference: &str) -> Option<&Json> {
         let spot = self.follow(Spot::of_file(uri).resolve(reference).ok()?).ok()?;
         self.at(&spot)

@@ -1,40 +1,40 @@
-//! Endpoints to upstreams: `x-wso2-production-endpoints` and its kin, else `servers`.
+//! Turns endpoints into upstreams: `x-wso2-production-endpoints` and its kin, or else `servers`.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::extensions::Levels;
 
-/// A service as a document describes it.
+/// A service, as a document describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Endpoint {
-    /// What `upstreams.NAME` would say.
+    /// The value for `upstreams.NAME`.
     pub(crate) upstream: Json,
-    /// The path that all its URLs have, without a slash at the end.
+    /// The common path of its URLs, without a slash at the end.
     pub(crate) base_path: String,
-    /// `Authorization` for it.
+    /// The value of `Authorization` for it.
     pub(crate) authorization: Option<String>,
-    /// What it asks for that is not done.
+    /// Settings that have no effect here.
     pub(crate) ignored: Vec<String>,
 }
 
-/// Whose credentials of a `securityConfig` are meant, where it has some for each.
+/// The part of a `securityConfig` to use, if it has one for each side.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Production,
     Sandbox,
 }
 
-/// Where an operation's requests go.
+/// The endpoints of an operation.
 pub(crate) struct Places {
-    /// Those for production, or all where there is but one place.
+    /// The production endpoint, or the only one.
     pub(crate) endpoint: Endpoint,
-    /// That place is for production.
+    /// True if `endpoint` is for production.
     pub(crate) production: bool,
-    /// Those for the sandbox.
+    /// The sandbox endpoint.
     pub(crate) sandbox: Option<Endpoint>,
 }
 
-/// Where an operation's requests go: what `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints` say, else `servers`.
+/// The endpoints of an operation: those of `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints`, or else of `servers`.
 pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
     let named = |name: &str, side: Side| match levels.nearest(name) {
         Some(value) => read(referred(value, levels)?, side).map(Some),
@@ -65,7 +65,7 @@ pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, Stri
     entries.map(|(name, value)| Ok((name.clone(), read(value, Side::Production)?))).collect()
 }
 
-/// A text such as `#/x-wso2-endpoints/NAME` stands for one of the named endpoints.
+/// Resolves a text such as `#/x-wso2-endpoints/NAME` to that named endpoint.
 fn referred<'a>(value: &'a Json, levels: &Levels<'a>) -> Result<&'a Json, String> {
     let text = value.as_str().or_else(|| value.get("$ref").and_then(Json::as_str));
     let Some(text) = text else { return Ok(value) };
@@ -130,7 +130,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     let mut ignored = Vec::new();
     upstream.extend(advanced.map(|said| settings(said, &mut ignored)).unwrap_or_default());
     if targets.len() > 1 && !upstream.contains_key("retry") {
-        // Nothing was sent to a target that cannot be reached.
+        // Nothing was sent to a target that could not be connected to.
         let retry = json!({ "attempts": (targets.len() - 1).min(10), "when": ["connect_failure"] });
         upstream.insert("retry".to_owned(), retry);
     }
@@ -142,7 +142,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     })
 }
 
-/// A whole number, which some write as a text.
+/// A whole number. Some documents write it as a text.
 pub(crate) fn whole(value: &Json) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
@@ -193,7 +193,7 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
     settings
 }
 
-/// `securityConfig` of type BASIC, by itself or below `production` or `sandbox`.
+/// The `securityConfig` of type BASIC, at the top or below `production` or `sandbox`.
 fn basic(config: &Json, side: Side) -> Option<String> {
     use base64::Engine as _;
     let own = match side {
@@ -209,7 +209,7 @@ fn basic(config: &Json, side: Side) -> Option<String> {
     (is_basic && enabled).then(|| format!("Basic {encoded}"))
 }
 
-/// A URL as a target and the path behind it.
+/// Splits a URL into a target and the path after it.
 fn split(url: &str) -> (String, String) {
     let after = url.find("://").map_or(0, |at| at + 3);
     let path = url.get(after..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| after + at);

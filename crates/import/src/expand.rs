@@ -1,4 +1,4 @@
-//! A document to the routes and upstreams it asks for.
+//! Turns a document into the routes and upstreams it describes.
 
 mod alike;
 mod policies;
@@ -12,7 +12,7 @@ use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::Levels;
 use crate::model::{Model, Operation, Path};
 
-/// What is said of an API beside its document.
+/// The options of an API besides its document.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub name: String,
@@ -25,42 +25,42 @@ pub struct Options {
     pub response: bool,
     pub verbose: bool,
     pub body_bytes_max: String,
-    /// Names of all `issuers`.
+    /// The names of all `issuers`.
     pub issuers: Vec<String>,
-    /// `plans` by name, as they are written.
+    /// The `plans` by name, as written.
     pub plans: Map<String, Json>,
-    /// What stands in for a plan that is none of them; without it such a plan is an error.
+    /// The replacement for an unknown plan. Without it an unknown plan is an error.
     pub plan_unknown: Option<Map<String, Json>>,
-    /// The API's own policies ask for credentials.
+    /// True if the API's own policies require credentials.
     pub secured: bool,
 }
 
-/// What an API becomes.
+/// The routes and upstreams of an API.
 #[derive(Debug, Default)]
 pub struct Made {
     pub routes: Vec<MadeRoute>,
-    /// Names with what `upstreams.NAME` would say.
+    /// Upstreams by name, each the value for `upstreams.NAME`.
     pub upstreams: Vec<(String, Json)>,
-    /// What cannot be done.
+    /// Errors that make the document unusable.
     pub errors: Vec<String>,
-    /// What is not done.
+    /// Warnings about parts without effect.
     pub warnings: Vec<String>,
 }
 
 #[derive(Debug)]
 pub struct MadeRoute {
     pub name: String,
-    /// What `routes.NAME` would say.
+    /// The value for `routes.NAME`.
     pub route: Json,
-    /// The API's own policies stand here among those made.
+    /// The position of the API's own policies among the generated ones.
     pub own_at: usize,
-    /// Anybody may ask: no policy of the API that wants credentials is for it.
+    /// True if it is for anonymous clients: the API's policies that require credentials are left out.
     pub open: bool,
-    /// Scopes of which a token needs one.
+    /// Scopes, of which a token needs one.
     pub scopes: Vec<String>,
 }
 
-/// Extensions that mean something to the reference system and nothing here.
+/// Extensions of the reference system that have no effect here.
 const WITHOUT_EFFECT: [&str; 5] = [
     "x-mediation-script",
     "x-wso2-http2-backend-enabled",
@@ -69,7 +69,7 @@ const WITHOUT_EFFECT: [&str; 5] = [
     "x-wso2-mutual-ssl",
 ];
 
-/// Makes routes and upstreams of a document.
+/// Makes the routes and upstreams of a document.
 pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
     let root = documents.root();
     let api = Levels { documents, root: &root, path: None, operation: None };
@@ -161,7 +161,7 @@ impl<'a> Expansion<'a> {
         self.made.routes.push(made);
     }
 
-    /// What is no operation: other methods, `OPTIONS` and other paths.
+    /// Adds routes for undescribed requests: other methods, `OPTIONS` and other paths.
     fn rest(&mut self) {
         match self.base.is_empty() {
             false => {
@@ -229,7 +229,7 @@ impl<'a> Expansion<'a> {
         Some(self.upstream(&name, &path.template, sandbox))
     }
 
-    /// The upstream's name, and the endpoints it was made of.
+    /// The upstream's name, and the endpoints that it was made from.
     fn destination(
         &mut self,
         levels: &Levels<'a>,
@@ -250,7 +250,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The name of the upstream of an endpoint: one for all that say the same.
+    /// The name of the upstream for an endpoint; equal endpoints share one.
     fn upstream(&mut self, name: &str, path: &str, endpoint: &Endpoint) -> String {
         endpoint.ignored.iter().for_each(|warning| self.warn(warning.clone()));
         let known = self.made.upstreams.iter().find(|(_, known)| *known == endpoint.upstream);
@@ -271,14 +271,14 @@ impl<'a> Expansion<'a> {
         free
     }
 
-    /// Says once what is not done.
+    /// Adds a warning, each only once.
     fn warn(&mut self, warning: String) {
         if !self.made.warnings.contains(&warning) {
             self.made.warnings.push(warning);
         }
     }
 
-    /// Says once what cannot be done.
+    /// Adds an error, each only once.
     fn refuse(&mut self, fault: String) {
         if !self.made.errors.contains(&fault) {
             self.made.errors.push(fault);
@@ -295,7 +295,8 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A path as a route writes it, `/*` at its end as `/**`, and whether it lets more pass than the document: a parameter is a whole segment there.
+/// A path in a route's syntax, with `/*` at its end as `/**`. True if it matches more than the document's path, because a
+/// parameter is a whole segment.
 fn pattern(template: &str) -> (String, bool) {
     let mut partial = false;
     let (template, rest) = match template.strip_suffix("/*") {

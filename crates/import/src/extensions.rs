@@ -1,10 +1,10 @@
-//! Extensions by level: an operation's win over its path's, those over the API's.
+//! Extensions by level: those of an operation win over those of its path, and these over those of the API.
 
 use serde_json::Value as Json;
 
 use crate::documents::{Documents, Spot};
 
-/// Where extensions are looked for, the most specific place first.
+/// The places where extensions are looked up, the most specific first.
 #[derive(Clone, Copy)]
 pub(crate) struct Levels<'a> {
     pub(crate) documents: &'a Documents,
@@ -14,12 +14,12 @@ pub(crate) struct Levels<'a> {
 }
 
 impl<'a> Levels<'a> {
-    /// The most specific of an extension: `x-tidegate-NAME`, else `x-wso2-NAME`.
+    /// The most specific value of an extension: `x-tidegate-NAME`, or else `x-wso2-NAME`.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'a Json> {
         self.places().find_map(|spot| self.of(spot, name))
     }
 
-    /// The API's own, whatever is below it.
+    /// The API's own value, ignoring lower levels.
     pub(crate) fn of_api(&self, name: &str) -> Option<&'a Json> {
         self.of(self.root, name)
     }

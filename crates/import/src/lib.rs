@@ -1,12 +1,12 @@
-//! API documents to configuration: OpenAPI 3.0 and 3.1 and Swagger 2 read, brought to one form, and turned into routes; WSDL
-//! turned into a route that offers its operations as JSON.
+//! Turns API documents into configuration. OpenAPI 3.0 and 3.1 and Swagger 2 are converted to one form and turned into routes.
+//! WSDL becomes a route that offers its operations as JSON.
 //!
-//! Owns what a document means: which operations it has, where its schemas are, and which routes, upstreams and policies
-//! its extensions (`x-wso2-*`, `x-tidegate-*`) ask for. It compiles nothing and downloads nothing; what it makes is
-//! configuration, as JSON values that `config` decodes or [`yaml`] writes.
+//! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
+//! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
+//! that `config` decodes or [`yaml`] writes.
 //!
 //! The public names: [`Documents`] and [`Spot`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`yaml`] (as text), [`listen_beside`] (a listener that is no target).
+//! [`wsdl`] (SOAP services), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses).
 #![forbid(unsafe_code)]
 
 mod documents;

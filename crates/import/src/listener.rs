@@ -1,17 +1,17 @@
-//! Where a configuration that is made listens.
+//! The listener of a generated configuration.
 
-/// The port a configuration that is made listens on, and those after it where a service has that already.
+/// The port of a generated configuration. If a service uses it already, the next free one is taken.
 const PORT: u16 = 8080;
 
-/// An address to listen on that is no target's: what is made never sends requests back to itself. Every host counts, since its
-/// name may be this machine's.
+/// An address that is no target's, so that a generated configuration never sends requests back to itself. Every host counts,
+/// since its name may be this machine's.
 pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
     let taken: Vec<u16> = targets.into_iter().filter_map(port).collect();
     let free = (PORT..).find(|port| !taken.contains(port)).unwrap_or(PORT);
     format!("127.0.0.1:{free}")
 }
 
-/// The port of a URL, written or its scheme's own.
+/// The port of a URL: the explicit one, or the default of its scheme.
 fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::documents::{Documents, Spot};
 
-/// What a document describes.
+/// The operations that a document describes.
 #[derive(Debug)]
 pub struct Model {
     pub title: String,
@@ -14,7 +14,7 @@ pub struct Model {
 
 #[derive(Debug)]
 pub struct Path {
-    /// As the document writes it: `/pets/{id}`.
+    /// The path as in the document: `/pets/{id}`.
     pub template: String,
     pub spot: Spot,
     pub operations: Vec<Operation>,
@@ -22,7 +22,7 @@ pub struct Path {
 
 #[derive(Debug)]
 pub struct Operation {
-    /// In capitals.
+    /// In upper case.
     pub method: String,
     pub spot: Spot,
     pub parameters: Vec<Parameter>,
@@ -39,9 +39,9 @@ pub struct Parameter {
     pub style: Option<String>,
     pub explode: Option<bool>,
     pub schema: Option<Spot>,
-    /// Its value is JSON.
+    /// True if its value is JSON.
     pub json: bool,
-    /// It may have no value, whatever its schema says.
+    /// True if it may be empty, whatever its schema says.
     pub may_be_empty: bool,
 }
 
@@ -53,10 +53,10 @@ pub struct Body {
 
 #[derive(Debug)]
 pub struct Content {
-    /// In lower case, without parameters; a range such as `text/*` too.
+    /// In lower case, without parameters. It may be a range such as `text/*`.
     pub media_type: String,
     pub schema: Option<Spot>,
-    /// Members of a form whose lists are one value, with their style.
+    /// Members of a form whose lists are sent as one value, with their style.
     pub joined: Vec<(String, Option<String>)>,
 }
 
@@ -72,7 +72,7 @@ const METHODS: [&str; 9] =
     ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
 
 impl Model {
-    /// Reads the operations, or says everything that cannot be read.
+    /// Reads the operations, or returns all errors.
     pub fn read(documents: &Documents) -> Result<Model, Vec<String>> {
         let root = documents.root();
         let document = documents.at(&root).unwrap_or(&Json::Null);
@@ -125,7 +125,7 @@ fn operation(
     shared: &[Spot],
 ) -> Result<Operation, String> {
     let mut parameters_of: Vec<Parameter> = Vec::new();
-    // Those of the operation replace the path's of the same name and place.
+    // Parameters of the operation replace the path's with the same name and place.
     for at in parameters(documents, spot)?.iter().chain(shared) {
         let read = parameter(documents, at, None)?;
         let same = |known: &Parameter| known.name == read.name && known.place == read.place;
@@ -159,14 +159,14 @@ fn operation(
     })
 }
 
-/// Where the parameters of a path or an operation are.
+/// The places of the parameters of a path or an operation.
 fn parameters(documents: &Documents, spot: &Spot) -> Result<Vec<Spot>, String> {
     let list = spot.child("parameters");
     let count = documents.at(&list).and_then(Json::as_array).map_or(0, Vec::len);
     (0..count).map(|at| documents.follow(list.child(&at.to_string()))).collect()
 }
 
-/// A parameter, or a header of a reply, which has its name elsewhere.
+/// A parameter, or a header of a reply, whose name is its key.
 fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Parameter, String> {
     let value = documents.at(at).unwrap_or(&Json::Null);
     let word = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
@@ -225,7 +225,7 @@ fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
         .collect()
 }
 
-/// What `encoding` says of a form's lists: one value each, where they do not explode.
+/// The lists of a form that `encoding` sends as one value each, because they do not explode.
 fn joined(documents: &Documents, content: &Spot) -> Vec<(String, Option<String>)> {
     let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
     let members = encoding.into_iter().flatten().filter_map(|(name, said)| {

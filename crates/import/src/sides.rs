@@ -1,4 +1,4 @@
-//! `readOnly` and `writeOnly`: what a request may not say, and what a reply may not.
+//! `readOnly` and `writeOnly`: properties that must not be in a request, or in a reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,18 @@ use serde_json::{Map, Value as Json};
 
 use crate::documents::{Documents, Spot};
 
-/// Which message a schema is for.
+/// The message that a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     Request,
     Response,
 }
 
-/// Which properties a schema does not require, though it says so.
+/// Properties that a schema requires, but that are excused on this side.
 type Excused = BTreeMap<Spot, BTreeSet<String>>;
 
 impl Documents {
-    /// The documents as one side's messages have to obey them: properties of the other side are neither required nor
-    /// allowed.
+    /// The documents for the messages of one side: properties of the other side are neither required nor allowed.
     pub fn of_side(&self, side: Side) -> Vec<(String, Json)> {
         let flag = match side {
             Side::Request => "readOnly",
@@ -36,7 +35,7 @@ impl Documents {
         files.collect()
     }
 
-    /// A schema made of several requires what any of them does, so that a property of the other side is required by none.
+    /// A composed schema requires what any of its parts does. So a property of the other side is excused in all parts.
     fn excuse(&self, spot: &Spot, value: &Json, flag: &str, excused: &mut Excused) {
         if is_of_several(value) {
             let mut parts = Vec::new();
@@ -59,7 +58,7 @@ impl Documents {
         }
     }
 
-    /// A schema and all that it is made of, each once.
+    /// A schema and all its parts, each once.
     fn add_parts(&self, spot: Spot, parts: &mut Vec<Spot>) {
         let Some(value) = self.at(&spot).filter(|_| !parts.contains(&spot)) else { return };
         parts.push(spot.clone());
@@ -124,7 +123,7 @@ impl Documents {
     }
 }
 
-/// Examples may quote anything.
+/// False for examples, which may contain anything.
 fn is_schema(member: &str) -> bool {
     !matches!(member, "example" | "examples" | "default" | "enum" | "const")
 }

@@ -1,11 +1,11 @@
-//! Swagger 2 to OpenAPI 3.1: parameters in bodies and forms become request bodies, types become schemas, hosts become
-//! servers. Definitions stay where they are, so that references hold.
+//! Converts Swagger 2 to OpenAPI 3.1: parameters in bodies and forms become request bodies, types become schemas, hosts become
+//! servers. Definitions stay where they are, so that references stay valid.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::documents::Documents;
 
-/// What of a parameter is not its schema.
+/// Members of a parameter that are not part of its schema.
 const OF_PARAMETER: [&str; 7] =
     ["name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema"];
 
@@ -137,7 +137,7 @@ impl Reading<'_> {
         json!({ "required": true, "content": content.collect::<Map<_, _>>() })
     }
 
-    /// The content types of an operation, else of the document.
+    /// The content types of an operation, or of the document if it has none.
     fn types(&self, operation: &Map<String, Json>, name: &str, default: &str) -> Vec<String> {
         let list = operation.get(name).or_else(|| self.root.get(name)).and_then(Json::as_array);
         let types: Vec<String> =
@@ -160,7 +160,7 @@ impl Reading<'_> {
     }
 }
 
-/// A parameter that is no body: its type becomes its schema.
+/// A parameter that is not a body: its type becomes its schema.
 fn parameter(old: &Json) -> Json {
     let mut new = Map::new();
     for name in ["name", "in", "required"] {
@@ -181,7 +181,7 @@ fn parameter(old: &Json) -> Json {
     Json::Object(new)
 }
 
-/// The style of a list and whether it explodes; `csv` is the default.
+/// The style of a list, and whether it explodes; `csv` is the default.
 fn format(parameter: &Json) -> Option<(&'static str, bool)> {
     let is_list = parameter.get("type").and_then(Json::as_str) == Some("array");
     is_list.then(|| match parameter.get("collectionFormat").and_then(Json::as_str) {
@@ -215,7 +215,7 @@ fn servers(root: &Json) -> Json {
     }
 }
 
-/// `basic` is `http` now; the rest is told apart by its type alone.
+/// `basic` becomes `http`; the other schemes are told apart by their type alone.
 fn security(schemes: &Json) -> Json {
     let schemes = schemes.as_object().into_iter().flatten();
     let converted = schemes.map(|(name, scheme)| {

@@ -1,8 +1,8 @@
-//! OpenAPI 3.0's dialect of JSON Schema to 2020-12.
+//! Converts OpenAPI 3.0's dialect of JSON Schema to 2020-12.
 
 use serde_json::{Value as Json, json};
 
-/// Rewrites every schema of a document in place. What is written for 2020-12 already stays as it is.
+/// Rewrites every schema of a document in place. Schemas that are already 2020-12 stay the same.
 pub(crate) fn upgrade(value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -22,7 +22,7 @@ pub(crate) fn upgrade(value: &mut Json) {
     }
 }
 
-/// `exclusiveMinimum: true` makes `minimum` exclusive; now the bound itself stands there.
+/// `exclusiveMinimum: true` makes `minimum` exclusive; in 2020-12 it holds the bound itself.
 fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &str) {
     match members.get(exclusive) {
         Some(Json::Bool(true)) => match members.remove(plain) {
@@ -34,7 +34,7 @@ fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &
     }
 }
 
-/// How large an `int32` or an `int64` may be; JSON Schema has formats for texts alone.
+/// The range of `int32` and `int64`; in JSON Schema, formats apply to strings only.
 fn integers(members: &mut serde_json::Map<String, Json>) {
     let (least, most) = match members.get("format").and_then(Json::as_str) {
         Some("int32") => (i64::from(i32::MIN), i64::from(i32::MAX)),
@@ -54,8 +54,8 @@ fn integers(members: &mut serde_json::Map<String, Json>) {
     members.entry("maximum").or_insert(json!(most));
 }
 
-/// In what came before 3.1, nothing counts beside a `$ref` (OpenAPI 3.0.3, Reference Object); a path's may stand beside its
-/// operations.
+/// Before 3.1, members beside a `$ref` are ignored (OpenAPI 3.0.3, Reference Object); only a path's `$ref` may have operations
+/// beside it.
 pub(crate) fn lone_references(value: &mut Json, of_path: bool) {
     match value {
         Json::Object(members) => {
@@ -113,7 +113,7 @@ mod tests {
                 json!({ "type": "integer", "format": "int32", "minimum": i32::MIN, "maximum": 5 }),
             ),
             (
-                // A property that is called so.
+                // A property with that name.
                 json!({ "properties": { "nullable": { "type": "boolean" } } }),
                 json!({ "properties": { "nullable": { "type": "boolean" } } }),
             ),

@@ -1,7 +1,7 @@
-//! WSDL documents: read from files with all they name, and turned into a configuration.
+//! WSDL documents: read with all files they name, and turned into a configuration.
 //!
-//! Owns where the files of a description are, and what an operator would have written to offer it as JSON. Nothing is
-//! downloaded: a location that is a URL needs a file of its own.
+//! Owns the search for a description's files, and the configuration that an operator would have written to offer the service as
+//! JSON. Nothing is downloaded: a location that is a URL needs a local file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,17 +15,17 @@ use ::wsdl::{Complaint, Description, Limits};
 use serde_json::{Map, Value as Json, json};
 use xsd::{Resolver, Unresolved};
 
-/// One file: large standards have some hundred kilobytes.
+/// The maximum size of a file: large standards have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A description, and a hash of every byte it was made of.
+/// A description, with a hash of every byte it was made of.
 pub struct Read {
     pub description: Description,
     pub content: u64,
 }
 
-/// Reads a description with everything it names; `imports` are files for locations. The error is a complaint each, with its
-/// place.
+/// Reads a description with everything it names; `imports` gives files for locations. The error is a list of complaints with
+/// their places.
 pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, Vec<String>> {
     let location = xsd::join("", &file.to_string_lossy());
     let mut given = HashMap::new();
@@ -42,7 +42,7 @@ pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, V
     Ok(Read { description, content })
 }
 
-/// A complaint, and why it is one: the policy `soap` does without what is wrong here.
+/// A complaint. If the policy `soap` would accept the mistake, the text says why it counts here.
 fn told(complaint: &Complaint) -> String {
     match complaint.code.starts_with("wsdl-") && !::wsdl::is_needed(complaint) {
         true => format!("{complaint}, which is needed to translate messages to JSON"),
@@ -86,10 +86,10 @@ impl Resolver for Files {
     }
 }
 
-/// What is said beside the description.
+/// The options besides the description.
 #[derive(Debug, Clone, Default)]
 pub struct RestOptions {
-    /// Of the route and the upstream.
+    /// The name of the route and the upstream.
     pub name: String,
     pub file: PathBuf,
     pub imports: Vec<(String, PathBuf)>,
@@ -97,24 +97,24 @@ pub struct RestOptions {
     pub port: Option<String>,
     /// The path in front of every operation.
     pub prefix: Option<String>,
-    /// The service, instead of the port's address.
+    /// The URL of the service, instead of the port's address.
     pub upstream: Option<String>,
 }
 
-/// What an import comes to.
+/// The result of an import.
 #[derive(Debug)]
 pub struct Offered {
     /// A whole configuration.
     pub configuration: Json,
-    /// Each operation's way there and back.
+    /// The round trip of each operation.
     pub proofs: Vec<Proof>,
-    /// Operations that cannot be offered, and why.
+    /// Operations that cannot be offered, with the reasons.
     pub left_out: Vec<(String, String)>,
-    /// Other services of the description that could be.
+    /// Other services of the description that could be offered.
     pub other_services: Vec<String>,
 }
 
-/// Reads a description and makes the configuration that offers it; every operation's round trip is tried.
+/// Reads a description and makes the configuration that offers it; tests each operation's round trip.
 pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
     let read = description(&options.file, &options.imports)?;
     let wanted = Wanted { service: options.service.as_deref(), port: options.port.as_deref() };
@@ -135,7 +135,7 @@ pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
     Ok(Offered { configuration, proofs: typed::prove(&api), left_out, other_services })
 }
 
-/// A name as it can stand in a path.
+/// A name in a form that fits into a path.
 pub fn slug(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
     name.chars().map(|c| if plain(c) { c } else { '-' }).collect()

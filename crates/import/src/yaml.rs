@@ -1,4 +1,4 @@
-//! Configuration as text: block style, the order kept, so that the same document always gives the same text.
+//! Configuration as text: block style, in the given order, so that the same document always gives the same text.
 
 use serde_json::Value as Json;
 
@@ -39,7 +39,7 @@ fn block(value: &Json, depth: usize, out: &mut String) {
     }
 }
 
-/// What stands behind a key or a dash.
+/// Writes the value after a key or a dash.
 fn below(value: &Json, depth: usize, out: &mut String) {
     let is_short = match value {
         Json::Object(members) => members.is_empty(),
@@ -71,7 +71,7 @@ fn flow(value: &Json) -> String {
     }
 }
 
-/// A text without quotes where it cannot be read as anything else. `${` begins a variable, which a document knows none of.
+/// A text, without quotes if it cannot be read as anything else. `${` would begin a variable, which documents do not have.
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))

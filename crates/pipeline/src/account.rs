@@ -1,4 +1,4 @@
-//! The books: one access record per exchange, written when its last byte is out, or when it is dropped before.
+//! The books: one access record per exchange, written when the last byte is out, or when the account is dropped before.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use telemetry::{Record, SoapFault, Telemetry};
 
 use crate::{HeldRoute, problem};
 
-/// Where records go. One per worker and plan.
+/// The destinations of records. One per worker and plan.
 pub struct Books {
     pub telemetry: Arc<Telemetry>,
     pub access_log: Option<Arc<AccessLog>>,
@@ -28,9 +28,9 @@ pub struct Account {
     pub reply_bytes: u64,
     status: u16,
     route: Option<HeldRoute>,
-    /// What only the access log needs, where there is one.
+    /// The request's data for the access log, if there is a log.
     asked: Option<Box<Asked>>,
-    /// Where the request's body is counted as it is read, if not by whoever opened the account.
+    /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<std::rc::Rc<Cell<u64>>>,
     books: std::rc::Rc<Books>,
 }
@@ -45,7 +45,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// What there is to say of a request whose head cannot be read.
+    /// The data of a request whose head cannot be read.
     fn unread(ex: &Exchange) -> Asked {
         Asked {
             time: began(ex),
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-/// When an exchange began, by the wall clock.
+/// The beginning of an exchange, by the wall clock.
 fn began(ex: &Exchange) -> Duration {
     clock::wall().saturating_sub(ex.started.elapsed())
 }
@@ -78,7 +78,7 @@ impl Account {
         }
     }
 
-    /// Notes what was asked, before policies change it.
+    /// Notes the request's data before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
         if self.books.access_log.is_some() {
             self.asked = Some(Box::new(Asked {
@@ -92,7 +92,7 @@ impl Account {
         }
     }
 
-    /// The request's body will be counted here.
+    /// Sets the counter that the request's body will use.
     pub fn count_request_body(&mut self, counted: std::rc::Rc<Cell<u64>>) {
         self.counted = Some(counted);
     }
@@ -101,7 +101,7 @@ impl Account {
         self.route = Some(route.clone());
     }
 
-    /// How the route writes faults, if one was found.
+    /// The route's form of faults; the default if no route was found.
     pub(crate) fn errors(&self) -> Errors {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }
@@ -114,7 +114,7 @@ impl Account {
         self.books.telemetry.worker(self.ex.caller.worker).panics.add(1);
     }
 
-    /// The body broke after its head was sent: the status stays, the fault is told.
+    /// The body broke after its head was sent: the status stays, and the fault is recorded.
     pub fn broke(&mut self, fault: Fault) {
         self.ex.fault = Some(fault);
     }
@@ -136,7 +136,7 @@ impl Account {
         }
     }
 
-    /// The operation that was called and the fault it ended in, where policies tell operations apart.
+    /// The operation that was called and its fault, if policies tell operations apart.
     fn called(&self) -> Option<(&plan::Operation, Option<SoapFault>)> {
         let notes = self.ex.notes.as_ref()?;
         let operation = self.route.as_ref()?.operation(notes.operation?)?;
@@ -148,7 +148,7 @@ impl Account {
         Some((operation, own.or(told)))
     }
 
-    /// The name of the upstream that the exchange ends in.
+    /// The name of the upstream of the exchange's destination.
     fn upstream(&self) -> Option<&str> {
         let divert = self.ex.notes.as_ref().and_then(|notes| notes.divert);
         self.route.as_ref()?.destination(divert).upstream()
@@ -193,7 +193,8 @@ impl Account {
     }
 }
 
-/// The target with a star for the value of each of these parameters, and of those whose names have escapes: they may be these.
+/// The target with a star for the value of each of these parameters. Parameters with escapes in their names are masked too:
+/// they may be among these.
 fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     let query = target.iter().position(|byte| *byte == b'?').map(|at| target.split_at(at + 1));
     let (Some((path, query)), false) = (query, secrets.is_empty()) else { return target.into() };
@@ -230,7 +231,7 @@ impl Drop for Account {
     }
 }
 
-/// Faults told per second and worker. An upstream that is down must not turn the log into the load.
+/// Faults logged per second and worker. If an upstream is down, the log must not become the load.
 const TOLD_MAX: u32 = 20;
 
 thread_local! {

@@ -1,6 +1,6 @@
-//! What is settled as soon as a head is there: who asks, under which id, and for which route.
+//! The first steps once a head is there: the request id, the client's address and the route.
 //!
-//! From here on the head has the path that was matched, so that no policy decides about another one than the route did.
+//! Afterwards the head has the path that was matched, so that no policy decides about another path than the route did.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use policy::{Exchange, RequestId};
 
 use crate::HeldRoute;
 
-/// Finds the route of a request and settles what the exchange says of who asks.
+/// Finds the route of a request, and sets the exchange's id and client.
 pub(crate) fn arrive(
     plan: &Plan,
     listener: &Listener,
@@ -42,15 +42,15 @@ pub(crate) fn arrive(
     if let Cow::Owned(matched) = path
         && matched != head.path()
     {
-        // One with other segments than were matched must not go on.
+        // A path whose segments differ from the matched ones must not be forwarded.
         ex.notes().path_sent = (!moved).then(|| head.path().into());
         head.set_path(&matched);
     }
     Ok(route)
 }
 
-/// What a request is refused with that no route takes by its method, though some take others (RFC 9110, 15.5.6), and the route whose
-/// form that has.
+/// The fault for a request whose method no route takes, if routes take others (RFC 9110, 15.5.6), and the route that determines
+/// its form.
 pub(crate) fn misdirected<'p>(
     plan: &'p Plan,
     listener: &Listener,
@@ -73,13 +73,13 @@ pub(crate) fn misdirected<'p>(
     Some((fault.with_header("Allow", allow), route))
 }
 
-/// What may be asked of a path that takes no `OPTIONS`, as a list of methods.
+/// The methods of a path that has no route for `OPTIONS`, as a list.
 pub(crate) fn options(plan: &Plan, listener: &Listener, head: &RequestHead) -> Option<String> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
     plan.table.options(&listener.name, head, &path)
 }
 
-/// The client as the trusted proxies name it: from the right of `X-Forwarded-For`, the first that is no proxy of ours.
+/// The client as trusted proxies name it: from the right of `X-Forwarded-For`, the first address that is not a trusted proxy.
 fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();
     let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));
@@ -94,7 +94,7 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     client
 }
 
-/// An address, which some proxies write with the port behind it.
+/// An address. Some proxies append the port.
 fn address(name: &str) -> Option<IpAddr> {
     let bracketed = || name.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     let with_port = || name.parse::<SocketAddr>().ok().map(|address| address.ip());

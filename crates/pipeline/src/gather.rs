@@ -1,6 +1,6 @@
-//! A body read into one piece for a step that needs all of it, and looked at on the way where the step wants that.
+//! Reads a body into one piece for a step that needs all of it. The step may look at the pieces on the way.
 //!
-//! Owns the loop and its bound. Nothing goes on before the end; what is wrong with the beginning is told before.
+//! Owns the loop and its bound. Nothing is sent on before the end, but a mistake at the beginning is reported at once.
 
 use std::future::poll_fn;
 
@@ -11,7 +11,7 @@ use policy::{Decision, Exchange, Flow, OnPieces, OnWhole};
 
 use crate::steps::Head;
 
-/// Gathers a body and gives it to a step. What is left of it is in `body`, whatever the step says.
+/// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides.
 pub(crate) async fn whole<H: Head>(
     step: &dyn OnWhole<H>,
     ex: &mut Exchange,
@@ -51,7 +51,7 @@ async fn in_pieces<H: Head>(
         return Err(over());
     }
     let mut bytes = Vec::new();
-    // A body that is there at once, as most are, is not looked at twice: there are no pieces of it.
+    // Most bodies are complete at once. They are not shown to the step as pieces, which would be looking at them twice.
     let mut pieces: Option<Box<dyn OnPieces<H>>> = None;
     let mut looked = 0;
     loop {
@@ -76,7 +76,7 @@ async fn in_pieces<H: Head>(
     Ok((Gathered { bytes: bytes.into(), trailers: body.trailers() }, pieces))
 }
 
-/// The next bytes. The time until they come is put down to whoever sends them, and no clock is read where they are there.
+/// The next bytes. The time until they come counts for their sender. If they are there already, no clock is read.
 async fn fill<H: Head>(
     ex: &mut Exchange,
     body: &mut Body,

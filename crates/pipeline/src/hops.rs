@@ -1,9 +1,9 @@
-//! What every request and reply says of the hops between its two ends, wherever it is answered.
+//! Headers about the hops between the two ends of every request and reply, wherever it is answered.
 
 use message::{Protocol, Reply, RequestHead};
 use policy::Exchange;
 
-/// Puts the client's conditional headers back, where a policy below the cache chose another upstream. The headers by which a cache
+/// Restores the client's conditional headers if a policy below the cache chose another upstream. The headers by which a cache
 /// revalidates go only to the upstream that its entry came from.
 pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     let Some(notes) = &mut ex.notes else { return };
@@ -15,7 +15,7 @@ pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     }
 }
 
-/// Counts a hop where the request bounds them, and says whether it may go no further (RFC 9110, 7.6.2).
+/// Counts down `Max-Forwards`; true if the request must not be forwarded (RFC 9110, 7.6.2).
 pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     if head.method() != b"OPTIONS" {
         return false;
@@ -29,7 +29,7 @@ pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     true
 }
 
-/// A number in digits; one that is too large is the largest.
+/// A number in digits; a too large one becomes the maximum.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| {
@@ -49,7 +49,7 @@ pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
     lines.add_known("Via", via);
 }
 
-/// How this gateway calls itself in the `Via` of replies, behind the version of what it received (RFC 9110, 7.6.3).
+/// This gateway's name in the `Via` of replies, after the version of the received message (RFC 9110, 7.6.3).
 fn via(received: Protocol) -> &'static [u8] {
     match received {
         Protocol::Http10 => b"1.0 tidegate",

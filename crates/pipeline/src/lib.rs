@@ -1,8 +1,7 @@
-//! The way of one exchange: find its route, walk down the policies, go across to the destination, walk up again.
+//! The way of one exchange: find its route, descend through the policies, go across to the destination, ascend again.
 //!
-//! The only loop that runs policies, and the only place where a fault becomes a reply. A request enters by [`serve`] and
-//! leaves as a reply, always: whatever goes wrong, a panic included, ends this exchange and no other. It touches no
-//! socket.
+//! This is the only loop that runs policies, and the only place where a fault becomes a reply. A request enters by [`serve`]
+//! and always leaves as a reply: any failure, even a panic, ends this exchange and no other. It touches no socket.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -26,7 +25,7 @@ use upstream::forward;
 
 use crate::steps::{Descent, ascend, descend};
 
-/// Answers one request. The account then knows the route, and every fault that became the reply.
+/// Answers one request. Afterwards the account knows the route and the fault, if there was one.
 pub async fn serve(
     plan: &Plan,
     listener: &Listener,
@@ -51,7 +50,7 @@ pub async fn serve(
     reply
 }
 
-/// Answers a request that never became one: its head is malformed, too large or late.
+/// Answers a request that could not be read: its head is malformed, too large or late.
 pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     let mut reply = problem::reply(&mut account.ex, Errors::Problem, fault);
     hops::finish_reply(&account.ex, &mut reply);
@@ -72,7 +71,7 @@ async fn answer(
     account.routed(&held);
     let (route, ex) = (&*held, &mut account.ex);
     if let Some(split) = &route.split {
-        // Before the policies: what they say of another way holds, and a cache keeps apart what comes by each.
+        // Drawn before the policies run: a policy may override it, and a cache keeps the replies of each share apart.
         ex.notes().divert = split.at(fastrand::u32(..split.total()));
     }
     if !route.policies.is_empty() {
@@ -95,8 +94,8 @@ async fn answer(
     reply
 }
 
-/// No route takes the request. What `OPTIONS` asks can be said all the same, where others are taken (RFC 9110, 9.3.7), and what
-/// else may be asked.
+/// Answers a request that no route takes. An `OPTIONS` can still be answered if other methods are taken (RFC 9110, 9.3.7), and
+/// `Allow` lists them.
 fn unrouted(
     (plan, listener): (&Plan, &Listener),
     account: &mut Account,

@@ -6,7 +6,7 @@ use fault::{Fault, Kind};
 use message::{Body, Fill, Request, Source, Trailers};
 use plan::Route;
 
-/// Refuses a body that is announced too large, and watches one that is not announced.
+/// Refuses a body whose announced length is too large, and counts one without a length as it passes.
 pub(crate) fn limit(route: &Route, request: &mut Request) -> Result<(), Fault> {
     let Some(max) = route.body_bytes_max else { return Ok(()) };
     match request.body.remaining() {

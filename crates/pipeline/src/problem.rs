@@ -1,5 +1,5 @@
-//! A fault as a reply: RFC 9457 problem details, or the form the route asks for. What the client reads is the kind's title and the fault's safe detail;
-//! the cause goes to the log.
+//! A fault as a reply: RFC 9457 problem details, or the route's form. The client gets the kind's title and the fault's safe
+//! detail; the cause goes to the log.
 
 mod soap;
 mod wso2;
@@ -11,11 +11,11 @@ use message::{Body, Reply};
 use plan::Errors;
 use policy::Exchange;
 
-/// Makes the reply for a fault in the form the route asks for, and notes the fault in the exchange.
+/// Makes the reply for a fault in the route's form, and notes the fault in the exchange.
 pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Reply {
     let kind = fault.kind;
     let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
-    // The contract of interceptors has these two, whatever the route's form is.
+    // These two have the form of the interceptor contract, whatever the route's form is.
     let errors = match matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
         true => Errors::Wso2,
         false => errors,
@@ -72,7 +72,7 @@ fn problem(ex: &Exchange, fault: &Fault) -> String {
     text
 }
 
-/// The header line that a status calls for.
+/// The header that a status requires.
 fn told_by(kind: Kind) -> Option<(&'static str, &'static [u8])> {
     const METHODS: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
     let lines = [

@@ -1,4 +1,4 @@
-//! Down and up the list of policies.
+//! Descending and ascending through the list of policies.
 
 use std::task::{Context, Poll, ready};
 
@@ -10,7 +10,7 @@ use policy::{Decision, Exchange, Flow, Frames, Onward, Step, WaitTime};
 
 use crate::{gather, limited, problem};
 
-/// How the walk down ended.
+/// The end of a descent.
 pub(crate) enum Descent {
     Through,
     /// The policy at `depth` answered; those above it see the reply.
@@ -20,7 +20,7 @@ pub(crate) enum Descent {
     },
 }
 
-/// Walks a request down the list. Its body's bound is looked at below those that answer preflights.
+/// Runs the request steps from top to bottom. The body's bound is checked below the policies that answer preflights.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
     for depth in 0..=route.policies.len() {
         if depth == route.preflights.topmost
@@ -42,7 +42,7 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
     Descent::Through
 }
 
-/// Walks a reply up the list, from above the policy at `depth`.
+/// Runs the response steps from bottom to top, beginning above the policy at `depth`.
 pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
     for policy in route.policies.iter().take(depth).rev() {
         let Some(step) = &policy.response else { continue };
@@ -54,17 +54,17 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
     }
 }
 
-/// A head that a step can be given: a request's or a reply's.
+/// A head for a step: a request's or a reply's.
 pub(crate) trait Head {
     /// The kind of fault if its body is too large to gather.
     const TOO_LARGE: Kind;
 
-    /// Where the time is put down that its body was waited for.
+    /// The sum for the time that was spent waiting for its body.
     fn wait(ex: &Exchange) -> &WaitTime;
 
     fn headers(&mut self) -> &mut Headers;
 
-    /// Its body has no end worth waiting for.
+    /// True if its body may never end (an event stream).
     fn is_endless(&self) -> bool;
 }
 
@@ -96,7 +96,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                 ));
             }
             let flow = gather::whole(&**step, ex, head, body).await;
-            // The body may be another one now; whoever writes it states its length, but for none at all.
+            // The step may have replaced the body. Whoever writes it states its length; an empty body without one needs `0`.
             let lines = head.headers();
             let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");
             if !is_none {

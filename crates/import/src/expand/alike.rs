@@ -1,5 +1,6 @@
-//! Paths that differ within a segment, such as `/r/{id}` and `/r/{id}.pdf`, are one to routes, whose parameters are whole
-//! segments. What is made of them becomes one route where it is the same, and the document tells their operations apart.
+//! Paths that differ only within a segment, such as `/r/{id}` and `/r/{id}.pdf`, are the same to routes, whose parameters are
+//! whole segments. Such paths become one route if everything else is equal, and the OpenAPI document tells their operations
+//! apart.
 
 use std::collections::HashMap;
 
@@ -7,13 +8,13 @@ use serde_json::{Value as Json, json};
 
 use super::{Made, MadeRoute};
 
-/// Makes one route of those that match the same requests, or says that they ask for different things.
+/// Joins routes that match the same requests, or adds an error if they differ in more than that.
 pub(super) fn join(made: &mut Made) {
     let mut kept: Vec<Option<MadeRoute>> = Vec::new();
     let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
     for mut route in std::mem::take(&mut made.routes) {
         let places = alike.entry(shape(&route.route)).or_default();
-        // One for `GET` and `HEAD` may be like two others.
+        // A route for `GET` and `HEAD` may clash with two others.
         for place in places.iter() {
             let Some(held) = kept.get_mut(*place) else { continue };
             let Some(known) = held.take_if(|known| clash(&known.route, &route.route)) else {
@@ -52,13 +53,13 @@ fn methods(route: &Json) -> Vec<Json> {
     written.cloned().unwrap_or_default()
 }
 
-/// Both are for some method, or for what is no operation.
+/// True if both take some method, or if both are for undescribed requests.
 fn clash(one: &Json, other: &Json) -> bool {
     let (one, other) = (methods(one), methods(other));
     one == other || one.iter().any(|method| other.contains(method))
 }
 
-/// All of a route but which operations of the document it is for.
+/// Everything of a route except its operations of the document.
 fn general(made: &MadeRoute) -> (Json, bool, &[String]) {
     let mut route = made.route.clone();
     let shape = shape(&route);
@@ -83,7 +84,8 @@ fn joined(known: MadeRoute, other: MadeRoute) -> MadeRoute {
     let more: Vec<Json> =
         methods(&other.route).into_iter().filter(|method| !all.contains(method)).collect();
     all.extend(more);
-    // One whose path lets nothing pass that the document does not have asks for no look into it, and takes the other's too.
+    // If the path of one route matches only described requests, that route does not look into the document; then the other
+    // route is used, which does.
     let asks = |made: &MadeRoute| policies(&made.route).any(is_look);
     let mut one = if asks(&known) && !asks(&other) { other } else { known };
     if let Some(written) = one.route.pointer_mut("/match/methods") {
@@ -102,7 +104,7 @@ fn policies(route: &Json) -> impl Iterator<Item = &Json> {
     route.get("policies").and_then(Json::as_array).into_iter().flatten()
 }
 
-/// A policy that looks into the document.
+/// True for a policy that looks into the document.
 fn is_look(policy: &Json) -> bool {
     policy.get("openapi").is_some()
 }

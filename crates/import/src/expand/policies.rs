@@ -1,4 +1,4 @@
-//! The policies that a document's extensions ask for.
+//! The policies that a document's extensions require.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,7 +8,7 @@ use crate::endpoints::{self, Places};
 use crate::extensions::Levels;
 use crate::model::{Operation, Path};
 
-/// Which credentials an operation asks for.
+/// The credentials that an operation requires.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) policy: Option<Json>,
@@ -17,30 +17,30 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Somebody is found to ask, so that a token's claims are known.
+    /// True if some policy finds the client identity, so that a token's claims are known.
     pub(super) fn is_secured(&self, options: &Options) -> bool {
         !self.open && (self.policy.is_some() || options.secured)
     }
 }
 
-/// What a document says of credentials.
+/// The document's requirements for credentials.
 #[derive(Default)]
 struct Requirements {
-    /// A token is one of the ways.
+    /// True if a token is one of the alternatives.
     bearer: bool,
     scopes: Vec<String>,
-    /// Schemes that are no tokens.
+    /// Schemes other than tokens.
     others: Vec<String>,
-    /// One of those is asked for beside a token.
+    /// True if one of those is required together with a token.
     together: bool,
-    /// Nobody has to show anything, but may.
+    /// True if credentials are optional.
     optional: bool,
-    /// It says that nothing is asked for here.
+    /// True if the document explicitly requires none here.
     lifted: bool,
 }
 
 impl Requirements {
-    /// The reference system's own word for them.
+    /// The requirements in the reference system's own extension.
     fn of_application(&mut self, said: Option<&Json>) {
         let Some(said) = said else { return };
         self.optional = said.get("optional").and_then(truth) == Some(true);
@@ -153,10 +153,10 @@ impl Expansion<'_> {
         Asked { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
     }
 
-    /// What `security` says, or `application-security` where there is none.
+    /// The requirements of `security`, or of `application-security` if there is none.
     fn requirements(&self, levels: &Levels<'_>) -> Requirements {
         let mut all = Requirements::default();
-        // Only an operation and the document as a whole say what is asked.
+        // Only an operation and the document as a whole can have `security`.
         let of_api = Levels { path: None, ..*levels };
         let Some(written) = of_api.member("security").and_then(Json::as_array) else {
             all.of_application(levels.nearest("application-security"));
@@ -175,7 +175,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Tokens for production and for the sandbox apart, where the document says which of the two there are.
+    /// Separates tokens for production and sandbox, if the document says which of the two exist.
     pub(super) fn key_type(&self, places: &Places, sandbox: Option<&str>) -> Option<Json> {
         let Some(sandbox) = sandbox else {
             let named = self.api.of_api("production-endpoints").is_some();
@@ -206,7 +206,7 @@ impl Expansion<'_> {
         )
     }
 
-    /// The API's tier replaces that of a resource.
+    /// The API's tier replaces those of its operations.
     pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &Spot) -> Option<Json> {
         let find = |levels: &Levels<'_>| {
             let tier =
@@ -296,7 +296,8 @@ impl Expansion<'_> {
         Some(json!({ "interceptor": keys }))
     }
 
-    /// What is sent to a service in `Authorization` is the route's, and an interceptor's requests go to others on it.
+    /// Refuses endpoints with other credentials: `Authorization` is set for the route's own endpoint, and an interceptor may
+    /// send its requests to others.
     pub(super) fn refuse_other_credentials(&mut self, levels: &Levels<'_>, own: Option<&str>) {
         if levels.nearest("request-interceptor").is_none() {
             return;
@@ -312,7 +313,7 @@ impl Expansion<'_> {
         faults.into_iter().for_each(|fault| self.refuse(fault));
     }
 
-    /// One side of an interceptor: the reference system's keys become ours, ours stay.
+    /// One side of an interceptor: the reference system's keys are translated, ours stay.
     fn service(&mut self, value: &Json, is_response: bool) -> Json {
         let mut keys = value.as_object().cloned().unwrap_or_default();
         if let Some(url) = keys.remove("serviceURL") {
@@ -331,7 +332,7 @@ impl Expansion<'_> {
             keys.extend(connect.clone().map(|limit| ("connect_timeout".to_owned(), limit)));
             keys.extend(whole.or(connect).map(|limit| ("timeout".to_owned(), limit)));
         }
-        // A reply's parts mean nothing to a request.
+        // Parts of a reply do not exist yet at the request.
         if let Some(Json::Array(includes)) = keys.get_mut("includes")
             && !is_response
         {
@@ -346,7 +347,7 @@ fn truth(value: &Json) -> Option<bool> {
     value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
-/// A list of words, or a text of them.
+/// A list of words, or a text with words.
 fn words(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(items)) => {

@@ -1,7 +1,7 @@
-//! Faults as SOAP faults of the caller's version, and as Kong's SOAP/XML plugins word them.
+//! Faults as SOAP faults of the client's version, and in the words of Kong's SOAP/XML plugins.
 //!
-//! Owns the layouts. Who speaks how was noted when the request arrived; a step that looked into the message may have noted
-//! better since.
+//! Owns the layouts. The client's protocol was noted when the request arrived; a step that read the message may have corrected
+//! it.
 
 use fault::{Fault, Kind, Side};
 use message::RequestHead;
@@ -10,7 +10,7 @@ use policy::{Exchange, Speech};
 
 use json::push_escaped;
 
-/// Notes how the client speaks, on routes whose faults depend on it.
+/// Notes the client's protocol, on routes whose faults depend on it.
 pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
     match errors {
         Errors::Soap { .. } | Errors::Kong { .. } => {
@@ -20,7 +20,7 @@ pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead)
     }
 }
 
-/// What a fault says.
+/// The texts of a fault.
 struct Said {
     reason: String,
     message: String,
@@ -28,7 +28,7 @@ struct Said {
     backend: Option<u16>,
 }
 
-/// A properly escaped SOAP fault; nothing for a client that speaks JSON.
+/// A properly escaped SOAP fault; none for a client that uses JSON.
 pub(super) fn reply(
     ex: &Exchange,
     fault: &Fault,
@@ -49,7 +49,7 @@ pub(super) fn reply(
     }
 }
 
-/// As Kong's plugins word it.
+/// The fault in the words of Kong's plugins.
 pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'static str, String) {
     let standard = standard(fault.kind);
     let processing = processing(fault);
@@ -77,7 +77,7 @@ fn speech(ex: &Exchange) -> Speech {
     ex.notes.as_ref().and_then(|notes| notes.speech).unwrap_or(Speech::Soap11)
 }
 
-/// Whether a SOAP fault about it blames the server.
+/// True if a SOAP fault about it blames the server.
 pub(crate) fn is_servers(fault: &Fault) -> bool {
     processing(fault).map_or(fault.kind.status() >= 500, |of| of.server)
 }
@@ -86,12 +86,12 @@ fn processing(fault: &Fault) -> Option<&fault::Processing> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
 
-/// A message that was refused is 500 whoever is to blame, as SOAP 1.1 wants; the gateway's own errors keep their status.
+/// A refused message is 500 whoever is to blame, as SOAP 1.1 requires; the gateway's own errors keep their status.
 fn status(fault: &Fault) -> u16 {
     processing(fault).map_or(fault.kind.status(), |_| 500)
 }
 
-/// What is told where nothing may be told.
+/// The text if no details may be told.
 const NOTHING_TOLD: &str = "SOAP/XML process failure";
 
 fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
@@ -179,7 +179,7 @@ fn envelope_12(said: &Said) -> String {
     )
 }
 
-/// The JSON body: `message`, and the rest where the client may read it.
+/// The JSON body: `message`, and the rest if the client may read it.
 fn object(said: &Said, verbose: bool) -> String {
     let mut text = "{\n    \"message\": \"".to_owned();
     push_escaped(&mut text, &said.reason);
@@ -202,13 +202,12 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Characters that XML 1.0 has no way to write.
+/// Characters that cannot be written in XML 1.0.
 fn is_no_character(c: char) -> bool {
     c < ' ' && !matches!(c, '\t' | '\n' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Kong writes words for what XML would read as markup, all but the ampersand: that would leave a fault nobody can read, so
-/// here it is escaped.
+/// Kong replaces markup characters by words, except the ampersand. That would make the fault unreadable, so here it is escaped.
 fn replaced(text: &str) -> String {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let mut out = String::with_capacity(text.len());
@@ -225,7 +224,7 @@ fn replaced(text: &str) -> String {
     out
 }
 
-/// The gateway's text for a status, as Kong has it.
+/// Kong's text for a status.
 fn standard(kind: Kind) -> String {
     let text = match kind.status() {
         400 => "Bad request",

@@ -1,7 +1,7 @@
-//! Faults as WSO2 Choreo Connect words them, so that its clients migrate unchanged.
+//! Faults in the words of WSO2 Choreo Connect, so that its clients migrate unchanged.
 //!
-//! Two shapes: what its enforcer refuses has `error_message`, `code` and `error_description`; what its router finds wrong has
-//! `code`, `message` and `description`. Both give the code as text.
+//! There are two layouts. Refusals of its enforcer have `error_message`, `code` and `error_description`; errors of its router
+//! have `code`, `message` and `description`. Both give the code as text.
 
 use fault::{Fault, Kind};
 
@@ -26,7 +26,7 @@ pub(super) fn reply(fault: &Fault) -> (u16, String) {
     let message = text.map_or(http1::standard_reason(status), |text| text.message);
     let description = text.and_then(|text| text.description).map_or_else(own, str::to_owned);
     let body = match code {
-        // The interceptors' order.
+        // The order of the interceptor contract.
         103_500..=103_501 => members([
             ("error_message", message),
             ("error_description", &description),
@@ -58,7 +58,7 @@ fn members(members: [(&str, &str); 3]) -> String {
     text
 }
 
-/// What a kind is called there. Kinds without a row keep their status, which is the code too.
+/// The status and code of a kind there. Kinds without a row keep their status, which is also their code.
 struct Row {
     kind: Kind,
     status: u16,
@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
     row(Kind::Internal, 500, 102_500),
     row(Kind::ConnectFailure, 503, 102_503),
     row(Kind::UpstreamTls, 503, 102_503),
-    // There a connection that takes too long has failed; only a reply times out.
+    // There, a connection that takes too long counts as failed; only replies time out.
     row(Kind::ConnectTimeout, 503, 102_503),
     row(Kind::UpstreamTimeout, 504, 102_504),
     row(Kind::BreakerOpen, 503, 102_505),
@@ -99,7 +99,7 @@ const ROWS: &[Row] = &[
     row(Kind::UpgradeRequired, 400, 102_512),
 ];
 
-/// The status of codes that have one of their own, whatever kind of fault they come with.
+/// The status of codes that have their own, for any kind of fault.
 fn status_of(code: u32) -> Option<u16> {
     match code {
         700_700 => Some(503),
@@ -110,12 +110,12 @@ fn status_of(code: u32) -> Option<u16> {
     }
 }
 
-/// What codes from the first to the last say.
+/// The text for a range of codes.
 struct Text {
     first: u32,
     last: u32,
     message: &'static str,
-    /// None: what the fault itself says.
+    /// None: the fault's own text.
     description: Option<&'static str>,
 }
 
@@ -232,7 +232,7 @@ mod tests {
             reply(&fault),
             (504, r#"{"code":"102504","message":"Upstream request timeout","description":"The backend service did not respond in time"}"#.to_owned())
         );
-        // A code decides about its status, whatever kind of fault it comes with.
+        // A code determines its status, for any kind of fault.
         assert_eq!(reply(&Fault::new(Kind::Forbidden, "").with_code(900_907)).0, 401);
         assert_eq!(reply(&Fault::new(Kind::Refused, "").with_code(900_805)).0, 403);
     }
