@@ -1,9 +1,9 @@
-//! Everything that stands beside the gateway when it is shown, tested or measured.
+//! The tools beside the gateway for demonstrations, tests and measurements.
 //!
-//! Owns the demo backends ([`backend`]), the minting of test tokens ([`token`]) and load tests as values
-//! ([`scenario`]), which the feature `load` runs, with what they measured ([`results`]) and its tables. The comparison with other gateways is the
-//! binary `bench-peers`. Never on the path of a real request: nothing here is tuned
-//! except [`backend::fast_echo`], which must be cheaper than any gateway measured in front of it.
+//! Owns the demo backends ([`backend`]), the minting of test tokens ([`token`]) and load tests as values ([`scenario`]), which
+//! the feature `load` runs, with their measurements ([`results`]) and tables. The comparison with other gateways is the binary
+//! `bench-peers`. It is never on the path of a real request, so nothing here is tuned except [`backend::fast_echo`], which must
+//! be cheaper than any gateway measured in front of it.
 
 pub mod backend;
 #[cfg(feature = "load")]

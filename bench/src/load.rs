@@ -1,7 +1,7 @@
-//! Runs a scenario: goose brings the users, ramps them and sends; we time, check and count.
+//! Runs a scenario: goose starts the users, ramps them and sends; we time, check and count.
 //!
-//! goose's own figures stay off: they are kept in buckets 0.8 % wide and counted from the first user, and a
-//! document that is to be reproduced wants three digits and its warm-up cut off.
+//! goose's own figures are off: its buckets are 0.8 % wide and it counts from the first user. To reproduce a document, three
+//! digits and a cut warm-up are needed.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,10 +17,11 @@ use crate::report::Recorder;
 use crate::results::Results;
 use crate::scenario::{Expected, Request, Scenario};
 
-/// Puts the scenario's load on the URL (scheme and authority) and says what it measured.
+/// Runs the scenario's load against the URL (scheme and authority) and returns the measurements.
 ///
 /// # Errors
-/// When the load cannot be started.
+///
+/// If the load cannot be started.
 pub async fn run(scenario: &Scenario, url: &str) -> io::Result<Results> {
     let recorder = Mutex::new(Recorder::new().map_err(io::Error::other)?);
     let user = Arc::new(User { scenario: scenario.clone(), started: OnceLock::new(), recorder });
@@ -52,7 +53,7 @@ async fn attack(scenario: &Scenario, url: &str, users: Users) -> Result<(), Goos
     let steps = scenario.stages.iter();
     let steps: Vec<String> =
         steps.map(|stage| format!("{},{}s", stage.users, stage.over.as_secs())).collect();
-    // Without a last step to none, goose holds the users until it is stopped.
+    // Without a last step to zero users, goose would hold them until it is stopped.
     let plan = format!("{};0,0s", steps.join(";"));
     let configuration = GooseConfiguration::parse_args_default(&[
         "--host",
@@ -69,10 +70,10 @@ async fn attack(scenario: &Scenario, url: &str, users: Users) -> Result<(), Goos
     Ok(())
 }
 
-/// What all users share.
+/// The state that all users share.
 struct User {
     scenario: Scenario,
-    /// When the first of them sent its first request.
+    /// The time of the first request of any user.
     started: OnceLock<(Instant, SystemTime)>,
     recorder: Mutex<Recorder>,
 }
@@ -86,7 +87,7 @@ impl User {
         let reply = tokio::time::timeout(wait_max, send(goose, &self.scenario.request)).await;
         let good = reply.unwrap_or(false);
         let received = Instant::now();
-        // A user that is stopped while it waits leaves no half-recorded reply behind.
+        // If a user is stopped during this pause, no half-recorded reply remains.
         tokio::time::sleep(self.scenario.think).await;
         let counted = self.scenario.warm_up..self.scenario.length();
         if counted.contains(&(received - started)) {
@@ -100,14 +101,14 @@ impl User {
     }
 }
 
-/// Sends, reads the whole reply, and says whether it is the expected one.
+/// Sends, reads the whole reply, and checks it.
 async fn send(goose: &mut GooseUser, request: &Request) -> bool {
     let Some(method) = method_of(&request.method) else { return false };
     let Ok(mut builder) = goose.get_request_builder(&method, request.target) else { return false };
     for (name, value) in &request.headers {
         builder = builder.header(*name, *value);
     }
-    // Sent past goose's own account, which would write a line for every failure.
+    // Sent without goose's own accounting, which would write a line for every failure.
     let Ok(reply) = builder.body(request.body.clone()).send().await else { return false };
     let status = reply.status();
     let Ok(body) = reply.bytes().await else { return false };
@@ -160,7 +161,7 @@ mod tests {
         assert!(report.errors > 100, "{report}");
     }
 
-    /// The documents' generator waits 20 s and counts a reply after 21 s as an error; here it is 300 ms and 800 ms.
+    /// The generator of the documents waits 20 s and counts a reply after 21 s as an error; here it is 300 ms and 800 ms.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_reply_after_the_longest_wait_is_an_error() {
         let delay = Duration::from_millis(800);
@@ -175,7 +176,7 @@ mod tests {
         assert!(within.errors == 0 && within.requests > 10, "{within}");
     }
 
-    /// Half of the users from each of two generators, what they measured as one.
+    /// Two generators with half of the users each; their measurements are merged.
     #[tokio::test(flavor = "multi_thread")]
     async fn users_split_over_two_generators_are_measured_as_one() {
         let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();

@@ -1,15 +1,15 @@
-//! What a load test measured, and whether the measurement can be believed.
+//! The figures of a load test, and whether they can be trusted.
 //!
-//! Latencies are kept in an HDR histogram of three significant digits; nothing is averaged before it. What several
-//! generators measured is put together histogram by histogram ([`crate::results`]).
+//! Latencies are kept in an HDR histogram of three significant digits; nothing is averaged before. The measurements of several
+//! generators are merged histogram by histogram ([`crate::results`]).
 
 use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// More than this between users and throughput times latency, and something was not measured: users that
-/// waited for the generator, requests that were lost.
+/// A larger deviation between the users and throughput times latency means that something was not measured: users that waited
+/// for the generator, or lost requests.
 const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// A longer wait for a reply is recorded as this one.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
@@ -24,31 +24,31 @@ pub struct Recorder {
     pub(crate) errors: u64,
 }
 
-/// What came out of one scenario.
+/// The figures of one scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Of the scenario.
+    /// The scenario's name.
     pub scenario: String,
-    /// What was counted, without the warm-up.
+    /// The time that was counted, without the warm-up.
     pub window: Duration,
-    /// On average in the window.
+    /// The average number of users in the window.
     pub users: f64,
-    /// In the window, good or not.
+    /// Requests in the window, good or not.
     pub requests: u64,
     /// Replies among them that were not as expected, and requests without one.
     pub errors: u64,
-    /// Of all requests, as load-test documents have it: what failed took its time too.
+    /// Latency of all requests, as in load-test documents: failed ones took their time too.
     pub latency: Latency,
-    /// Between a reply and the same user's next request.
+    /// The pause between a reply and the same user's next request.
     pub think_mean: Duration,
 }
 
-/// From the first byte sent to the last byte received.
+/// The time from the first byte sent to the last byte received.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
     /// The fastest.
     pub min: Duration,
-    /// Of all, not of rounded ones.
+    /// The mean of all exact values.
     pub mean: Duration,
     /// Half are faster.
     pub p50: Duration,
@@ -68,13 +68,14 @@ impl Recorder {
     /// An empty one.
     ///
     /// # Errors
-    /// When the histogram cannot be made.
+    ///
+    /// If the histogram cannot be made.
     pub fn new() -> Result<Self, hdrhistogram::CreationError> {
         let latencies = Histogram::new_with_bounds(1, nanoseconds(LATENCY_MAX), DIGITS)?;
         Ok(Self { latencies, latency_sum: Duration::ZERO, think_sum: Duration::ZERO, errors: 0 })
     }
 
-    /// A request, whether its reply was as expected, and how long its user then waited.
+    /// Counts a request: whether its reply was the expected one, its latency, and its user's pause.
     pub fn record(&mut self, good: bool, latency: Duration, think: Duration) {
         self.latencies.saturating_record(nanoseconds(latency));
         self.latency_sum += latency;
@@ -82,7 +83,7 @@ impl Recorder {
         self.errors += u64::from(!good);
     }
 
-    /// What was recorded in a window with that many users on average.
+    /// The figures for a window with this average number of users.
     #[must_use]
     pub fn report(&self, scenario: &str, window: Duration, users: f64) -> Report {
         let at = |part: f64| Duration::from_nanos(self.latencies.value_at_quantile(part));
@@ -105,20 +106,20 @@ impl Recorder {
 }
 
 impl Report {
-    /// Requests in a second.
+    /// Requests per second.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         self.requests as f64 / self.window.as_secs_f64()
     }
 
-    /// The users that throughput, latency and think time account for by Little's law, N = X (R + Z).
+    /// The number of users by Little's law, N = X (R + Z), from throughput, latency and think time.
     #[must_use]
     pub fn users_accounted(&self) -> f64 {
         let cycle = self.latency.mean + self.think_mean;
         self.throughput() * cycle.as_secs_f64()
     }
 
-    /// These as a part of those there were.
+    /// This number divided by the real number of users.
     #[must_use]
     pub fn little(&self) -> f64 {
         self.users_accounted() / self.users
@@ -130,7 +131,7 @@ impl Report {
         self.errors as f64 * 100.0 / self.requests.max(1) as f64
     }
 
-    /// Whether the law holds well enough to believe the figures.
+    /// True if the law holds well enough to trust the figures.
     #[must_use]
     pub fn is_believable(&self) -> bool {
         self.requests > 0 && (self.little() - 1.0).abs() <= LITTLE_DEVIATION_MAX

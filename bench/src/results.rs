@@ -1,6 +1,6 @@
-//! What one generator measured, kept in a file, and put together with what others measured at the same time.
+//! The measurements of one generator, stored in a file and merged with those of other generators at the same time.
 //!
-//! Owns the file's form and the adding up. Histograms are added, never percentiles averaged.
+//! Owns the format of the file and the merging. Histograms are added; percentiles are never averaged.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 
 use crate::report::{Recorder, Report};
 
-/// What was counted of one scenario, its warm-up cut off.
+/// The counts of one scenario, without its warm-up.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Its name.
+    /// The scenario's name.
     pub scenario: String,
-    /// On average.
+    /// The average number of users.
     pub users: f64,
-    /// Of each request.
+    /// The size of each request.
     pub payload_bytes: usize,
-    /// When counting began, since 1970.
+    /// The begin of counting, since 1970.
     pub from: Duration,
-    /// When it ended.
+    /// The end of counting.
     pub to: Duration,
-    /// The requests.
+    /// The counts of requests.
     pub recorder: Recorder,
 }
 
-/// Generators that load together begin and end together; more than this part of the time apart, they did not.
+/// Generators of one run begin and end together. If they differ by more than this part of the time, they did not.
 const APART_MAX: f64 = 0.1;
 
 impl Results {
@@ -36,10 +36,11 @@ impl Results {
         self.recorder.report(&self.scenario, window, self.users)
     }
 
-    /// What generators measured that loaded the same at the same time.
+    /// Merges the measurements of generators that ran the same scenario at the same time.
     ///
     /// # Errors
-    /// Where they did not.
+    ///
+    /// If they did not.
     pub fn merge(all: &[Results]) -> Result<Results, String> {
         let (first, others) = all.split_first().ok_or("there is nothing to merge")?;
         let mut merged = first.clone();
@@ -62,7 +63,7 @@ impl Results {
         Ok(merged)
     }
 
-    /// The file: times in nanoseconds but for `from_ms` and `to_ms`, latencies as `[value, count]` of the histogram.
+    /// The file's content: times in nanoseconds except `from_ms` and `to_ms`, latencies as `[value, count]` of the histogram.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let Recorder { latencies, latency_sum, think_sum, errors } = &self.recorder;
@@ -82,10 +83,11 @@ impl Results {
         })
     }
 
-    /// What [`Results::to_json`] wrote.
+    /// Parses the output of [`Results::to_json`].
     ///
     /// # Errors
-    /// Says what the file has not.
+    ///
+    /// If something is missing in the file.
     pub fn from_json(file: &Value) -> Result<Results, String> {
         let of = |name: &str| file.get(name).ok_or_else(|| format!("it has no `{name}`"));
         let wrong = |name: &str| format!("its `{name}` is none");
@@ -117,7 +119,7 @@ impl Results {
 }
 
 impl Recorder {
-    /// What another counted, too.
+    /// Adds the counts of another recorder.
     fn add(&mut self, other: &Recorder) -> Result<(), String> {
         self.latencies.add(&other.latencies).map_err(|error| error.to_string())?;
         self.latency_sum += other.latency_sum;
@@ -127,7 +129,7 @@ impl Recorder {
     }
 }
 
-/// Centuries of nanoseconds fit.
+/// Enough for centuries of nanoseconds.
 fn number(amount: u128) -> u64 {
     u64::try_from(amount).unwrap_or(u64::MAX)
 }
@@ -136,7 +138,7 @@ fn number(amount: u128) -> u64 {
 mod tests {
     use super::*;
 
-    /// A request of each of these many milliseconds, the last of them not as expected.
+    /// One request for each number of milliseconds, of which the last has a wrong reply.
     fn results(milliseconds: std::ops::RangeInclusive<u64>, from: u64, to: u64) -> Results {
         let mut recorder = Recorder::new().unwrap();
         let last = *milliseconds.end();

@@ -1,6 +1,6 @@
-//! JMeter's log of samples (CSV, `.jtl`), so that runs of the documents' own generator are summed up in the same way.
+//! JMeter's log of samples (CSV, `.jtl`), so that runs of the documents' own generator are summarised in the same way.
 //!
-//! Owns the reading and the cut between warm-up and measurement. Lines that cannot be read are counted, not fatal.
+//! Owns the parsing and the cut between warm-up and measurement. Malformed lines are counted, not fatal.
 
 use std::io::{self, BufRead};
 use std::time::Duration;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use crate::report::Recorder;
 use crate::results::Results;
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug)]
 pub struct Samples {
-    /// Of each label, in the order of their first samples.
+    /// The results of each label, in the order of their first samples.
     pub results: Vec<Results>,
-    /// Lines that are no samples.
+    /// Lines that are not samples.
     pub unreadable: u64,
 }
 
 /// Columns of a log without a header, as JMeter writes them.
 const COLUMNS: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads";
 
-/// Longer lines are no samples.
+/// Longer lines are not samples.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Where the columns are that count.
+/// The positions of the relevant columns.
 struct Columns {
     timestamp: usize,
     elapsed: usize,
@@ -40,11 +40,12 @@ struct Sample {
     sent: usize,
 }
 
-/// Reads a log. What began within `warm_up` of the first sample is not counted. `users` is for Little's law, since a log does
-/// not say how many there were.
+/// Reads a log. Samples that began within `warm_up` of the first one are not counted. `users` is for Little's law, since a log
+/// does not have the number of users.
 ///
 /// # Errors
-/// When the log cannot be read, or its header lacks a column.
+///
+/// If the log cannot be read, or its header lacks a column.
 pub fn read(log: impl BufRead, warm_up: Duration, users: f64) -> io::Result<Samples> {
     let mut columns = None;
     let mut start = None;
@@ -63,7 +64,7 @@ pub fn read(log: impl BufRead, warm_up: Duration, users: f64) -> io::Result<Samp
             samples.unreadable += u64::from(!line.is_empty());
             continue;
         };
-        // The log is written when samples end; the first one is the first to begin but for a moment.
+        // The log is written when samples end, so the first one is nearly the first to begin.
         let start = *start.get_or_insert(sample.at);
         if sample.at.saturating_sub(start) > warm_up {
             samples.count(sample, users)?;
@@ -130,7 +131,7 @@ impl Columns {
     }
 }
 
-/// The fields of a line; one in quotes may hold commas, and a quote twice is one.
+/// The fields of a line. A quoted field may contain commas, and a doubled quote is one quote.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -153,8 +154,8 @@ mod tests {
     use crate::table;
     use std::fmt::Write as _;
 
-    /// 300 samples of warm-up, each slow and wrong; then of 1,000, one a millisecond, the `n`th takes `n` ms. Two of these are
-    /// wrong; two other lines are none.
+    /// 300 samples of warm-up, each slow and wrong; then 1,000 samples, one a millisecond, of which the `n`th takes `n` ms. Two
+    /// of these are wrong. Two other lines are not samples.
     fn known() -> String {
         let mut log =
             String::from("timeStamp,elapsed,label,responseCode,success,bytes,sentBytes\n");
@@ -186,7 +187,7 @@ mod tests {
         assert!(near(latency.p95, 950.0) && near(latency.p99, 990.0), "{report}");
         assert!(near(latency.max, 1000.0) && near(latency.min, 1.0), "{report}");
         assert_eq!(latency.mean, Duration::from_micros(500_500));
-        // From the first beginning, 1301, to the last end, 3300.
+        // From the first begin, 1301, to the last end, 3300.
         assert_eq!(report.window, Duration::from_millis(1999));
         assert!((report.throughput() - 1000.0 / 1.999).abs() < 1e-9);
         let rows = table::rows(&read.results);
@@ -203,7 +204,7 @@ mod tests {
     fn a_log_without_a_header_has_the_usual_columns() {
         let line = "1000,7,echo,200,OK,Thread 1-1,text,true,,120,350,1,1\n";
         let read = read(line.as_bytes(), Duration::ZERO, 1.0).unwrap();
-        // The first sample is the beginning of the warm-up, however short that is.
+        // The first sample always belongs to the warm-up, however short that is.
         assert!(read.results.is_empty() && read.unreadable == 0);
         let twice = format!("{line}{}", line.replace("1000", "1001"));
         let read = super::read(twice.as_bytes(), Duration::ZERO, 1.0).unwrap();

@@ -1,7 +1,7 @@
-//! Load tests as values: what to start, what to send, how many users come when, what is cut off.
+//! Load tests as values: the backend, the requests, the ramp of users and the warm-up.
 //!
-//! Whole load-test documents are reproduced from these. Owns no clock and no socket: `load` runs one,
-//! `report` says what came out.
+//! Whole load-test documents are reproduced from these. It owns no clock and no socket: `load` runs a scenario, `report` shows
+//! the outcome.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::backend::Kind;
 /// A load test.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What the command line takes.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it shows, for people.
+    /// The purpose, for people.
     pub title: &'static str,
-    /// What stands behind the gateway.
+    /// The backend behind the gateway.
     pub backend: Kind,
     /// The gateway's configuration; `LISTEN`, `ADMIN` and `BACKEND` stand for addresses.
     pub gateway: String,
-    /// What every user sends, again and again.
+    /// The request that every user repeats.
     pub request: Request,
-    /// How long a user waits after a reply before the next request.
+    /// The pause of a user between a reply and the next request.
     pub think: Duration,
     /// A reply that takes longer counts as an error.
     pub wait_max: Duration,
-    /// One after the other, from no users at all.
+    /// The ramps, one after the other, beginning with no users.
     pub stages: Vec<Stage>,
-    /// Cut off from the start: what finishes in it is not counted.
+    /// The warm-up: requests that end within it are not counted.
     pub warm_up: Duration,
 }
 
-/// As long as the generator of the load-test documents waits.
+/// The limit of the generator of the load-test documents.
 pub const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// One request and the reply it must get.
@@ -40,28 +40,28 @@ pub const WAIT_MAX: Duration = Duration::from_secs(20);
 pub struct Request {
     /// Any method.
     pub method: Method,
-    /// With the query.
+    /// The path with the query.
     pub target: &'static str,
-    /// `name`, `value`.
+    /// Pairs of name and value.
     pub headers: Vec<(&'static str, &'static str)>,
-    /// Sent as it is: its size is the payload's.
+    /// Sent unchanged; its size is the payload's.
     pub body: Vec<u8>,
-    /// Anything else counts as an error.
+    /// The expected reply. Any other counts as an error.
     pub expected: Expected,
 }
 
-/// What makes a reply a good one; the status is 200 in each.
+/// The condition for a good reply; the status is always 200.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing more.
     Status,
-    /// The body of the request comes back.
+    /// The reply has the request's body.
     Echo,
-    /// The body holds this.
+    /// The body contains this.
     Contains(&'static str),
 }
 
-/// The number of users goes in a straight line to `users` in this time; whole seconds.
+/// The number of users changes linearly to `users` in this time; whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// At the end of the stage.
@@ -83,13 +83,13 @@ impl Scenario {
         Self::all().into_iter().find(|scenario| scenario.name == name)
     }
 
-    /// From the first user to the last reply.
+    /// The time from the first user to the last reply.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.stages.iter().map(|stage| stage.over).sum()
     }
 
-    /// The same shape in another time, rounded up to whole seconds; for a quick look.
+    /// The same shape stretched by a factor, rounded up to whole seconds; for a quick look.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         for stage in &mut self.stages {
@@ -100,10 +100,11 @@ impl Scenario {
         self
     }
 
-    /// The share of one of `all` generators that load together; the users have to divide evenly.
+    /// The part of one of `all` generators that run together; the users have to divide evenly.
     ///
     /// # Errors
-    /// Where they do not, or there is no such part.
+    ///
+    /// If they do not, or there is no such part.
     pub fn part(&self, part: u32, all: u32) -> Result<Self, String> {
         if part == 0 || part > all {
             return Err(format!("there is no part {part} of {all}"));
@@ -118,7 +119,7 @@ impl Scenario {
         Ok(share)
     }
 
-    /// How many users there are on average from the end of the warm-up to the end.
+    /// The average number of users after the warm-up.
     #[must_use]
     pub fn users_mean(&self) -> f64 {
         let mut start = 0.0;
@@ -138,7 +139,7 @@ impl Scenario {
     }
 }
 
-/// The gateway with nothing to do but forward.
+/// The gateway only forwards.
 fn plain_echo() -> Scenario {
     let body = vec![b'x'; 1024];
     Scenario {

@@ -1,6 +1,6 @@
-//! The load tests of a SOAP gateway that need no JVM, as scenarios: the same calculator behind ever more policies.
+//! The load tests of a SOAP gateway that need no Java machine, as scenarios: the same calculator behind more and more policies.
 //!
-//! Requests, ramps and what replies have to hold are those of `bench/k6`, whose scripts check each reply to the letter.
+//! Requests, ramps and the checks of replies are those of `bench/k6`, whose scripts check each reply strictly.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use http::Method;
 use crate::backend::Kind;
 use crate::scenario::{Expected, Request, Scenario, Stage};
 
-/// Where schemas and stylesheets are.
+/// The folder of schemas and stylesheets.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/soap");
 
 const SUM: &str = "<AddResult>12</AddResult>";
 const ACTION: &str = "http://tempuri.org/Add";
 
-/// How users come, as seconds and how many there are then: without policies, and with.
+/// The ramps, as seconds and the number of users at their end: without policies, and with.
 const PLAIN: &[(u64, u32)] = &[(30, 25), (30, 40), (900, 65)];
 const POLICIES: &[(u64, u32)] = &[(30, 6), (30, 12), (30, 20), (900, 20)];
 
-/// What one scenario has of its own.
+/// The part of a scenario that differs from the others.
 struct Own {
     name: &'static str,
     title: &'static str,
@@ -31,7 +31,7 @@ struct Own {
     holds: &'static str,
 }
 
-/// What most have.
+/// The usual values.
 const USUAL: Own = Own {
     name: "soap-0",
     title: "SOAP through a route without policies",

@@ -21,7 +21,7 @@ const COLUMNS: [&str; 12] = [
     "99th Percentile of Response Time (ms)",
 ];
 
-/// A row for each result, in Markdown; below it those that Little's law does not hold for.
+/// A Markdown row for each result; below them the results for which Little's law does not hold.
 #[must_use]
 pub fn rows(results: &[Results]) -> String {
     let mut text = format!("| {} |\n|", COLUMNS.join(" | "));
@@ -52,7 +52,7 @@ pub fn rows(results: &[Results]) -> String {
     text
 }
 
-/// What cannot be believed of these, a line each.
+/// The doubts about these results, one a line.
 #[must_use]
 pub fn doubts(results: &[Results]) -> String {
     let mut text = String::new();
@@ -65,7 +65,7 @@ pub fn doubts(results: &[Results]) -> String {
     text
 }
 
-/// As the documents write it: 50B, 1KiB.
+/// A size as the documents write it: 50B, 1KiB.
 fn size(bytes: usize) -> String {
     match bytes {
         0 => "0B".to_owned(),

@@ -19,17 +19,17 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
 
-/// How a token is signed.
+/// A signature algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// ECDSA on P-256: small keys and tokens, made at once.
+    /// ECDSA on P-256: small keys and tokens, made quickly.
     #[default]
     Es256,
-    /// RSA of 2048 bits, what most issuers use.
+    /// RSA of 2048 bits, which most issuers use.
     Rs256,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// `iss`
@@ -42,7 +42,7 @@ pub struct Claims {
     pub scope: Option<String>,
     /// `exp`, counted from now.
     pub expires_in: Option<Duration>,
-    /// Any other claims; they win over the ones above.
+    /// Other claims; they override the ones above.
     pub others: Map<String, Value>,
 }
 
@@ -61,18 +61,20 @@ enum Key {
 }
 
 impl Minter {
-    /// A new key, kept nowhere.
+    /// A new key, which is not stored.
     ///
     /// # Errors
-    /// When no key can be made.
+    ///
+    /// If no key can be made.
     pub fn new(algorithm: Algorithm) -> io::Result<Self> {
         Self::from_pem(&generate(algorithm)?)
     }
 
-    /// The key in the file (PEM, of either algorithm), which is made when it is absent.
+    /// The key in the file (PEM, of either algorithm). If the file does not exist, a key is made.
     ///
     /// # Errors
-    /// When the file can be neither read nor made, or holds no key that signs tokens here.
+    ///
+    /// If the file can be neither read nor made, or holds no supported signing key.
     pub fn load_or_create(file: &Path, algorithm: Algorithm) -> io::Result<Self> {
         match fs::read_to_string(file) {
             Ok(pem) => Self::from_pem(&pem),
@@ -90,8 +92,9 @@ impl Minter {
     /// A signed token.
     ///
     /// # Errors
-    /// When the signature cannot be made.
-    // Nothing here runs on a request's path, and a token is only good by the real clock.
+    ///
+    /// If the signature cannot be made.
+    // This is not on a request's path, and a token's times refer to the real clock.
     #[allow(clippy::disallowed_methods)]
     pub fn mint(&self, claims: &Claims) -> io::Result<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
@@ -102,7 +105,7 @@ impl Minter {
         Ok(format!("{signed}.{}", encode(signature)))
     }
 
-    /// The key set (RFC 7517) with the public key, as an issuer publishes it.
+    /// The key set (RFC 7517) with the public key, in the form that issuers publish.
     #[must_use]
     pub fn jwks(&self) -> Value {
         let mut key = self.key.public_members();
@@ -196,7 +199,7 @@ impl Key {
         }
     }
 
-    /// The required members alone and in lexical order, as RFC 7638 hashes them.
+    /// The required members in lexical order, as RFC 7638 hashes them.
     fn public_members(&self) -> Map<String, Value> {
         let members = match self {
             Self::Es256(key) => {
@@ -231,7 +234,7 @@ mod tests {
         URL_SAFE_NO_PAD.decode(text.as_str().unwrap()).unwrap()
     }
 
-    /// Verifies with nothing but what the key set publishes.
+    /// Verifies with nothing but the published key set.
     fn verifies(token: &str, jwks: &Value) -> bool {
         let key = &jwks["keys"][0];
         let (signed, signature) = token.rsplit_once('.').unwrap();

@@ -1,10 +1,10 @@
 //! The project's own tasks: `cargo xtask TASK`.
 //!
-//! Owns what a developer runs beside `cargo build` and `cargo test`. Nothing of it is part of the
-//! gateway. Prints to standard output, and progress to standard error when that is a terminal.
+//! Owns the tasks that a developer runs besides `cargo build` and `cargo test`. They are not part of the gateway. It prints to
+//! standard output, and progress to standard error if that is a terminal.
 
 #![forbid(unsafe_code)]
-// A command line program talks by printing.
+// A command line program prints its results.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod conformance;
@@ -24,12 +24,12 @@ tasks:
   tidy                     the rules of ARCHITECTURE.md and STYLE.md that a program can check
 ";
 
-/// Why a task did not do its work. That it found something bad is not such a reason.
+/// The reason why a task could not do its work. Finding violations is not such a reason.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line makes no sense: exit code 2.
+    /// The command line is invalid: exit code 2.
     Usage(String),
-    /// Something that should work did not: exit code 1.
+    /// Something failed that should work: exit code 1.
     Broken(String),
 }
 

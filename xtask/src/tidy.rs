@@ -1,9 +1,8 @@
 //! The rules of ARCHITECTURE.md and STYLE.md that a program can check: `cargo xtask tidy`, and a test.
 //!
-//! Owns the reading of the tree and the printing of what is untidy. What is untidy is said by one
-//! module a subject: [`edges`] (which crate may depend on which), [`calls`] (what may be called
-//! where), [`size`] (how long files and functions are), [`doors`] (how a crate begins), [`links`]
-//! (what documents point at). Never changes a file, never needs the network.
+//! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
+//! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
+//! beginning of a crate), [`links`] (links in documents). It never changes a file and never needs the network.
 
 mod calls;
 mod doors;
@@ -29,32 +28,32 @@ Prints each violation as file:line, what is wrong, and what to write instead.
 Exit code 0: tidy, 1: not, 2: usage.
 ";
 
-/// Where sizes over the limits are recorded.
+/// The list of allowed exceptions to the limits of size.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
 
-/// Folders that hold nothing of ours, wherever they are.
+/// Folders without files of ours, at any depth.
 const SKIPPED: &[&str] =
     &["target", ".git", ".cache", "corpus", "artifacts", "var", "node_modules"];
 
 /// One violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Complaint {
-    /// From the root of the workspace.
+    /// The path from the root of the workspace.
     file: String,
     line: usize,
     what: String,
-    /// What to write instead.
+    /// The remedy.
     instead: String,
 }
 
 /// A file of the tree that some rule reads.
 pub(crate) struct Text {
-    /// From the root of the workspace, with `/`.
+    /// The path from the root of the workspace, with `/`.
     path: String,
     text: String,
 }
 
-/// Checks the workspace. True: it is tidy.
+/// Checks the workspace. True: there is no violation.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     match words {
         [] => {}
@@ -76,7 +75,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     Ok(complaints.is_empty())
 }
 
-/// Every violation in the tree below `root`, in order of place.
+/// Every violation in the tree below `root`, ordered by place.
 fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     let texts = read_tree(root)?;
     let rust: Vec<source::Source> =
@@ -92,7 +91,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     Ok(complaints)
 }
 
-/// Every text file a rule reads, in order of path.
+/// Every text file that a rule reads, ordered by path.
 fn read_tree(root: &Path) -> Result<Vec<Text>, Failure> {
     let mut texts = Vec::new();
     read_folder(root, root, &mut texts)
@@ -121,7 +120,7 @@ fn is_read(name: &str) -> bool {
     [".rs", ".md", ".toml", "tidy-exceptions.txt"].iter().any(|end| name.ends_with(end))
 }
 
-/// The number of the line a byte is on, from 1.
+/// The line number of a byte, from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// A duration with its unit: `ms`, `s`, `m` or `h`.
 ///
 /// # Errors
-/// Says what was expected when the text is no such duration.
+///
+/// If the text is not such a duration; the error says what was expected.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let seconds = match unit {
@@ -26,7 +27,8 @@ pub(super) fn parse_seconds(text: &str) -> Option<Duration> {
 /// A size with its unit: `B` or none, `KiB` or `KB`, `MiB` or `MB`.
 ///
 /// # Errors
-/// Says what was expected when the text is no such size.
+///
+/// If the text is not such a size; the error says what was expected.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text);
     let unit: usize = match unit {

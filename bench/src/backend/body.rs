@@ -23,12 +23,12 @@ pub(super) fn reply(status: StatusCode, kind: HeaderValue, bytes: impl Into<Byte
     reply
 }
 
-/// A reply that says in words why the request was not served.
+/// A reply that says why the request was not served.
 pub(super) fn refusal(status: StatusCode, why: &str) -> Reply {
     reply(status, TEXT, format!("{why}\n"))
 }
 
-/// The whole body, or the refusal to send when it is too large or broken.
+/// The whole body, or the refusal to send if it is too large or broken.
 pub(super) async fn gather(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
     let mut gathered = BytesMut::new();
     while let Some(frame) = body.frame().await {

@@ -1,8 +1,8 @@
 //! A calculator that speaks SOAP 1.1 and 1.2: Add, Subtract, Multiply, Divide and Power of two whole numbers.
 //!
-//! The service the load tests of SOAP gateways are written against: document/literal, `http://tempuri.org/`, its description
-//! at `?wsdl`. An operand that is there twice counts the last time. What cannot be computed is answered with a fault of the
-//! caller's version, never with a wrong number.
+//! The service that the load tests of SOAP gateways are written for: document/literal, `http://tempuri.org/`, with its
+//! description at `?wsdl`. Of a repeated operand the last one counts. If a result cannot be computed, the answer is a fault of
+//! the client's SOAP version, never a wrong number.
 
 use std::io::Write as _;
 
@@ -26,17 +26,17 @@ enum Soap {
     V12,
 }
 
-/// Why there is no result, as the fault says it.
+/// The reason why there is no result, as in the fault.
 type Why = &'static str;
 
-/// An envelope on its way out.
+/// An envelope to send.
 struct Answer {
     status: StatusCode,
     version: Soap,
     text: String,
 }
 
-/// Answers one request; `region` is who answers, as `X-SOAP-Region`.
+/// Answers one request; `region` names this service, as `X-SOAP-Region`.
 pub(super) async fn answer(request: Request<Incoming>, region: &HeaderValue) -> Reply {
     let (head, body) = request.into_parts();
     if head.method == Method::GET
@@ -126,7 +126,7 @@ impl Soap {
         }
     }
 
-    /// Without a blank: clients of the load tests compare it as text.
+    /// Without a blank, because clients of the load tests compare it as text.
     fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Soap::V11 => "text/xml;charset=utf-8",

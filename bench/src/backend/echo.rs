@@ -1,7 +1,7 @@
 //! The echo: answers any method and path with the request's own body, as it arrives.
 //!
-//! A request without a body is answered with a text that names its method, path and headers one a
-//! line, so that a person sees what a gateway did to it.
+//! A request without a body is answered with a text of its method, path and headers, one a line, so that a person can see the
+//! gateway's changes.
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -30,11 +30,11 @@ pub(super) fn answer(request: Request<Incoming>) -> Reply {
     reply
 }
 
-/// Streams: the first byte goes back before the last one came.
+/// Streams: the first byte goes back before the last one comes.
 fn send_back(request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let mut reply = Response::new(body.boxed_unsync());
-    // `Trailer` goes along because HTTP/1 sends only the trailers it announced.
+    // `Trailer` is included because HTTP/1 sends only the trailers it announced.
     for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::TRAILER] {
         if let Some(value) = head.headers.get(&name) {
             reply.headers_mut().insert(name, value.clone());

@@ -1,9 +1,9 @@
-//! The cheapest echo we can make, so that in a comparison the backend is never what is measured.
+//! The cheapest echo we can make, so that a comparison never measures the backend.
 //!
-//! One thread, epoll, one read and one write per request, everything in one scratch buffer. It knows
-//! only what load generators and gateways send it: HTTP/1.1, bodies with a Content-Length. A body comes
-//! back as it is; a request without one gets a fixed text. Anything else is answered with 400 and closed.
-//! Told to, it gives every request the same reply instead. It is no example of how to serve HTTP.
+//! One thread, epoll, one read and one write per request, everything in one scratch buffer. It supports only what load
+//! generators and gateways send it: HTTP/1.1, bodies with a Content-Length. A body comes back unchanged; a request without one
+//! gets a fixed text. Anything else is answered with 400 and closed. With another setting it gives every request the same
+//! reply. It is not an example of how to serve HTTP.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
 
-/// Most requests are read and answered within it; a larger one is gathered in its connection.
+/// Most requests fit into it; a larger one is gathered in its connection.
 const SCRATCH_BYTES: usize = 256 << 10;
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 const EVENTS_MAX: usize = 1024;
@@ -23,18 +23,19 @@ const LISTENER: Token = Token(usize::MAX);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// What requests are answered with.
+/// The answer to requests.
 pub enum Answers {
-    /// Their body; that many bytes where they have none.
+    /// The request's body; this many bytes if there is none.
     Echo(usize),
-    /// This text of XML.
+    /// This XML text.
     Xml(Vec<u8>),
 }
 
-/// Serves on the calling thread and never returns but with an error of the listener or of epoll.
+/// Serves on the calling thread. Returns only with an error of the listener or of epoll.
 ///
 /// # Errors
-/// When the address cannot be bound or the kernel refuses to poll.
+///
+/// If the address cannot be bound or the kernel refuses to poll.
 pub fn serve(
     address: SocketAddr,
     answers: &Answers,
@@ -63,7 +64,7 @@ pub fn serve(
     }
 }
 
-/// A listener with room for all the connections of a gateway that are opened at once.
+/// A listener with a backlog for all the connections that a gateway opens at once.
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -93,7 +94,7 @@ fn head(length: usize, kind: &str) -> Vec<u8> {
 }
 
 struct Echo {
-    /// By token.
+    /// Keyed by token.
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     fixed: Fixed,
@@ -107,13 +108,13 @@ struct Fixed {
 
 struct Connection {
     stream: TcpStream,
-    /// The start of a request whose end has not come.
+    /// The beginning of an incomplete request.
     received: Vec<u8>,
-    /// What the kernel has not taken yet.
+    /// Bytes that the kernel has not taken yet.
     unsent: Vec<u8>,
 }
 
-/// What stands at the start of the bytes received.
+/// The content at the start of the received bytes.
 enum Found {
     Whole { head_bytes: usize, body_bytes: usize },
     Part,
@@ -159,8 +160,8 @@ impl Echo {
 }
 
 impl Connection {
-    /// Reads until the kernel has no more. A read that does not fill the scratch buffer emptied the
-    /// socket, and epoll will tell when there is more: asking again would cost a system call.
+    /// Reads until the kernel has no more bytes. A read that does not fill the scratch buffer has emptied the socket, and epoll
+    /// reports when there is more: another read would cost a system call.
     fn read(&mut self, scratch: &mut [u8], fixed: &Fixed) -> io::Result<()> {
         loop {
             let count = match self.stream.read(scratch) {
@@ -186,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// Answers every whole request and hands back the rest.
+    /// Answers every complete request and returns the rest of the bytes.
     fn answer<'a>(&mut self, mut bytes: &'a [u8], fixed: &Fixed) -> io::Result<&'a [u8]> {
         while !bytes.is_empty() {
             match find(bytes) {
@@ -201,7 +202,7 @@ impl Connection {
                         (_, []) => self.send(&fixed.reply, &[])?,
                         (_, _) if fixed.always => self.send(&fixed.reply, &[])?,
                         (_, body) => {
-                            // Who validates replies has to be told that this is JSON.
+                            // Gateways that validate replies need the content type of JSON.
                             let kind = match body.first() {
                                 Some(b'{') => "application/json",
                                 _ => "application/octet-stream",
@@ -216,7 +217,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Both parts in one system call; what the kernel does not take is kept for later.
+    /// Sends both parts in one system call; bytes that the kernel does not take are kept for later.
     fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         if self.unsent.is_empty() {
@@ -258,7 +259,7 @@ fn find(bytes: &[u8]) -> Found {
     }
 }
 
-/// From Content-Length; `None` when it is no number, too much, or the body is chunked.
+/// From Content-Length; `None` if it is not a number or too large, or if the body is chunked.
 fn body_bytes(head: &[u8]) -> Option<usize> {
     let mut length = 0;
     for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {

@@ -1,4 +1,4 @@
-//! The paths of httpbin.org that tests of gateways use, answered as it answers them, and `/size/350B`.
+//! The paths of httpbin.org that tests of gateways use, with the same answers, and `/size/350B`.
 //!
 //! `/anything` (and below), `/get`, `/post`, `/headers`, `/status/N`, `/delay/SECONDS`, `/size/N` with a
 //! unit, `/response-headers`. Bodies are gathered up to a bound; multipart forms are shown as text.
@@ -17,10 +17,10 @@ use super::amount::{parse_bytes, parse_seconds};
 use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
 use super::serve::Client;
 
-/// The body comes back twice in the answer, as text and as JSON.
+/// The answer has the body twice, as text and as JSON.
 const BODY_BYTES_MAX: usize = 16 << 20;
 const SIZE_BYTES_MAX: usize = 64 << 20;
-/// httpbin.org's own bound.
+/// The limit of httpbin.org itself.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
 const INDEX: &str = "\
@@ -77,7 +77,7 @@ fn only(method: &Method, mirror: Mirror) -> Reply {
     json(&everything)
 }
 
-/// Only final statuses: a 1xx by itself is no answer.
+/// Final statuses only: a 1xx alone is no answer.
 fn status(text: &str) -> Reply {
     let status = text.parse().ok().filter(|status| (200..=599).contains(status));
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
@@ -112,7 +112,7 @@ fn response_headers(head: &Parts) -> Reply {
         else {
             return refusal(StatusCode::BAD_REQUEST, "not a header");
         };
-        // Framing is hyper's business; a false length would break the connection.
+        // hyper does the framing; a wrong length would break the connection.
         if ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(&name)
         {
             answer.headers_mut().append(name, value);
@@ -121,7 +121,7 @@ fn response_headers(head: &Parts) -> Reply {
     answer
 }
 
-/// A request as httpbin.org describes it: members and header names in its order and spelling.
+/// A request in httpbin.org's description: members and header names in its order and spelling.
 struct Mirror {
     head: Parts,
     body: Bytes,
@@ -194,7 +194,7 @@ fn query(head: &Parts) -> Map<String, Value> {
     pairs(head.uri.query().unwrap_or_default().as_bytes())
 }
 
-/// A name that comes once has its value, one that comes more often the list of them.
+/// A name that occurs once has its value, one that occurs more often has the list of values.
 fn pairs(encoded: &[u8]) -> Map<String, Value> {
     let mut pairs = Map::new();
     for (name, value) in form_urlencoded::parse(encoded) {

@@ -1,5 +1,5 @@
-//! An interceptor service by the contract of Choreo Connect: answers `handle-request` and `handle-response` as it was
-//! told at its start, and refuses what no gateway would send.
+//! An interceptor service by the contract of Choreo Connect: answers `handle-request` and `handle-response` with the answers
+//! given at its start, and refuses requests that no gateway would send.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use super::body::{JSON, Reply, full, gather, refusal, reply};
 
-/// A body of 1 MiB in base64, and what is told beside it.
+/// A body of 1 MiB in base64, and everything else in a call.
 const TOLD_BYTES_MAX: usize = 16 << 20;
 
-/// What it answers.
+/// The service's answers.
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// To `handle-request`, as JSON.
     pub request: String,
     /// To `handle-response`, as JSON.
     pub response: String,
-    /// With 200 the answer is sent; 204 is no change; anything else is an interceptor that fails.
+    /// With 200 the answer is sent; 204 is no change; with any other status the interceptor fails.
     pub status: u16,
-    /// Adds the body it was told, in capitals.
+    /// Adds the body of the call, in capitals.
     pub capitals: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
         *reply.body_mut() = full(Bytes::new());
         return reply;
     }
-    // An object has to be there, whether it is looked into or not.
+    // There has to be an object, even if it is not used.
     if told.first() != Some(&b'{') {
         return refusal(StatusCode::BAD_REQUEST, "not a JSON object");
     }

@@ -1,8 +1,8 @@
 //! Small origin servers to put behind a gateway: for `tidegate backend`, the demo, tests and benches.
 //!
-//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of what answers. A request enters in
-//! [`serve`] and is answered by the module named after its [`Kind`]. Never a proxy, never configured
-//! by a file, and nothing is kept from one request to the next.
+//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve`] and is answered
+//! by the module named after its [`Kind`]. It is never a proxy and has no configuration file, and keeps nothing from one
+//! request to the next.
 
 pub mod amount;
 mod body;
@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a backend answers with.
+/// The kind of a backend's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request's body, or a text that describes the request when it has none.
@@ -43,20 +43,20 @@ pub enum Kind {
     Interceptor,
 }
 
-/// How a backend listens and behaves.
+/// The settings of a backend.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one, and `serve` says which.
+    /// The address to listen on. Port 0 takes a free one, and `serve` reports it.
     pub address: SocketAddr,
     /// Sent as `x-backend` with every answer, so that balancing can be seen.
     pub name: Option<String>,
-    /// Waited before every answer. Other requests are not held up by it.
+    /// The delay of every answer. It does not delay other requests.
     pub delay: Duration,
-    /// Plain TCP when absent.
+    /// Plain TCP if absent.
     pub tls: Option<Tls>,
     /// HTTP/2 by ALPN on TLS and by prior knowledge on plain TCP, beside HTTP/1.
     pub http2: bool,
-    /// What an interceptor says; the others have no use for it.
+    /// The answers of an interceptor; other kinds ignore them.
     pub answers: Answers,
 }
 
@@ -65,7 +65,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Echo, Self::Httpbin, Self::Sse, Self::Reverse, Self::Calculator, Self::Interceptor];
 
-    /// The word for it on the command line.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! The reversing WebSocket: each message goes back reversed, text by what a reader sees as one character
-//! (a flag or an accented letter stays whole), binary by byte.
+//! The reversing WebSocket: each message comes back reversed, text by visible characters (a flag or an accented letter stays
+//! whole), binary by bytes.
 //!
-//! Speaks HTTP/1.1 upgrades on any path; pings are answered and the closing handshake is completed.
+//! Supports HTTP/1.1 upgrades on any path; pings are answered and the closing handshake is completed.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -19,13 +19,13 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::body::{Reply, full, refusal};
 
-/// A message is held whole to be reversed.
+/// A message is held in memory to be reversed.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The 101, with what follows it in `upgrade`; or a refusal.
+/// The 101, with the rest of the connection in `upgrade`; or a refusal.
 pub(super) fn answer(request: &mut Request<Incoming>, upgrade: &OnceLock<OnUpgrade>) -> Reply {
     let Some(key) = websocket_key(request.headers()) else {
         let mut reply = refusal(StatusCode::UPGRADE_REQUIRED, "this backend speaks WebSocket 13");
@@ -41,17 +41,17 @@ pub(super) fn answer(request: &mut Request<Incoming>, upgrade: &OnceLock<OnUpgra
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.extend(accept(key).map(|accept| (header::SEC_WEBSOCKET_ACCEPT, accept)));
     headers.extend(subprotocol(request.headers()));
-    // A connection is upgraded once: after it, hyper reads no further request that could.
+    // A connection is upgraded at most once: afterwards hyper reads no further request.
     drop(upgrade.set(hyper::upgrade::on(request)));
     reply
 }
 
-/// Reverses until either side closes.
+/// Reverses messages until either side closes.
 pub(super) async fn converse(upgrade: OnUpgrade) {
     let Ok(upgraded) = upgrade.await else { return };
     let limits = Limits::default().max_payload_len(Some(MESSAGE_BYTES_MAX));
     let mut socket = pin!(ServerBuilder::new().limits(limits).serve(TokioIo::new(upgraded)));
-    // Pings and the peer's close are answered by the library while it is read.
+    // The library answers pings and the peer's close while messages are read.
     while let Some(Ok(message)) = socket.next().await {
         if let Some(message) = reversed(&message)
             && socket.send(message).await.is_err()
@@ -88,7 +88,7 @@ fn accept(key: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
 }
 
-/// Some clients insist on one of the subprotocols they offered: the first is as good as any here.
+/// Some clients insist on one of the subprotocols they offered, so the first one is accepted.
 fn subprotocol(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
     let offered = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let first = HeaderValue::from_str(offered.split(',').next()?.trim()).ok()?;
@@ -106,7 +106,7 @@ mod tests {
             ("", ""),
             ("größe", "eßörg"),
             ("日本語", "語本日"),
-            // A combining accent, a flag and a family each stay in one piece.
+            // A combining accent, a flag and a family stay whole.
             ("e\u{301}x", "xe\u{301}"),
             ("🇩🇪🇫🇷", "🇫🇷🇩🇪"),
             ("a👨‍👩‍👧b", "b👨‍👩‍👧a"),

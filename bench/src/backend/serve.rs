@@ -1,4 +1,4 @@
-//! The accept loop of the backends and the one place where a kind is turned into an answer.
+//! The accept loop of the backends, and the one place where a kind decides the answer.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,16 +21,17 @@ use tokio_rustls::TlsAcceptor;
 use super::body::Reply;
 use super::{Answers, Kind, Options, calculator, echo, httpbin, interceptor, reverse, sse};
 
-/// Above any load a laptop's demo or test opens; the next one is closed at once.
+/// Above any load that a demo or test on a laptop opens; further connections are closed at once.
 const CONNECTIONS_MAX: usize = 16_384;
-/// When accepting fails (no more file descriptors), trying again at once would spin.
+/// If accepting fails (no more file descriptors), trying again at once would be a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Serves until `shutdown` is done; `ready` gets the address as soon as connections are accepted.
 ///
 /// # Errors
-/// When the address cannot be bound or the certificate cannot be loaded.
+///
+/// If the address cannot be bound or the certificate cannot be loaded.
 pub async fn serve(
     kind: Kind,
     options: Options,
@@ -41,7 +42,7 @@ pub async fn serve(
     let listener = TcpListener::bind(options.address).await?;
     let origin = Arc::new(Origin::new(kind, &options)?);
     ready(listener.local_addr()?);
-    // Ends every connection when it is dropped at the return below.
+    // Dropping it at the return below ends every connection.
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -60,11 +61,11 @@ pub async fn serve(
     }
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 struct Origin {
     kind: Kind,
     name: Option<HeaderValue>,
-    /// `X_SOAP_REGION` of the environment, which tells calculators apart.
+    /// `X_SOAP_REGION` of the environment. It tells several calculators apart.
     region: HeaderValue,
     delay: Duration,
     http2: bool,
@@ -81,7 +82,7 @@ impl Origin {
         Ok(Self { kind, name, region, delay: options.delay, http2: options.http2, answers })
     }
 
-    /// A connection that fails concerns only its client, who sees it; there is nothing to report.
+    /// A failing connection concerns only its client, which sees the failure; there is nothing to report.
     async fn connection(
         self: Arc<Self>,
         stream: TcpStream,
@@ -114,14 +115,14 @@ impl Origin {
         builder.http2().timer(TokioTimer::new());
         let builder = if http2 { builder } else { builder.http1_only() };
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        // The client's failure is the client's to see.
+        // The client sees its own failure.
         drop(Box::pin(connection).await);
         if let Some(upgrade) = upgrade.get() {
             reverse::converse(upgrade.clone()).await;
         }
     }
 
-    /// Whoever answers 101 leaves in `upgrade` what comes after it on this connection.
+    /// If the answer is a 101, `upgrade` gets the rest of the connection.
     async fn answer(
         &self,
         mut request: Request<Incoming>,
@@ -146,7 +147,7 @@ impl Origin {
     }
 }
 
-/// Who asks, and over what.
+/// The client's address and protocol.
 #[derive(Clone, Copy)]
 pub(super) struct Client {
     pub(super) address: SocketAddr,

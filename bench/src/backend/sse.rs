@@ -1,8 +1,7 @@
 //! The event source: `text/event-stream`, one event per interval, each sent when it is made.
 //!
-//! The query chooses: `?interval=100ms&count=10&size=64`. Without a count it goes on until the client
-//! leaves; `Last-Event-ID` makes it go on after that event. A slow client is waited for: at most one
-//! event is made and unsent.
+//! Query parameters: `?interval=100ms&count=10&size=64`. Without a count it continues until the client leaves; with
+//! `Last-Event-ID` it continues after that event. It waits for slow clients: at most one event is made and not sent yet.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,12 +19,12 @@ use super::amount::{parse_bytes, parse_duration};
 use super::body::{Reply, refusal};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Proxies commonly cut a stream that is silent for 30 or 60 s; half of the shorter one keeps it.
+/// Proxies commonly cut a stream that is silent for 30 or 60 s; half of the shorter time keeps it open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// tokio's timer counts in milliseconds; a shorter interval would be a busy loop.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Larger events only show what 1 MiB shows already.
+/// Larger events would show nothing that 1 MiB does not show.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn answer(request: &Request<Incoming>) -> Reply {
@@ -40,13 +39,13 @@ pub(super) fn answer(request: &Request<Incoming>) -> Reply {
     reply
 }
 
-/// The body: an event when its time has come, a comment when nothing was sent for long.
+/// The body: an event at each interval, and a comment if nothing was sent for long.
 struct Events {
     interval: Interval,
     heartbeat: Interval,
     /// The id of the next event; the first is 1.
     id: u64,
-    /// `None` goes on until the client leaves.
+    /// `None` continues until the client leaves.
     left: Option<u64>,
     padding: String,
 }

@@ -1,4 +1,4 @@
-// These measure that something waits, so they read the real clock.
+// These measure waits, so they use the real clock.
 #![allow(clippy::disallowed_methods)]
 
 use super::*;
@@ -22,7 +22,7 @@ fn start(kind: Kind) -> Backend {
     spawn_thread(kind, Options::default()).unwrap()
 }
 
-/// Sends the request with `Connection: close` and hands back head and body.
+/// Sends the request with `Connection: close` and returns head and body.
 fn ask(
     backend: &Backend,
     method: &str,
@@ -74,7 +74,7 @@ fn echo_streams_and_passes_trailers() {
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(b"5\r\nfirst\r\n").unwrap();
     let mut seen = String::new();
-    // The first piece is back before the last one is sent.
+    // The first piece comes back before the last one is sent.
     while !seen.contains("first") {
         let mut piece = [0; 1024];
         let count = stream.read(&mut piece).unwrap();
@@ -270,7 +270,7 @@ fn dropping_a_backend_closes_its_connections() {
     let mut first = [0; 16];
     stream.read_exact(&mut first).unwrap();
     drop(backend);
-    // Returns at all, and not after an hour.
+    // It returns at once, not after an hour.
     let _ended_or_reset = stream.read_to_end(&mut Vec::new());
 }
 

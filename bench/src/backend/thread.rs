@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Kind, Options, serve};
 
-/// A running backend; dropping it stops the backend, closes its connections and waits for that.
+/// A running backend. Dropping it stops the backend, closes its connections and waits until that is done.
 #[derive(Debug)]
 pub struct Backend {
     address: SocketAddr,
@@ -18,7 +18,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -28,7 +28,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // A panic of the backend's thread has been printed; panicking in a drop would hide it.
+        // The panic of the backend's thread has been printed already; panicking in a drop would hide it.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -36,7 +36,8 @@ impl Drop for Backend {
 /// Starts a backend and returns when it accepts connections.
 ///
 /// # Errors
-/// What [`serve`] could not do before it was ready.
+///
+/// The error of [`serve`] if it failed before it was ready.
 pub fn spawn_thread(kind: Kind, options: Options) -> io::Result<Backend> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! TLS of the backends: a certificate from files, or one made at start and signed by itself.
+//! TLS of the backends: a certificate from files, or a self-signed one made at start.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
-/// What a backend shows its clients.
+/// The certificate that a backend shows.
 #[derive(Clone, Debug)]
 pub enum Tls {
     /// A certificate for `localhost` and 127.0.0.1, made at start.
@@ -22,19 +22,19 @@ pub enum Tls {
         certificate: PathBuf,
         /// Its private key.
         key: PathBuf,
-        /// When given, clients must show a certificate signed by one of these.
+        /// If given, clients must show a certificate signed by one of these.
         client_ca: Option<PathBuf>,
     },
-    /// PEM text, as [`Certificate::self_signed`] makes it.
+    /// PEM text from [`Certificate::self_signed`].
     Pem(Certificate),
 }
 
 /// A certificate and its key as PEM text.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// Of the certificate; being self-signed, it is its own CA.
+    /// The certificate. It is self-signed, so it is its own CA.
     pub certificate_pem: String,
-    /// Of the private key (ECDSA P-256).
+    /// The private key (ECDSA P-256).
     pub key_pem: String,
 }
 
@@ -42,7 +42,8 @@ impl Certificate {
     /// Makes one for these names and IP addresses.
     ///
     /// # Errors
-    /// When a name is not one a certificate can carry.
+    ///
+    /// If a name cannot stand in a certificate.
     pub fn self_signed(names: &[&str]) -> io::Result<Self> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;

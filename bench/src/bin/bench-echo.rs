@@ -1,4 +1,4 @@
-//! The backend behind every gateway measured: `bench-echo [--port N] [--reply BYTES | --reply-file XML]`.
+//! The backend behind every measured gateway: `bench-echo [--port N] [--reply BYTES | --reply-file XML]`.
 //!
 //! Prints its address on the first line, then serves until it is killed.
 
@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     };
     fast_echo::serve(address, &answers, |address| {
         let mut output = io::stdout();
-        // Whoever started it with a closed output knows the port.
+        // If its output is closed, whoever started it knows the port.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     })
 }

@@ -1,8 +1,7 @@
 //! `bench-load list`, `run SCENARIO...`, `merge FILE...`, `summary FILE...`: load tests with users, ramps and a warm-up that is
 //! cut off, from one generator or several, and their tables.
 //!
-//! Starts what a scenario needs, backend in this process and Tidegate as one beside it, or puts the load
-//! on the URL given.
+//! Starts the parts of a scenario, the backend in this process and Tidegate beside it, or loads the given URL.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -101,7 +100,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nobody is left to tell when this fails too.
+            // If this fails too, there is nobody left to tell.
             writeln!(io::stderr(), "bench-load: {error}").unwrap_or_default();
             ExitCode::FAILURE
         }
@@ -121,7 +120,7 @@ fn list() -> io::Result<bool> {
     Ok(true)
 }
 
-/// How scenarios are run.
+/// The options of a run.
 struct How {
     url: Option<String>,
     tidegate: Option<PathBuf>,
@@ -244,7 +243,7 @@ impl Started {
         Ok(started)
     }
 
-    /// Ten seconds at most, which is a hundred times what it takes.
+    /// At most ten seconds, a hundred times the usual time.
     fn wait_until_ready(&mut self, listen: SocketAddr) -> io::Result<()> {
         for _ in 0..1000 {
             if let Some(status) = self.gateway.try_wait()? {
@@ -261,7 +260,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have ended already, which is what is wanted.
+        // It may have ended already.
         drop(self.gateway.kill());
         drop(self.gateway.wait());
     }

@@ -49,7 +49,7 @@ pub struct Processing {
     pub verbose: bool,
 }
 
-/// Who has to change something so that the next request succeeds.
+/// The side that has to change something so that the next request succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Client,

@@ -50,7 +50,7 @@ impl Partial {
 mod tests {
     use super::*;
 
-    /// How often, and how many bytes in all, a text is parsed until its end if it comes byte by byte.
+    /// The number of parses, and of parsed bytes in all, until the end of a text that comes byte by byte.
     fn parsed(text: &[u8]) -> (usize, usize) {
         let (mut partial, mut times, mut bytes) = (Partial::default(), 0, 0);
         for len in 1..=text.len() {

@@ -53,7 +53,7 @@ pub struct Limits {
 pub struct Malformed {
     /// The offset in bytes.
     pub at: usize,
-    /// What was expected at that offset.
+    /// The element that was expected at that offset.
     pub what: &'static str,
 }
 

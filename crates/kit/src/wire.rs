@@ -140,7 +140,7 @@ pub fn keep_alive<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
     socket.into().set_tcp_keepalive(&KEEPALIVE)
 }
 
-/// How much of the written bytes the peer has acknowledged. Costs a system call; none if the system does not tell.
+/// The number of written bytes that the peer has acknowledged. Costs a system call; none if the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
     let mut told = Told::default();

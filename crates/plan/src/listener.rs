@@ -22,7 +22,7 @@ pub struct Listener {
     pub timeout: Timeouts,
 }
 
-/// How to read spellings of a path that servers read differently. A path that is not refused is forwarded as it was matched.
+/// The rules for spellings of a path that servers read differently. A path that is not refused is forwarded as it was matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PathRules {
     pub escaped_slash: EscapedSlash,

@@ -1,22 +1,22 @@
-//! The upstream behind the server under test: it says what reached it.
+//! The upstream behind the server under test: it reports what it received.
 //!
-//! A lenient HTTP/1 server on threads. Any path returns the request body, or `OK` without one;
-//! `/echo` the request headers one a line; `/cookie` the cookie pairs one a line.
+//! A lenient HTTP/1 server on threads. Any path returns the request body, or `OK` without one. `/echo` returns the request
+//! headers one a line, `/cookie` the cookie pairs one a line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// The largest head line and the largest body taken. What is under test refuses larger ones.
+/// The largest head line and the largest body that are accepted. Servers under test refuse larger ones.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const BODY_BYTES_MAX: u64 = 16 << 20;
 const HEADERS_MAX: usize = 2000;
 
-/// How long a connection may be idle. Longer than any case, so that a proxy can reuse it.
+/// The time that a connection may be idle. It is longer than any case, so that a proxy can reuse the connection.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Default)]
 struct Request {
     method: String,
@@ -26,7 +26,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-/// Starts an echo that lives as long as the program. Returns where it listens.
+/// Starts an echo that runs as long as the program. Returns its address.
 pub(crate) fn start(address: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let local = listener.local_addr()?;
@@ -38,7 +38,7 @@ pub(crate) fn start(address: &str) -> io::Result<SocketAddr> {
     Ok(local)
 }
 
-/// Serves one connection to its end. That the other side goes away is the usual end, no error.
+/// Serves one connection to its end. A close by the other side is the usual end, not an error.
 fn serve(stream: &TcpStream) {
     let configured = stream.set_read_timeout(Some(IDLE)).and_then(|()| stream.set_nodelay(true));
     let mut reader = BufReader::new(stream);
@@ -94,7 +94,7 @@ fn has(request: &Request, name: &str, token: &str) -> bool {
     values.flat_map(|(_, value)| value.split(',')).any(|t| t.trim().eq_ignore_ascii_case(token))
 }
 
-/// Reads a request with its body. None: the client closed, or idles too long.
+/// Reads a request with its body. None: the client closed, or was idle for too long.
 fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let Some(start) = read_line(reader)? else { return Ok(None) };
     let words: Vec<&str> = start.split(' ').collect();

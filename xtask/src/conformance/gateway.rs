@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::Failure;
 use crate::conformance::workspace;
 
-/// How often, and how many times, to look whether it listens: 10 seconds in all.
+/// The interval and the number of checks whether it listens: 10 seconds in all.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 200;
 
@@ -21,13 +21,12 @@ const LOOKS_MAX: u32 = 200;
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     child: Child,
-    /// Its configuration and what it says. Removed with it.
+    /// Its configuration and its output; removed when dropped.
     folder: TempDir,
 }
 
 impl Gateway {
-    /// Starts a gateway that routes every path of every host to `upstream`, and waits until it
-    /// accepts.
+    /// Starts a gateway that routes every path of every host to `upstream`, and waits until it accepts connections.
     pub(crate) fn start(program: &Path, upstream: SocketAddr) -> Result<Self, Failure> {
         let broken = |error: io::Error| Failure::Broken(format!("{}: {error}", program.display()));
         let folder = TempDir::new().map_err(broken)?;
@@ -68,13 +67,13 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
-    /// That it is gone already is fine: its last exchanges have shown it.
+    /// It may have ended already; its last exchanges have shown that.
     fn drop(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }
 }
 
-/// Builds the gateway as cargo would for a developer, and returns the binary.
+/// Builds the gateway as cargo does for a developer, and returns the program's path.
 pub(crate) fn build() -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -99,8 +98,8 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Two addresses nobody listens on. Both are held until both are known, so they differ. Somebody
-/// may take one before the gateway does; it then ends at once, which is reported.
+/// Two free addresses. Both are held until both are known, so they differ. Another program may take one before the gateway
+/// does; the gateway then ends at once, which is reported.
 fn free_addresses() -> io::Result<(SocketAddr, SocketAddr)> {
     let (one, two) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     Ok((one.local_addr()?, two.local_addr()?))

@@ -1,5 +1,4 @@
-//! The `http1` suite: sends bytes exactly as a case has them, watches what comes back, judges by
-//! the case's own rule.
+//! The `http1` suite: sends the exact bytes of a case, observes the reply, and judges by the case's own rule.
 
 mod case;
 mod observe;
@@ -38,7 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     Ok(report(&cases, &judged))
 }
 
-/// What a case showed and what its rule says to that.
+/// The observation of a case, and the verdict of its rule.
 struct Judged {
     seen: Vec<Seen>,
     verdict: Verdict,
@@ -58,7 +57,7 @@ fn resolve(name: &str) -> Result<SocketAddr, Failure> {
     name.to_socket_addrs().map_err(|_| usage())?.next().ok_or_else(usage)
 }
 
-/// Runs the cases on a few threads, each taking the next one. Most time is spent waiting.
+/// Runs the cases on a few threads, each of which takes the next case. Most time is spent waiting.
 fn judge_all(
     cases: &[Case],
     target: SocketAddr,
@@ -119,7 +118,7 @@ fn report(cases: &[Case], judged: &[Judged]) -> Outcome {
     }
 }
 
-/// A case that did not pass: what was sent, what its rule expects, what came.
+/// The report of a failed case: the bytes sent, the expectation of its rule, the reply.
 fn complain(case: &Case, judged: &Judged) -> String {
     let scored = if case.scored { "scored" } else { "unscored" };
     let mut text = format!(

@@ -1,7 +1,7 @@
 //! The `jose` suite: tokens that a key has to verify or refuse (Wycheproof). Runs in process.
 //!
-//! Owns the reading of its cases. Signed tokens are scored; encrypted ones have to be refused as such, whatever the pack
-//! expects, and are counted beside the score.
+//! Owns the parsing of its cases. Signed tokens are scored. Encrypted ones have to be refused as such, whatever the pack
+//! expects, and are counted separately.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ struct Case {
     id: String,
     set: String,
     comment: String,
-    /// The compact form; the text of another where it has one.
+    /// The compact form; the JSON text if it has another form.
     token: String,
     encrypted: bool,
     /// A key or a key set, as JSON.
@@ -80,7 +80,7 @@ fn judge(case: &Case) -> Judged {
     Judged { id: case.id.clone(), passed: verified.is_ok() == case.valid, complaint }
 }
 
-/// Refused, and with five parts as what it is.
+/// True if it is refused; a token with five parts has to be refused as encrypted.
 fn is_refused(case: &Case) -> bool {
     match Token::parse(case.token.as_bytes()) {
         Ok(_) => false,

@@ -1,7 +1,7 @@
-//! The JSON-Schema-Test-Suite's draft 2020-12, against the schemas that the `openapi` policy compiles.
+//! The JSON-Schema-Test-Suite's draft 2020-12, with the schemas that the `openapi` policy compiles.
 //!
-//! The pack is any archive that carries the suite, such as the source archive of PyPI's `jsonschema`: what counts are the
-//! paths below `tests/draft2020-12` and `remotes`.
+//! The pack is any archive that contains the suite, such as the source archive of PyPI's `jsonschema`: only the paths below
+//! `tests/draft2020-12` and `remotes` count.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Options, Outcome, pack};
 use crate::Failure;
 
-/// Where the suite's remote documents are served from, as its cases name them.
+/// The server of the suite's remote documents, as its cases name it.
 const REMOTES: &str = "http://localhost:1234/";
 
 pub(super) fn run(options: &Options) -> Result<Outcome, Failure> {
@@ -27,7 +27,7 @@ pub(super) fn run(options: &Options) -> Result<Outcome, Failure> {
             read.map_err(|error| broken(format!("{path}: {error}")))
         };
         if let Some((_, name)) = path.split_once("remotes/") {
-            // Those of other drafts are not referred to.
+            // No case refers to those of other drafts.
             if !name.starts_with("draft") || name.starts_with("draft2020-12") {
                 remotes.push((format!("{REMOTES}{name}"), json()?));
             }

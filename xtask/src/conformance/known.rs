@@ -1,7 +1,7 @@
-//! Known failures: what the suites in process share when they close their books.
+//! Known failures, which all suites in process handle in the same way.
 //!
-//! Owns the lists below `xtask/known`, one a suite: an id a line, then the reason. A listed case has to fail and any other
-//! has to pass, so a list can only shrink. What a case means is its suite's business.
+//! Owns the lists below `xtask/known`, one for each suite: an id a line, then the reason. A listed case has to fail and any
+//! other has to pass, so a list can only shrink. The suite decides the meaning of a case.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::Failure;
 
 /// A scored case that was run.
 pub(crate) struct Judged {
-    /// Without white space; one of its kind in the pack.
+    /// Without white space; unique in the pack.
     pub(crate) id: String,
     pub(crate) passed: bool,
-    /// For the file of failures: what was expected and what came.
+    /// For the file of failures: the expectation and the result.
     pub(crate) complaint: String,
 }
 
-/// Compares with the list of the suite. The summary goes above the closing line.
+/// Compares the results with the list of the suite. The summary is printed above the last line.
 pub(crate) fn close(suite: &str, judged: &[Judged], summary: String) -> Result<Outcome, Failure> {
     let path = workspace().join("xtask/known").join(format!("{suite}.txt"));
     let text = fs::read_to_string(&path)

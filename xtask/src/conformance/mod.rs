@@ -1,7 +1,7 @@
-//! Foreign test suites, packed as plain data, run against the gateway.
+//! Test suites from elsewhere, packed as plain data, run against the gateway.
 //!
-//! Owns the command line, where results are written and the closing lines. What a suite's cases
-//! mean is the business of that suite's module.
+//! Owns the command line, the writing of results and the last lines of the output. Each suite's module decides the meaning of
+//! its cases.
 
 mod echo;
 mod gateway;
@@ -54,7 +54,7 @@ examples:
   cargo xtask conformance http1 http1.tar.gz --target 127.0.0.1:8080 --echo 127.0.0.1:9000
 ";
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) pack: PathBuf,
@@ -65,15 +65,15 @@ pub(crate) struct Options {
     pub(crate) only: String,
 }
 
-/// What a suite found.
+/// The result of a suite.
 pub(crate) struct Outcome {
     /// Lines to print above the last one.
     pub(crate) summary: String,
-    /// What did not pass, for the file.
+    /// The failed cases, for the file.
     pub(crate) complaints: String,
-    /// Of the scored cases.
+    /// The number of scored cases that passed.
     pub(crate) passed: usize,
-    /// With a list of known failures: those that are not as the list says.
+    /// With a list of known failures: the number of cases that differ from the list.
     pub(crate) failed: usize,
     pub(crate) scored: usize,
 }
@@ -153,7 +153,7 @@ fn write_complaints(suite: &str, text: &str) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Where build output goes.
+/// The folder of build output.
 pub(crate) fn target_folder() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => PathBuf::from(folder),

@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// Packs are a few MiB; what unpacks to more than this is none.
+/// Packs are a few MiB; an archive that unpacks to more than this is not a pack.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
 /// A pack in memory.
 pub(crate) struct Pack {
-    /// One object a line of the manifest, in its order.
+    /// The objects of the manifest, one per line, in its order.
     pub(crate) cases: Vec<Value>,
     /// The other files, by their paths in the archive.
     pub(crate) files: BTreeMap<String, Vec<u8>>,

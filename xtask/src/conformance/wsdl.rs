@@ -1,8 +1,9 @@
-//! The `wsdl` suite: descriptions that have to be read to the end, and texts that are none and have to be refused.
+//! The `wsdl` suite: descriptions that have to be read completely, and texts that have to be refused because they are no
+//! descriptions.
 //!
-//! Owns the comparison with what the manifest says is in a description: services, ports, bindings and operations. A
-//! description that names what is not in the pack may be refused, if the complaints are about that. Beside it, how many serve
-//! in the policy `soap`, which needs less of them: those are told, and not scored. Runs in process.
+//! Owns the comparison with the manifest's content of a description: services, ports, bindings and operations. A description
+//! that names missing files may be refused, if the complaints are about that. It also reports, without a score, how many
+//! descriptions the policy `soap` accepts, which needs less of them. Runs in process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ use super::pack::Pack;
 use super::{Options, Outcome};
 use crate::Failure;
 
-/// Complaints about what is not there.
+/// Complaints about missing parts.
 const ABOUT_ABSENT: &[&str] = &[
     "src-resolve",
     "src-include",
@@ -68,11 +69,11 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     close("wsdl", &judged, summary)
 }
 
-/// What comes of those that name an operation in the policy `soap`.
+/// The results of the policy `soap` for descriptions that name an operation.
 #[derive(Default)]
 struct Beside {
     named: usize,
-    /// With all that `soap_rest` asks for.
+    /// Descriptions with everything that `soap_rest` needs.
     read: usize,
     served: usize,
     refused: String,
@@ -97,7 +98,7 @@ impl Beside {
     }
 }
 
-/// Each operation's way from JSON to SOAP and back, where the description has a port for it.
+/// Each operation's translation from JSON to SOAP and back, if the description has a port for it.
 fn proved(description: &Description) -> Vec<Proof> {
     typed::api(description, Wanted::default()).map(|api| typed::prove(&api)).unwrap_or_default()
 }
@@ -128,7 +129,7 @@ fn said(complaints: &[Complaint]) -> String {
     text
 }
 
-/// What the manifest says otherwise.
+/// The differences from the manifest.
 fn differences(line: &Value, found: &Description) -> String {
     let mut text = String::new();
     let number = |key: &str| line.get(key).and_then(Value::as_u64);
@@ -159,7 +160,7 @@ fn differences(line: &Value, found: &Description) -> String {
     text
 }
 
-/// Operations of all interfaces. One name with other messages is another operation.
+/// The number of operations of all interfaces. The same name with other messages is another operation.
 fn operations(found: &Description) -> usize {
     found.interfaces.iter().map(|interface| interface.operations.len()).sum()
 }

@@ -1,7 +1,7 @@
-//! The `xml` suite: documents that a processor which does not validate has to accept or refuse.
+//! The `xml` suite: documents that a non-validating processor has to accept or refuse.
 //!
-//! Owns the reading of its cases and the three scores: all, without faults in external entities, and with every document
-//! type declaration refused. Runs in process.
+//! Owns the parsing of its cases and the three scores: all cases, those without faults in external entities, and with every
+//! document type declaration refused. Runs in process.
 
 mod canonical;
 
@@ -20,7 +20,7 @@ struct Case<'p> {
     id: String,
     document: &'p [u8],
     expected: Expected,
-    /// Where the fault sits, of a document that has to be refused.
+    /// The place of the fault in a document that has to be refused.
     error_in: String,
     has_doctype: bool,
     namespaces: bool,
@@ -90,7 +90,7 @@ fn read<'p>(line: &Value, pack: &'p Pack) -> Result<Case<'p>, Failure> {
 }
 
 fn parse(case: &Case<'_>, doctype: Doctype) -> Result<Document, Error> {
-    // One case spells every letter in a single name. That a name is long is no fault of a document's form.
+    // One case has every letter in a single name. A long name is not a fault of a document's form.
     let limits = Limits { name_bytes_max: 64 << 10, ..Limits::default() };
     let options = XmlOptions { namespaces: case.namespaces, doctype, limits };
     Document::parse(case.document, &options)
@@ -112,8 +112,8 @@ fn judge(case: &Case<'_>) -> Judged {
     Judged { id: case.id.clone(), passed, complaint }
 }
 
-/// The score of who refuses every document type declaration: documents without one, and those with a fault outside it. The
-/// others have to be refused for the declaration, or for a fault before it.
+/// The score of a processor that refuses every document type declaration: documents without one, and those with a fault outside
+/// it. The others have to be refused for the declaration, or for a fault before it.
 fn refusing(cases: &[Case<'_>]) -> String {
     let (mut passed, mut scored, mut strange) = (0, 0, 0);
     for case in cases {
@@ -130,7 +130,7 @@ fn refusing(cases: &[Case<'_>]) -> String {
     format!("{passed} of {scored}; of the others {strange} not refused for their DOCTYPE")
 }
 
-/// How many trees come out in Sun's canonical form, and which do not.
+/// The number of trees whose canonical form is the expected one, and the names of the others.
 fn compare_canonical(cases: &[Case<'_>]) -> (String, String) {
     let (mut same, mut all, mut differences) = (0, 0, String::new());
     for case in cases {

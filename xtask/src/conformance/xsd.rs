@@ -1,7 +1,7 @@
-//! The `xsd` suite: schemas to be accepted or refused, and documents to be valid or not against them.
+//! The `xsd` suite: schemas to accept or refuse, and documents that are valid or invalid against them.
 //!
-//! Owns the reading of its cases and the scores by kind. Runs in process, on two threads at most. Every file comes from
-//! the pack; nothing is fetched.
+//! Owns the parsing of its cases and the scores by kind. Runs in process, on at most two threads. Every file comes from the
+//! pack; nothing is fetched.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,10 +18,10 @@ use super::pack::Pack;
 use super::{Options, Outcome};
 use crate::Failure;
 
-/// The machine's cores are shared; more threads would only wait.
+/// The machine's cores are shared; more threads would only wait for them.
 const THREADS_MAX: usize = 2;
 
-/// No case may take longer.
+/// The maximum time of a case.
 const CASE_MAX: Duration = Duration::from_secs(2);
 
 /// One line of the manifest.
@@ -100,7 +100,7 @@ fn judge_all(cases: &[Case<'_>], files: &BTreeMap<String, Vec<u8>>) -> Vec<Judge
     all.into_iter().flat_map(|(_, judged)| judged).collect()
 }
 
-/// The schema that was needed last.
+/// The schema of the last case, compiled.
 struct Compiled<'p> {
     schemas: Vec<&'p str>,
     result: Result<Arc<Schema>, String>,

@@ -1,7 +1,7 @@
-//! The `xslt10` suite: stylesheets with a source, and what is asserted of the result.
+//! The `xslt10` suite: stylesheets with a source, and assertions about the result.
 //!
-//! Owns the reading of its cases and what each kind of assertion means. Runs in process, on a thread with the stack a
-//! worker has.
+//! Owns the parsing of its cases and the meaning of each kind of assertion. Runs in process, on a thread with the stack size of
+//! a worker.
 
 mod assertion;
 
@@ -18,7 +18,7 @@ use super::{Options, Outcome};
 use crate::Failure;
 use assertion::Got;
 
-/// What a worker thread of the gateway has.
+/// The stack size of a worker thread of the gateway.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Runs all cases of the pack.
@@ -47,7 +47,7 @@ fn id(case: &Value) -> String {
     format!("{}/{}", text(case, "set"), text(case, "id"))
 }
 
-/// How a case went, and whether it ran without a tree of its source.
+/// The verdict on a case, and whether it ran without a tree of its source.
 fn judge(case: &Value, pack: &Pack) -> (Judged, bool) {
     let mut streams = false;
     let got = transform_or(case, pack, &mut streams).unwrap_or_else(Got::Failed);

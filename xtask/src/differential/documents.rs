@@ -1,4 +1,4 @@
-//! Documents made at random, and mutations that break them in the places where parsers differ.
+//! Random documents, and mutations that break them where parsers differ.
 
 use fastrand::Rng;
 
@@ -58,7 +58,7 @@ const PIECES: &[&str] = &[
     "<a>",
 ];
 
-/// A document that is well-formed, with prefixes declared at its root.
+/// A well-formed document, with prefixes declared at its root.
 pub(crate) fn document(random: &mut Rng) -> Vec<u8> {
     let mut out = String::new();
     if random.bool() {
@@ -76,7 +76,7 @@ pub(crate) fn document(random: &mut Rng) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A document without the oddities, for stylesheets.
+/// A document without unusual features, for stylesheets.
 pub(crate) fn plain(random: &mut Rng) -> Vec<u8> {
     let mut out = String::from("<list>");
     for number in 0..random.usize(0..12) {
@@ -129,7 +129,7 @@ fn element(random: &mut Rng, depth: usize, out: &mut String) {
     out.push_str(&format!("</{name}>"));
 }
 
-/// Breaks something, probably.
+/// Makes a change that probably breaks the document.
 pub(crate) fn mutate(document: &mut Vec<u8>, random: &mut Rng) {
     let at = random.usize(..=document.len());
     let to = (at + random.usize(1..8)).min(document.len());

@@ -1,7 +1,7 @@
-//! The XML engine beside others, on documents made and mutated at random.
+//! Compares the XML engine with others, on random and mutated documents.
 //!
-//! Owns the rounds and the verdict: where the others agree with each other and not with us, we are probably wrong. What the
-//! others say comes from `oracles`, what there is to judge from `documents`, `schemas` and `stylesheets`.
+//! Owns the rounds and the verdict: if the others agree with each other and not with us, we are probably wrong. The verdicts of
+//! the others come from `oracles`, the documents to judge from `documents`, `schemas` and `stylesheets`.
 
 mod documents;
 mod oracles;
@@ -27,14 +27,14 @@ Who does not answer within 20 s is stopped and counted as having no answer.
 Exit code 0: nobody disagrees with all others, 1: we do, 2: usage.
 ";
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
     java: String,
     rounds: usize,
     seed: u64,
 }
 
-/// What is compared in one round: files that were written, and what each side says.
+/// The comparison of one round: the files, and the verdict of each engine.
 struct Compared {
     what: &'static str,
     files: Vec<PathBuf>,
@@ -49,7 +49,7 @@ const DOCUMENTS: usize = 200;
 const INSTANCES: usize = 20;
 const TRANSFORMED: usize = 10;
 
-/// Runs the comparison. True: nothing was found.
+/// Runs the comparison. True: no difference was found.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     let options = options(words)?;
     let folder = target_folder().join("differential");
@@ -111,7 +111,7 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
     }
 }
 
-/// Well-formed or not: documents as they are made, and mutations of them.
+/// Compares well-formedness, on generated documents and mutations of them.
 fn well_formed(
     place: &Path,
     random: &mut fastrand::Rng,
@@ -140,7 +140,7 @@ fn well_formed(
     Ok(all)
 }
 
-/// Valid or not by a schema made at random, which itself may be refused.
+/// Compares validity by a random schema, which may itself be refused.
 fn valid(
     place: &Path,
     random: &mut fastrand::Rng,
@@ -165,7 +165,7 @@ fn valid(
     Ok(all)
 }
 
-/// What comes out of a stylesheet.
+/// Compares the results of a stylesheet.
 fn transformed(
     place: &Path,
     random: &mut fastrand::Rng,
@@ -193,7 +193,7 @@ impl Compared {
         first.agrees(second) && !first.agrees(&self.ours)
     }
 
-    /// For the summary: whether the comparison had something to compare.
+    /// For the summary: shows whether there was something to compare.
     fn outcome(&self) -> &'static str {
         let [first, second] = &self.others;
         match first {

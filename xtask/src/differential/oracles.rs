@@ -1,6 +1,7 @@
-//! What others say about files: xmllint and xsltproc as programs, Xerces-J and Saxon 6.5 in one Java process.
+//! The verdicts of other engines: xmllint and xsltproc as programs, Xerces-J and Saxon 6.5 in one Java process.
 //!
-//! Owns the talking to them, and the end of it: who is late is stopped and has no answer. It never judges who is right.
+//! Owns the communication with them and its end: an engine that takes too long is stopped and has no verdict. It never judges
+//! who is right.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,29 +15,29 @@ use std::time::Duration;
 use super::ours::canonical;
 use crate::Failure;
 
-/// An answer takes milliseconds, and the first of Java a second or two. libxml2 spins for ever on some schemas.
+/// An answer takes milliseconds, and the first one of Java a second or two. libxml2 loops for ever on some schemas.
 const LATE: Duration = Duration::from_secs(20);
 
-/// What somebody says about a document.
+/// The verdict of one engine about a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Accepted; the result of a transformation in canonical form.
+    /// Accepted; for a transformation, the result in canonical form.
     Yes(String),
-    /// Refused, and why.
+    /// Refused, with the reason.
     No(String),
     /// Its schema or stylesheet is refused.
     Bad(String),
-    /// Nothing within the time there was.
+    /// No answer in time.
     Silent,
 }
 
 impl Verdict {
-    /// The same but for the words of a refusal.
+    /// True if they are equal, ignoring the words of a refusal.
     pub(crate) fn agrees(&self, other: &Verdict) -> bool {
         match (self, other) {
             (Verdict::Yes(one), Verdict::Yes(two)) => one == two,
             (Verdict::No(_), Verdict::No(_)) | (Verdict::Bad(_), Verdict::Bad(_)) => true,
-            // Silence is no opinion.
+            // No answer is no opinion.
             (Verdict::Yes(_) | Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent, _) => false,
         }
     }
@@ -48,7 +49,7 @@ pub(crate) struct Java {
     late: Duration,
     process: Child,
     questions: ChildStdin,
-    /// Lines, until it ends.
+    /// Its output by lines, until it ends.
     answers: Receiver<io::Result<String>>,
 }
 
@@ -106,7 +107,7 @@ impl Java {
             Ok(answer) => answer.map_err(gone)?,
             Err(RecvTimeoutError::Timeout) => {
                 println!("no answer from java within {:?}: {}", self.late, question.join(" "));
-                // What is left is stopped with the value that is replaced.
+                // Replacing the value stops the rest of the old process.
                 *self = Java::start_as(self.command.clone(), self.late)?;
                 return Ok(Verdict::Silent);
             }
@@ -132,7 +133,7 @@ impl Drop for Java {
     }
 }
 
-/// What libxml2 says: well-formed, or valid by a schema.
+/// The verdicts of libxml2: well-formed, or valid by a schema.
 pub(crate) fn xmllint(files: &[PathBuf], schema: Option<&Path>) -> Result<Vec<Verdict>, Failure> {
     let mut command = Command::new("xmllint");
     command.args(["--noout", "--nonet"]);
@@ -164,7 +165,7 @@ pub(crate) fn xmllint(files: &[PathBuf], schema: Option<&Path>) -> Result<Vec<Ve
     Ok(files.iter().map(verdict).collect())
 }
 
-/// What libxslt makes of a document.
+/// The result of libxslt for a document.
 pub(crate) fn xsltproc(stylesheet: &Path, file: &Path) -> Result<Verdict, Failure> {
     let mut command = Command::new("xsltproc");
     command.arg("--nonet").arg(stylesheet).arg(file);
@@ -176,14 +177,14 @@ pub(crate) fn xsltproc(stylesheet: &Path, file: &Path) -> Result<Verdict, Failur
     }
 }
 
-/// What a program wrote until it ended.
+/// The output of a program until its end.
 struct Output {
     status: ExitStatus,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-/// Runs a program to its end; nothing, said aloud, if it is late and was stopped.
+/// Runs a program to its end; none, with a message, if it was stopped for taking too long.
 fn output(command: &mut Command, late: Duration) -> Result<Option<Output>, Failure> {
     let broken = |error: io::Error| Failure::Broken(error.to_string());
     let mut process = command
@@ -205,12 +206,12 @@ fn output(command: &mut Command, late: Duration) -> Result<Option<Output>, Failu
     Ok(texts.map(|(stdout, stderr)| Output { status, stdout, stderr }))
 }
 
-/// All of a pipe, once it is closed.
+/// The whole content of a pipe, once it is closed.
 fn whole(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
         let mut text = Vec::new();
-        // Who waits for it learns by the channel that there is none.
+        // Without a message, the receiver learns from the closed channel.
         if pipe.read_to_end(&mut text).is_ok() {
             let _gone = sender.send(text);
         }

@@ -1,4 +1,4 @@
-//! What our engine says.
+//! The verdicts of our engine.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xsd::{Bounds, Limits, Nothing, Root, Schema, SchemaSet, Validator};
 
 use super::oracles::Verdict;
 
-/// As the others read: with an internal subset.
+/// With an internal subset, like the other engines.
 fn options() -> Options {
     Options { doctype: Doctype::Internal, ..Options::default() }
 }
@@ -63,7 +63,7 @@ pub(crate) fn transformed(stylesheet: &[u8], source: &[u8]) -> Verdict {
     }
 }
 
-/// A result in canonical form, so that only what it means is compared; as it is where it is no document.
+/// A result in canonical form, so that only its meaning is compared; unchanged if it is not a document.
 pub(crate) fn canonical(bytes: &[u8]) -> String {
     match Document::parse(bytes, &options()) {
         Ok(document) => document.to_text(Document::ROOT, &Form::Canonical { comments: true }),

@@ -1,7 +1,7 @@
-//! Schemas made at random, and instances that fit them or nearly do.
+//! Random schemas, and instances that fit them or nearly do.
 //!
-//! Owns a small model of a schema: enough to write it down and to walk it. Names repeat now and then, so that some schemas
-//! are ambiguous and have to be refused.
+//! Owns a small model of a schema: enough to write it and to walk it. Names repeat now and then, so that some schemas are
+//! ambiguous and have to be refused.
 
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ const OCCURS: &[Occurs] = &[
 /// A base type, facets by name and value, and values.
 type Family = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
-/// Bases with facets that fit, and values near their edges.
+/// Bases with facets that fit, and values near their limits.
 const SIMPLE: &[Family] = &[
     ("string", &[("maxLength", "3"), ("minLength", "1")], &["", "a", "abc", "abcd", "été", " a "]),
     ("token", &[("pattern", "[a-c]{1,3}|x\\d+")], &["abc", "x12", " ab ", "d", "x", ""]),
@@ -135,7 +135,7 @@ const SIMPLE: &[Family] = &[
     ("language", &[], &["en", "en-GB", "e1", "english-too-long1"]),
 ];
 
-/// A schema, sound or not.
+/// A schema, correct or not.
 pub(crate) fn schema(random: &mut Rng) -> Schema {
     let kind = complex(random, 3);
     Schema {
@@ -161,7 +161,7 @@ fn complex(random: &mut Rng, depth: usize) -> Kind {
     Kind::Complex { model, attributes, mixed: random.u8(0..4) == 0 }
 }
 
-/// In an all-group an element is there once or not.
+/// In an all-group an element occurs at most once.
 fn once(mut element: Element) -> Element {
     element.occurs.min = element.occurs.min.min(1);
     element.occurs.max = Some(1);
@@ -180,7 +180,7 @@ fn group(random: &mut Rng, depth: usize) -> Model {
 }
 
 fn element(random: &mut Rng, number: usize, depth: usize) -> Element {
-    // Mostly another name for each place; the same one now and then.
+    // Mostly a new name for each place; now and then the same one.
     let name = match random.u8(0..8) {
         0 => "e0".to_owned(),
         _ => format!("e{depth}{number}{}", random.u8(0..10)),
@@ -213,7 +213,7 @@ impl Schema {
         out
     }
 
-    /// A document that fits, or would if all went well.
+    /// A document that fits the schema, unless something goes wrong on purpose.
     pub(crate) fn instance(&self, random: &mut Rng) -> String {
         let mut out = String::from("<?xml version=\"1.0\"?>\n");
         let mut walk = Walk { random, qualified: self.qualified, out: &mut out, left: 400 };
@@ -276,7 +276,7 @@ impl Simple {
         let values = SIMPLE.iter().find(|(base, _, _)| *base == self.base).map(|(_, _, v)| *v);
         let values = values.unwrap_or_default();
         let count = if self.list { random.usize(0..3) } else { 1 };
-        // The first ones are right more often than the last ones.
+        // The first values are valid more often than the last ones.
         let mut one = || {
             let end = random.usize(1..=values.len().max(1));
             random.choice(values.iter().take(end).copied()).unwrap_or_default()
@@ -315,7 +315,7 @@ impl Model {
     }
 }
 
-/// Writes an instance, wrong here and there.
+/// Writes an instance with occasional mistakes.
 struct Walk<'w> {
     random: &'w mut Rng,
     qualified: bool,
@@ -330,7 +330,7 @@ impl Walk<'_> {
         self.inside(root, "t:root");
     }
 
-    /// One in so many times something is done wrong.
+    /// True for one in so many calls: then a mistake is made.
     fn slips(&mut self) -> bool {
         self.random.u8(0..40) == 0
     }

@@ -1,4 +1,4 @@
-//! Stylesheets over the list documents: each uses features of one sort.
+//! Stylesheets for the list documents; each uses features of one kind.
 
 use fastrand::Rng;
 

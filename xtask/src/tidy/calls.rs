@@ -1,14 +1,14 @@
-//! What may be called, written and named where.
+//! Rules for calls, unfinished work and names.
 //!
-//! Owns three tables: calls that belong to one crate, marks of unfinished work, and words that no type
-//! is named with.
+//! Owns three tables: calls that only certain crates may make, marks of unfinished work, and words that may not be in the name
+//! of a type.
 
 use super::source::{Source, is_name};
 use super::{Complaint, line_of};
 
-/// A call that only some crates make.
+/// A call that only some crates may make.
 struct Call {
-    /// As it is written.
+    /// Its text in the source.
     text: &'static str,
     crates: &'static [&'static str],
     instead: &'static str,
@@ -17,7 +17,7 @@ struct Call {
 const CALLS: &[Call] = &[
     Call { text: "Instant::now", crates: &["kit"], instead: "call `kit::clock::now`" },
     Call { text: "SystemTime::now", crates: &["kit"], instead: "call `kit::clock::wall`" },
-    // A change of the configuration outlives the admin client that asked for it, on no worker's thread.
+    // A change of the configuration outlives its admin client, and runs on no worker's thread.
     Call { text: "tokio::spawn", crates: &["kit", "control"], instead: "call `kit::spawn`" },
     Call { text: "task::spawn", crates: &["kit"], instead: "call `kit::spawn`" },
     Call { text: "spawn_local", crates: &["kit"], instead: "call `kit::spawn`" },
@@ -27,10 +27,10 @@ const CALLS: &[Call] = &[
     Call { text: "tokio::signal", crates: &["tidegate"], instead: "leave it to the program" },
 ];
 
-/// Work that was left undone, as code.
+/// Unfinished work in code.
 const UNDONE: &[&str] = &["dbg!", "todo!", "unimplemented!", "#[ignore"];
 
-/// Words that say nothing about a type: LEXICON.md has the ones that do.
+/// Words that say nothing about a type; LEXICON.md has words that do.
 const EMPTY_WORDS: &[&str] = &[
     "Context",
     "Data",
@@ -45,7 +45,7 @@ const EMPTY_WORDS: &[&str] = &[
     "Utils",
 ];
 
-/// Everything wrong with one file's words.
+/// All violations in one file.
 pub(crate) fn check(source: &Source) -> Vec<Complaint> {
     let mut complaints = undone(source);
     complaints.extend(promises(source));
@@ -74,7 +74,7 @@ fn undone(source: &Source) -> Vec<Complaint> {
     found.map(|(at, mark)| source.complain(at, format!("`{mark}`"), instead.to_owned())).collect()
 }
 
-/// Comments that promise work: none without the number of its issue.
+/// Comments that announce work without the number of an issue.
 fn promises(source: &Source) -> Vec<Complaint> {
     let complain = |(at, what): (usize, &str)| Complaint {
         file: source.path.clone(),
@@ -87,7 +87,7 @@ fn promises(source: &Source) -> Vec<Complaint> {
     fixes.chain(later.map(|at| (at, "TODO"))).map(complain).collect()
 }
 
-/// The rest of the line has `#` and a digit.
+/// True if the rest of the line has `#` and a digit.
 fn names_issue(comments: &str, at: usize) -> bool {
     let line = comments.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     line.split('#').skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
@@ -113,7 +113,7 @@ fn empty_names(source: &Source) -> Vec<Complaint> {
         .collect()
 }
 
-/// Where `text` stands as a whole: not as a part of a longer name.
+/// The offsets of `text` as a whole word, not as part of a longer name.
 fn whole<'a>(code: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     let part = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(|b| is_name(*b));

@@ -1,12 +1,12 @@
-//! How a crate begins: with what it owns, and without unsafe code.
+//! The beginning of a crate: a comment that says what it owns, and no unsafe code.
 
 use super::Complaint;
 use super::source::Source;
 
-/// The crates that may hold unsafe code: raw memory is `kit`'s, the border to Java `saxon`'s.
+/// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the border to Java.
 const UNSAFE: &[&str] = &["kit", "saxon"];
 
-/// What is wrong with the first file of a crate; nothing for any other file.
+/// The violation in the first file of a crate; none for any other file.
 pub(crate) fn check(source: &Source) -> Option<Complaint> {
     let name = source.crate_name()?;
     let root =

@@ -1,7 +1,7 @@
-//! Which crate may depend on which. The members of the root manifest are the map: its comments name
-//! the bands, and arrows point down.
+//! Which crate may depend on which. The list of members in the root manifest is the map: its comments name the bands, and
+//! dependencies point down.
 //!
-//! Owns the rules of dependency and nothing of how crates are built. What only tests need is free.
+//! Owns the rules about dependencies and nothing of how crates are built. Dependencies of tests are free.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub(crate) enum Band {
     Hot,
     Contracts,
     Tools,
-    /// Benches, tests and tasks: nothing of the gateway depends on them.
+    /// Benches, tests and tasks: no crate of the gateway depends on them.
     Beside,
 }
 
@@ -32,15 +32,15 @@ pub(crate) struct Crate {
     edges: Vec<Edge>,
 }
 
-/// One dependency that is built into what ships.
+/// One dependency of shipped code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Edge {
     to: String,
-    /// In the manifest.
+    /// Line in the manifest.
     line: usize,
 }
 
-/// Crates of others that only some of ours use; what is beside the program is free.
+/// Third-party crates that only some of our crates may use; crates beside the program are free.
 struct Reserved {
     names: &'static [&'static str],
     users: &'static [&'static str],
@@ -87,22 +87,22 @@ const RESERVED: &[Reserved] = &[
     Reserved { names: &["mimalloc"], users: &["tidegate"], instead: "leave it to the program" },
 ];
 
-/// What the cold path may name of the hot path.
+/// The crates of the hot path that the cold path may use.
 const SEEN_BY_COLD: &[&str] = &["plan", "policies"];
 
-/// Who may see what the operator wrote.
+/// The crates that may use the configuration.
 const READERS: &[&str] = &["tidegate", "control", "compile", "import"];
 
-/// What `admin` asks; data reaches it through `control` alone.
+/// The crates that `admin` may use; it reaches data only through `control`.
 const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 
-/// What tools may use of one another: memory and clocks, and the reading of JSON.
+/// The crates that tools may use: memory and clocks, and JSON parsing.
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
-/// Tools in several crates, each of which may use those below it: the codecs of HTTP, and the XML engine.
+/// Tools in several crates, each of which may use those below it: the HTTP codecs, and the XML engine.
 const FAMILIES: &[&[&str]] = &[&["http2", "http1"], &["wsdl", "xsd", "xslt", "xpath", "xml"]];
 
-/// What the program takes from beside it: the demo backends and the load tests.
+/// The crate beside the program that the program may use: demo backends and load tests.
 const BESIDE_PROGRAM: &str = "bench";
 
 /// The members of a workspace with their dependencies, in the order of its manifest.
@@ -136,7 +136,7 @@ fn metadata(root: &Path) -> Result<Value, Failure> {
         .map_err(|error| Failure::Broken(format!("cargo metadata: {error}\n{said}")))
 }
 
-/// Folders of the members with their bands, as the root manifest lists them.
+/// The folders of the members with their bands, as in the root manifest.
 fn members(manifest: &str) -> Vec<(String, Band)> {
     let lines = manifest.lines().map(str::trim).skip_while(|line| !line.starts_with("members"));
     let mut band = Band::Program;
@@ -155,7 +155,7 @@ fn read_crate(package: &Value, band: Band, manifest: &str, text: &str) -> Crate 
     let name =
         |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let dependencies = package.get("dependencies").and_then(Value::as_array);
-    // The kind is null for what ships, else `dev` or `build`.
+    // The kind is null for shipped code, otherwise `dev` or `build`.
     let shipped =
         dependencies.into_iter().flatten().filter(|d| d.get("kind").is_none_or(Value::is_null));
     let edges = shipped.map(|dependency| {
@@ -166,7 +166,7 @@ fn read_crate(package: &Value, band: Band, manifest: &str, text: &str) -> Crate 
     Crate { name: name(package), band, manifest: manifest.to_owned(), edges: edges.collect() }
 }
 
-/// Every dependency that should not be.
+/// Every forbidden dependency.
 pub(crate) fn check(crates: &[Crate]) -> Vec<Complaint> {
     let place = |name: &str| crates.iter().position(|c| c.name == name);
     let mut complaints = Vec::new();
@@ -188,7 +188,7 @@ pub(crate) fn check(crates: &[Crate]) -> Vec<Complaint> {
     complaints
 }
 
-/// A crate is named as its folder.
+/// A crate whose name is not its folder's.
 fn misplaced(from: &Crate) -> Option<Complaint> {
     let folder = from.manifest.rsplit('/').nth(1).unwrap_or_default();
     (folder != from.name).then(|| Complaint {
@@ -199,7 +199,7 @@ fn misplaced(from: &Crate) -> Option<Complaint> {
     })
 }
 
-/// What is wrong with an edge between two of ours, said as what to do instead. The most telling first.
+/// The violation of a dependency between two of our crates, as a remedy. The most informative is first.
 fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
     let name = to.name.as_str();
     let reason = match (from.band, to.band) {
@@ -235,7 +235,7 @@ fn are_family(from: &str, to: &str) -> bool {
     FAMILIES.iter().any(|family| family.contains(&from) && family.contains(&to))
 }
 
-/// What is wrong with using a crate of others, said as what to do instead.
+/// The violation of a dependency on a third-party crate, as a remedy.
 fn others(from: &Crate, name: &str) -> Option<String> {
     let reserved = RESERVED.iter().find(|reserved| reserved.names.contains(&name))?;
     let free = from.band == Band::Beside || reserved.users.contains(&from.name.as_str());
@@ -250,7 +250,7 @@ fn others(from: &Crate, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The gateway's own listing, in small.
+    /// A small version of the gateway's own manifest.
     const MANIFEST: &str = r#"
 [workspace]
 members = [

@@ -1,10 +1,10 @@
-//! Where documents point: every relative link leads to a file, and every fragment to a heading.
+//! Links in documents: every relative link has to lead to a file, and every fragment to a heading.
 
 use std::collections::HashSet;
 
 use super::{Complaint, Text};
 
-/// What leads nowhere. `exists` says whether there is a file or folder at a path from the root.
+/// The broken links. `exists` says whether there is a file or folder at a path from the root.
 pub(crate) fn check(texts: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Complaint> {
     let documents = texts.iter().filter(|text| text.path.ends_with(".md"));
     documents
@@ -18,7 +18,7 @@ pub(crate) fn check(texts: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Compla
         .collect()
 }
 
-/// Why a link leads nowhere, if so.
+/// The reason why a link is broken, if it is.
 fn lost(
     document: &Text,
     target: &str,
@@ -38,7 +38,7 @@ fn lost(
     (!known).then(|| format!("`{target}` leads to no heading"))
 }
 
-/// A relative path as seen from the folder of a file.
+/// A relative path, resolved from the folder of a file.
 fn joined(from: &str, file: &str) -> String {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -52,11 +52,11 @@ fn joined(from: &str, file: &str) -> String {
     parts.join("/")
 }
 
-/// Targets of inline links with their line, outside code.
+/// Targets of inline links with their lines, outside code.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     for (line, words) in prose(text) {
-        // What stands between two backticks is code.
+        // Text between two backticks is code.
         let outside = words.split('`').step_by(2);
         links.extend(outside.flat_map(inline).map(|target| (line, target)));
     }
@@ -73,7 +73,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands in the parentheses of `[...](...)`.
+/// The parts in the parentheses of `[...](...)`.
 fn inline(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -81,7 +81,7 @@ fn inline(line: &str) -> impl Iterator<Item = &str> {
         .map(|(target, _)| target.split_whitespace().next().unwrap_or_default())
 }
 
-/// Headings as fragments: lower case, blanks as dashes, punctuation left out.
+/// Headings as fragments: lower case, blanks as dashes, without punctuation.
 fn headings(text: &str) -> HashSet<String> {
     let titles = prose(text).filter_map(|(_, line)| {
         let title = line.trim_start_matches('#');

@@ -1,29 +1,29 @@
-//! How long files and functions are, outside tests: a ratchet.
+//! The lengths of files and functions, without tests: a ratchet.
 //!
-//! Owns the two limits and the list of what is allowed past them. An entry of the list that is larger
-//! than what is there has to be lowered, so the list can only shrink.
+//! Owns the two limits and the list of exceptions. An exception that is larger than the actual length has to be lowered, so the
+//! list can only shrink.
 
 use std::collections::BTreeMap;
 
 use super::source::{Source, closing, is_name};
 use super::{Complaint, EXCEPTIONS};
 
-/// A file past this holds two ideas.
+/// A longer file holds two ideas.
 const FILE_LINES_MAX: usize = 600;
 
-/// A function past this does not fit a screen.
+/// A longer function does not fit a screen.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Something measured: a file, or a function in one.
+/// A file or function with its length.
 struct Measured {
-    /// `path` or `path::function`; the name an exception has.
+    /// `path` or `path::function`; the name in the list of exceptions.
     name: String,
     lines: usize,
     lines_max: usize,
     complaint: Complaint,
 }
 
-/// What is over its limit and not recorded, and what the record says wrong.
+/// Lengths over their limit without an exception, and exceptions that are wrong.
 pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
     let mut allowed = BTreeMap::new();
     let mut complaints = Vec::new();
@@ -111,7 +111,7 @@ fn function(code: &str, at: usize, keyword_len: usize) -> Option<Function<'_>> {
     Some(Function { name, at, lines })
 }
 
-/// Where the body opens; none for a declaration.
+/// The offset where the body opens; none for a declaration.
 fn body(code: &str, from: usize) -> Option<usize> {
     let mut at = from;
     loop {

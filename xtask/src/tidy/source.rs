@@ -1,8 +1,8 @@
-//! Rust source told apart into code and comments, without a parser.
+//! Splits Rust source into code and comments, without a parser.
 //!
-//! Owns the few facts of Rust's grammar that the rules need: what is a comment, what is text, what is
-//! compiled for tests only. What it gives has the length and the lines of the original, with blanks
-//! where something was left out, so that an offset is a place in all of them.
+//! Owns the few facts of Rust's grammar that the rules need: comments, literals, and code that is compiled only for tests. Each
+//! result has the length and the lines of the original, with blanks in place of removed parts, so that an offset is valid in
+//! all of them.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use super::{Complaint, Text, line_of};
 
 /// One Rust file.
 pub(crate) struct Source {
-    /// From the root of the workspace.
+    /// The path from the root of the workspace.
     pub(crate) path: String,
-    /// Without comments and the insides of texts.
+    /// The source without comments and without the contents of literals.
     pub(crate) code: String,
-    /// The code without what only tests see.
+    /// The code without parts that are only for tests.
     pub(crate) shipped: String,
-    /// The comments alone.
+    /// The comments only.
     pub(crate) comments: String,
 }
 
-/// What a piece of source is.
+/// The kind of a piece of source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
     Comment,
-    /// A string or a character.
+    /// A string or character literal.
     Text,
 }
 
@@ -38,13 +38,13 @@ impl Source {
         Source { path: text.path.clone(), code, shipped, comments: view(Kind::Comment) }
     }
 
-    /// The folder below `crates/` that the file belongs to, if it is part of the crate itself.
+    /// The folder below `crates/` of the file, if it is part of the crate itself.
     pub(crate) fn crate_name(&self) -> Option<&str> {
         let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
         rest.starts_with("src/").then_some(name)
     }
 
-    /// Seen by tests and benches only.
+    /// True if only tests and benches use it.
     pub(crate) fn is_test(&self) -> bool {
         let in_folder = |folder: &str| self.path.split('/').any(|part| part == folder);
         in_folder("tests") || in_folder("benches") || self.path.ends_with("/tests.rs")
@@ -55,7 +55,7 @@ impl Source {
     }
 }
 
-/// The offset behind the bracket that closes the one at `open`; the end where it is never closed.
+/// The offset after the bracket that closes the one at `open`; the end if it is never closed.
 pub(crate) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
@@ -71,7 +71,7 @@ pub(crate) fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Whether a byte may be part of a name.
+/// True if a byte may be part of a name.
 pub(crate) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
@@ -84,7 +84,7 @@ fn keep(text: &str, pieces: &[(Kind, Range<usize>)], wanted: Kind) -> String {
     kept.collect()
 }
 
-/// As many blanks as there are bytes, line ends kept.
+/// As many blanks as there are bytes, with line ends kept.
 fn blank(piece: &str) -> String {
     piece.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
@@ -105,7 +105,7 @@ fn pieces(text: &str) -> Vec<(Kind, Range<usize>)> {
     pieces
 }
 
-/// The piece at the front of `rest`, which follows the byte `before`.
+/// The piece at the front of `rest`; `before` is the byte in front of it.
 fn piece(rest: &str, before: u8) -> (Kind, usize) {
     if rest.starts_with("//") {
         return (Kind::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -131,7 +131,7 @@ fn piece(rest: &str, before: u8) -> (Kind, usize) {
     (Kind::Code, rest.chars().next().map_or(1, char::len_utf8))
 }
 
-/// `b`, `r`, `br`, `c` or `cr`, where a text follows it.
+/// `b`, `r`, `br`, `c` or `cr`, if a literal follows.
 fn text_prefix(rest: &str) -> &'static str {
     let raw = |rest: &str| rest.trim_start_matches('#').starts_with('"');
     for prefix in ["br", "cr", "r", "b", "c"] {
@@ -169,7 +169,7 @@ fn block_comment(rest: &str) -> usize {
     at
 }
 
-/// The length of a text in quotes, both quotes included.
+/// The length of a quoted literal, with both quotes.
 fn quoted(rest: &str, quote: u8) -> usize {
     let mut escaped = true;
     for (offset, byte) in rest.bytes().enumerate() {
@@ -193,7 +193,7 @@ fn is_character(rest: &str) -> bool {
     }
 }
 
-/// Blanks the items that are compiled for tests only.
+/// Blanks out items that are compiled only for tests.
 fn without_tests(code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
     let mut kept = String::new();
@@ -208,7 +208,7 @@ fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// How long the item at the front is: to its semicolon, or to the end of its block.
+/// The length of the item at the front: to its semicolon, or to the end of its block.
 fn item_len(code: &str) -> usize {
     let mut at = 0;
     while let Some(byte) = code.as_bytes().get(at) {

@@ -1,30 +1,30 @@
-//! What is measured: the cases, in the order they run, and what Tidegate must reach in each.
+//! The cases in the order they run, with Tidegate's target in each.
 
 use crate::peers::Kind;
 
-/// One load, put on every gateway in turn.
+/// One load, applied to every gateway in turn.
 pub(crate) struct Case {
-    /// What `--only` takes.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) load: Load,
-    /// Which of a gateway's listeners it goes to.
+    /// The gateway's listener that it uses.
     pub(crate) door: Door,
     pub(crate) connections: u32,
-    /// Of the POST that is echoed; 0 is a GET answered with 350 bytes.
+    /// Size of the echoed POST; 0 is a GET answered with 350 bytes.
     pub(crate) body_bytes: usize,
     pub(crate) targets: &'static [Target],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// As much HTTP/1.1 as fits, by wrk.
+    /// As much HTTP/1.1 as possible, by wrk.
     Saturate,
     /// HTTP/1.1 at a fixed rate over all connections, by h2load.
     Fixed { requests_per_second: u32 },
-    /// As much HTTP/2 as fits, by h2load.
+    /// As much HTTP/2 as possible, by h2load.
     Http2 { streams: u32 },
-    /// Connections that made one request each and are then left open.
+    /// Connections that make one request each and are then left open.
     Idle,
 }
 
@@ -36,9 +36,9 @@ pub(crate) enum Door {
     Http2,
 }
 
-/// What must be shown.
+/// A target to reach.
 pub(crate) enum Target {
-    /// CPU per request, as a part of this peer's.
+    /// CPU per request, relative to this peer.
     RatioMax { peer: Kind, max: f64 },
     /// Memory for each idle connection.
     ConnectionBytesMax(u64),

@@ -1,17 +1,17 @@
-//! The same gateway written in four languages: one route by path prefix to one upstream over kept connections,
-//! one worker, no access log, the same certificate. Each as its own documentation advises for load.
+//! The same gateway in four configuration languages: one route by path prefix to one upstream over kept connections, one
+//! worker, no access log, the same certificate. Each follows its own documentation's advice for load.
 
 use std::path::Path;
 
 use crate::peers::{Kind, Ports};
 
-/// What every configuration is made from.
+/// The values for every configuration.
 pub(crate) struct Setting<'a> {
     pub(crate) ports: Ports,
     pub(crate) backend: u16,
-    /// Holds `cert.pem`, `key.pem` and `both.pem`.
+    /// The folder with `cert.pem`, `key.pem` and `both.pem`.
     pub(crate) folder: &'a Path,
-    /// Who nginx's worker runs as; it must be able to write below `folder`.
+    /// The user of nginx's worker; it must be able to write below `folder`.
     pub(crate) user: &'a str,
 }
 
@@ -47,7 +47,7 @@ upstreams: {{ echo: {{ targets: ["http://127.0.0.1:{backend}"] }} }}
         )
     }
 
-    /// A body buffer above 100 KiB and proxy buffers that hold it: the defaults write both to a file.
+    /// A body buffer above 100 KiB, and proxy buffers for it: with the defaults both would be written to a file.
     fn nginx(&self) -> String {
         let Ports { plain, tls, http2, .. } = self.ports;
         let (backend, folder, user) = (self.backend, self.folder.display(), self.user);
@@ -156,7 +156,7 @@ LISTENERS
       endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: BACKEND } } } }] }]
 "#;
 
-/// `codec_type: AUTO` takes HTTP/1 and HTTP/2 by prior knowledge on the same port.
+/// `codec_type: AUTO` accepts HTTP/1 and HTTP/2 by prior knowledge on the same port.
 const ENVOY_LISTENER: &str = r#"  - name: NAME
     address: { socket_address: { address: 127.0.0.1, port_value: PORT } }
     filter_chains:

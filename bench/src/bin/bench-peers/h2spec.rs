@@ -1,4 +1,4 @@
-//! Conformance to HTTP/2 by h2spec: what Tidegate fails and nginx, put to the same test, does not.
+//! Conformance to HTTP/2 by h2spec: the tests that Tidegate fails and nginx passes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,16 +10,16 @@ use crate::peers::{Ground, Kind, Peer, find};
 use crate::process::{Process, pinned};
 use crate::say;
 
-/// 145 tests that each wait at most a second for an answer that may not come.
+/// 145 tests, each of which waits at most a second for an answer that may not come.
 const TIME_MAX: Duration = Duration::from_secs(240);
 
-/// What one gateway showed on one of its listeners.
+/// The results of one gateway on one of its listeners.
 struct Verdict {
     tests: usize,
     failed: BTreeSet<String>,
 }
 
-/// Puts both to the test; true when Tidegate fails nothing that nginx passes.
+/// Tests both; true if Tidegate fails nothing that nginx passes.
 pub(crate) fn compare(ground: &Ground, kinds: &[Kind]) -> io::Result<bool> {
     let mut as_good = true;
     for (door, words) in [(Door::Http2, "HTTP/2 without TLS"), (Door::Tls, "HTTP/2 over TLS")] {
@@ -64,7 +64,7 @@ fn examine(ground: &Ground, peer: &Peer, door: Door) -> io::Result<Verdict> {
     if door == Door::Tls {
         command.args(["--tls", "--insecure"]);
     }
-    // It ends with 1 when a test failed, and that is told by the report.
+    // It ends with 1 if a test failed; the report says which.
     match Process::start(command, &log)?.wait(TIME_MAX) {
         Err(error) if error.kind() != io::ErrorKind::Other => return Err(error),
         Ok(()) | Err(_) => {}
@@ -77,7 +77,7 @@ fn examine(ground: &Ground, peer: &Peer, door: Door) -> io::Result<Verdict> {
     Ok(verdict)
 }
 
-/// The report has one element on a line for each test, `failure` inside it where it failed.
+/// The report has one element per test, on a line of its own, with `failure` inside if it failed.
 fn read(report: &str) -> Verdict {
     let mut verdict = Verdict { tests: 0, failed: BTreeSet::new() };
     for test in report.split("<testcase ").skip(1) {

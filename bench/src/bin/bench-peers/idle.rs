@@ -1,4 +1,4 @@
-//! Memory of idle connections: how much a gateway grows when many clients keep theirs open.
+//! Memory of idle connections: how much a gateway grows if many clients keep theirs open.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -9,19 +9,19 @@ use crate::peers::Peer;
 use crate::process::{check_stopped, pause};
 
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Buffers that are freed after a pause are not held by idle connections.
+/// Buffers that are freed after a pause do not count for idle connections.
 const SETTLE: Duration = Duration::from_secs(2);
-/// These come first and are not counted: they make the gateway allocate what it allocates once.
+/// Connections that are opened first and not counted: for them the gateway makes its one-time allocations.
 const FIRST: u32 = 50;
 
-/// What one peer's idle connections cost.
+/// The cost of one peer's idle connections.
 #[derive(Clone, Copy)]
 pub(crate) struct Idle {
     pub(crate) rss_bytes: u64,
     pub(crate) connection_bytes: u64,
 }
 
-/// Opens the connections, makes one request on each, waits, and looks.
+/// Opens the connections, makes one request on each, waits, and measures.
 pub(crate) fn hold(peer: &Peer, case: &Case) -> io::Result<Idle> {
     let port = peer.port(case.door);
     let first = open(port, FIRST)?;
@@ -30,7 +30,7 @@ pub(crate) fn hold(peer: &Peer, case: &Case) -> io::Result<Idle> {
     let held = open(port, case.connections)?;
     pause(SETTLE)?;
     let rss_bytes = peer.process.rss_bytes();
-    // Only what is still open was measured.
+    // Only open connections count.
     for stream in first.iter().chain(&held) {
         check_open(stream)?;
     }
@@ -54,7 +54,7 @@ fn ask(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(b"GET /echo/idle HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut reply = Vec::new();
     let mut piece = [0; 4096];
-    // The backend's fixed reply is nothing but this letter, and no gateway adds one after it.
+    // The backend's fixed reply consists of this letter only, and no gateway adds one after it.
     while !reply.ends_with(b"xxxxxxxx") {
         let count = stream.read(&mut piece)?;
         if count == 0 {

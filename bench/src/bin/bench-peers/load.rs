@@ -1,4 +1,4 @@
-//! One run of a load generator against one gateway, and what it says about it.
+//! One run of a load generator against one gateway, and its results.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,16 @@ use crate::cases::{Case, Load};
 use crate::peers::{Ground, Peer};
 use crate::process::{Process, pinned};
 
-/// Beyond its own duration: connecting, draining, writing the log.
+/// The time besides its own duration: connecting, draining, writing the log.
 const LOAD_EXTRA_MAX: Duration = Duration::from_secs(30);
-/// A warm-up is discarded; it fills pools and lets the branch predictor learn.
+/// A warm-up is discarded; it fills pools and trains the branch predictor.
 const WARM_UP: Duration = Duration::from_millis(700);
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) requests: u64,
-    /// Refused, broken, timed out or answered with another status than 2xx.
+    /// Requests that were refused, broken, timed out or answered with another status than 2xx.
     pub(crate) errors: u64,
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Run {
     pub(crate) rss_bytes: u64,
 }
 
-/// What the generator itself can tell.
+/// The generator's own figures.
 #[derive(Debug, PartialEq)]
 struct Count {
     requests: u64,
@@ -47,12 +47,12 @@ impl Run {
         self.requests as f64 / self.wall.as_secs_f64()
     }
 
-    /// How much of its core the gateway used.
+    /// The used part of the gateway's core.
     pub(crate) fn busy(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
     }
 
-    /// A run with errors measured something else than the others.
+    /// A run with errors has measured something else than the others.
     pub(crate) fn is_good(&self) -> bool {
         self.errors == 0 && self.requests > 0
     }
@@ -75,7 +75,7 @@ fn generate(ground: &Ground, peer: &Peer, case: &Case, time: Duration) -> io::Re
     let command = match case.load {
         Load::Saturate => wrk(ground, peer, case, time)?,
         Load::Fixed { .. } | Load::Http2 { .. } => {
-            // The generator appends.
+            // The generator appends to it.
             fs::write(&latencies, "")?;
             h2load(ground, peer, case, time, &latencies)?
         }
@@ -92,7 +92,7 @@ fn generate(ground: &Ground, peer: &Peer, case: &Case, time: Duration) -> io::Re
     count.map_err(|error| io::Error::new(error.kind(), format!("load: {error}\n{said}")))
 }
 
-/// Says the figures on one line: the report it prints itself is rounded.
+/// Prints the figures on one line: wrk's own report is rounded.
 const WRK_DONE: &str = r#"
 function done(summary, latency, requests)
   local errors = summary.errors
@@ -114,7 +114,7 @@ fn wrk(ground: &Ground, peer: &Peer, case: &Case, time: Duration) -> io::Result<
     let mut command = pinned(ground.cores.load, "wrk");
     command.args(["--threads", "1", "--timeout", "10s"]);
     command.arg("--connections").arg(case.connections.to_string());
-    // wrk takes whole seconds only.
+    // wrk accepts whole seconds only.
     command.arg("--duration").arg(format!("{}s", time.as_secs_f64().ceil()));
     command.arg("--script").arg(script).arg(peer.url(case.door));
     Ok(command)
@@ -157,8 +157,8 @@ fn read_wrk(said: &str) -> io::Result<Count> {
     Ok(Count { requests, errors, p50, p99 })
 }
 
-/// The counts are on the line `status codes: 60111 2xx, 0 3xx, ...` and the one above it; the latencies are
-/// the third column of its log.
+/// The counts are on the line `status codes: 60111 2xx, 0 3xx, ...` and the one above it; the latencies are the third column of
+/// the log.
 fn read_h2load(said: &str, log: &str) -> io::Result<Count> {
     let missing = || io::Error::other("h2load did not count");
     let numbered = |start: &str, word: &str| -> Option<u64> {

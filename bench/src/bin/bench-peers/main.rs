@@ -1,10 +1,9 @@
-//! `bench-peers`: Tidegate beside nginx, HAProxy and Envoy, the same loads on each, the CPU each takes.
+//! `bench-peers`: Tidegate beside nginx, HAProxy and Envoy, with the same loads, and the CPU time of each.
 //!
-//! Owns the comparison from start to table. A case enters in `rounds`, is put on each peer by `load` and
-//! leaves through `report`. Never tunes a peer beyond what `configs` shows, and never averages a run
-//! with errors away.
+//! Owns the comparison from start to table. A case enters in `rounds`, is applied to each peer by `load` and leaves through
+//! `report`. It never tunes a peer beyond `configs`, and never averages away a run with errors.
 
-// The machine's clock is what is measured with; nothing here runs inside the gateway.
+// The machine's clock is the measuring tool; nothing here runs inside the gateway.
 #![allow(clippy::disallowed_methods)]
 
 mod cases;
@@ -67,14 +66,14 @@ struct Arguments {
     strict: bool,
 }
 
-/// Progress, for the person who waits.
+/// Progress messages.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::say_line(format_args!($($words)*)) };
 }
 
 fn say_line(line: std::fmt::Arguments<'_>) {
-    // Progress that nobody reads is not missed.
+    // Nobody misses progress messages that cannot be written.
     writeln!(io::stderr(), "{line}").unwrap_or_default();
 }
 
@@ -133,7 +132,7 @@ fn chosen_cases(only: &[String]) -> io::Result<Vec<&'static Case>> {
     Ok(CASES.iter().filter(chosen).collect())
 }
 
-/// A peer that was asked for must be there; one that was not may be missing.
+/// A requested peer has to be installed; others may be missing.
 fn chosen_peers(ground: &Ground, asked: &[Kind]) -> io::Result<Vec<Kind>> {
     let mut kinds = vec![Kind::Direct];
     for kind in Kind::ALL {
@@ -170,13 +169,13 @@ fn introduce(ground: &Ground, kinds: &[Kind], cases: usize, effort: Effort) {
     }
 }
 
-/// As ISO 8601, from the one who knows the calendar.
+/// The time in ISO 8601, from the program that knows the calendar.
 fn now() -> io::Result<String> {
     let said = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output()?.stdout;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-/// `target/bench`, where this program was built.
+/// `target/bench`, below the folder that this program was built in.
 fn results_folder() -> PathBuf {
     let ours = env::current_exe().unwrap_or_default();
     let target = ours.parent().and_then(|profile| profile.parent());

@@ -1,4 +1,4 @@
-//! The gateways that are compared: where their programs are, how they start, when they are ready.
+//! The compared gateways: their programs, how they start, and when they are ready.
 
 use std::env;
 use std::fs;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Envoy,
 }
 
-/// Where a gateway listens on 127.0.0.1.
+/// The ports of a gateway on 127.0.0.1.
 #[derive(Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) plain: u16,
@@ -37,26 +37,26 @@ pub(crate) struct Ports {
     pub(crate) admin: u16,
 }
 
-/// A gateway that answers.
+/// A running gateway.
 pub(crate) struct Peer {
     pub(crate) process: Process,
     ports: Ports,
 }
 
-/// What all gateways of a run share.
+/// The state that all gateways of a run share.
 pub(crate) struct Ground {
-    /// Configurations, logs, certificate: gone when the run is over.
+    /// Configurations, logs, certificate; removed at the end of the run.
     pub(crate) folder: PathBuf,
     pub(crate) tidegate: Option<PathBuf>,
     pub(crate) before: Option<PathBuf>,
     pub(crate) cores: Cores,
-    /// The one all gateways forward to.
+    /// The port of the backend, which all gateways forward to.
     pub(crate) backend: u16,
     user: String,
     echo: Process,
 }
 
-/// Which core does what.
+/// The assignment of cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Cores {
     pub(crate) gateway: usize,
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 impl Cores {
-    /// The gateway has a core to itself; load and backend share the other where there are only two.
+    /// The gateway has a core of its own; load and backend share the other one if there are only two.
     pub(crate) fn choose() -> Self {
         let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
         Self { gateway: 0, load: last.min(1), backend: last.min(2) }
@@ -154,7 +154,7 @@ impl Ground {
         Ok(())
     }
 
-    /// These two take HTTP/2 by prior knowledge on their plain port.
+    /// Tidegate and Envoy accept HTTP/2 by prior knowledge on their plain port, so both doors share it.
     fn with_shared_doors(&self, kind: Kind, ports: Ports) -> Ports {
         match kind {
             Kind::Tidegate | Kind::Before | Kind::Envoy => Ports { http2: ports.plain, ..ports },
@@ -218,7 +218,7 @@ impl Peer {
         }
     }
 
-    /// A gateway that does not send the body back is not one to measure.
+    /// Checks that the body is sent back; otherwise the gateway cannot be measured.
     fn try_echo(&self) -> io::Result<()> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports.plain))?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -246,13 +246,13 @@ fn start_echo(folder: &Path, name: &str, core: usize, port: u16) -> io::Result<P
     Process::start(command, &folder.join(format!("{name}.log")))
 }
 
-/// Built together with this program, into the same folder.
+/// A program that was built with this one, into the same folder.
 fn beside_us(name: &str) -> PathBuf {
     let ours = env::current_exe().unwrap_or_default();
     ours.with_file_name(name)
 }
 
-/// Of our own tools first, then of the system.
+/// A program among our own tools, or else of the system.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let tools = [beside_us("../tools/bin"), PathBuf::from("target/tools/bin")];
     let path = env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Processes that are started, pinned, measured and always stopped.
+//! Child processes: started, pinned to cores, measured, and always stopped.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Set by the first Ctrl-C; every wait ends then, and dropping stops what was started.
+/// Set by the first Ctrl-C; every wait then ends, and dropping the processes stops them.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// How long a process may take to end by itself before it is killed.
+/// The time that a process has to end by itself before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Makes Ctrl-C and SIGTERM stop the run in order.
+/// Makes Ctrl-C and SIGTERM stop the run cleanly.
 pub(crate) fn watch_signals() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -33,7 +33,7 @@ pub(crate) fn watch_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps, but not past a Ctrl-C.
+/// Sleeps, but ends early at a Ctrl-C.
 pub(crate) fn pause(time: Duration) -> io::Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -50,7 +50,7 @@ pub(crate) fn check_stopped() -> io::Result<()> {
     Ok(())
 }
 
-/// The command, run on one core only.
+/// A command that runs on one core only.
 pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
@@ -58,13 +58,13 @@ pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A started process; dropping it ends it and everything it started.
+/// A started process; dropping it ends it and all its descendants.
 pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Its output goes to the file, which is shown when it fails.
+    /// Starts it. Its output goes to the file, which is shown if it fails.
     pub(crate) fn start(mut command: Command, log: &Path) -> io::Result<Self> {
         let output = fs::File::create(log)?;
         command.stdout(output.try_clone()?).stderr(output);
@@ -75,7 +75,7 @@ impl Process {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Waits until it ended well.
+    /// Waits until it has ended with success.
     pub(crate) fn wait(&mut self, time_max: Duration) -> io::Result<()> {
         let end = Instant::now() + time_max;
         loop {
@@ -89,7 +89,7 @@ impl Process {
         }
     }
 
-    /// CPU time of the process and its descendants, since each began.
+    /// CPU time of the process and its descendants, since the start of each.
     pub(crate) fn cpu(&self) -> Duration {
         self.tree().into_iter().map(cpu_of).sum()
     }
@@ -115,7 +115,7 @@ impl Process {
     fn signal(&self, name: &str, pids: &[u32]) {
         let mut command = Command::new("kill");
         command.arg(name).args(pids.iter().map(u32::to_string));
-        // Those already gone are what is wanted.
+        // Processes that are gone already need no signal.
         drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }
@@ -144,7 +144,7 @@ fn tasks(pid: u32) -> Vec<std::path::PathBuf> {
     folder.map(|tasks| tasks.flatten().map(|task| task.path()).collect()).unwrap_or_default()
 }
 
-/// The scheduler's own account, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
+/// The scheduler's count, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
 fn cpu_of(pid: u32) -> Duration {
     let times = tasks(pid).into_iter().filter_map(|task| {
         let times = fs::read_to_string(task.join("schedstat")).ok()?;

@@ -1,4 +1,4 @@
-//! What was measured, as tables for people (Markdown) and as JSON for programs, and the targets.
+//! The measurements and targets, as tables for people (Markdown) and as JSON for programs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,17 +13,17 @@ use crate::load::Run;
 use crate::peers::Kind;
 use crate::rounds::{Effort, Measured, Outcome};
 
-/// What a change may cost, where the program from before it is measured beside.
+/// The most that a change may cost, if the program from before it is measured as well.
 const NO_WORSE: Target = Target::RatioMax { peer: Kind::Before, max: 1.03 };
 
-/// One target and whether it was reached; `None` when a side of it was not measured.
+/// One target and whether it was reached; `None` if one side of it was not measured.
 pub(crate) struct Verdict {
     case: &'static str,
     target: String,
     shown: Option<(String, bool)>,
 }
 
-/// Everything as Markdown that reads well in a terminal too.
+/// The whole report in Markdown, readable in a terminal too.
 pub(crate) fn markdown(when: &str, effort: Effort, outcomes: &[Outcome]) -> String {
     let mut text = format!("# Gateways compared, {when}\n\n");
     push(
@@ -55,7 +55,7 @@ pub(crate) fn markdown(when: &str, effort: Effort, outcomes: &[Outcome]) -> Stri
     text
 }
 
-/// Writes both forms and names the files.
+/// Writes both forms and prints the file names.
 pub(crate) fn save(
     folder: &Path,
     when: &str,
@@ -136,7 +136,7 @@ fn idle_table(outcome: &Outcome) -> String {
     text
 }
 
-/// CPU µs per request over the rounds without errors.
+/// CPU time in µs per request, over the rounds without errors.
 #[derive(Clone, Copy)]
 struct Cost {
     min: f64,
@@ -174,7 +174,7 @@ fn ratio(outcome: &Outcome, peer: Kind, pick: fn(Cost) -> f64) -> Option<f64> {
     Some(pick(ours) / pick(theirs))
 }
 
-/// The median of the ratios within each round: what is left of a machine whose speed changes from one second to the next.
+/// The median of the ratios within each round: this is robust on a machine whose speed changes from one second to the next.
 fn in_turn(outcome: &Outcome, peer: Kind) -> Option<f64> {
     let (ours, theirs) = (find(outcome, Kind::Tidegate)?, find(outcome, peer)?);
     let rounds = ours.runs.iter().zip(&theirs.runs);

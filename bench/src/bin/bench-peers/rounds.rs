@@ -1,5 +1,5 @@
-//! The order of measuring: case by case, in each round every peer once, so that a slow minute of the
-//! machine falls on all of them.
+//! The order of measuring: case by case, and in each round every peer once, so that a slow minute of the machine affects all of
+//! them.
 
 use std::io;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::load::{self, Run};
 use crate::peers::{Ground, Kind, Peer};
 use crate::say;
 
-/// How long and how often.
+/// The length and the number of runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
     pub(crate) time: Duration,
 }
 
-/// All that was measured in one case.
+/// All measurements of one case.
 pub(crate) struct Outcome {
     pub(crate) case: &'static Case,
     pub(crate) peers: Vec<Measured>,
@@ -29,7 +29,7 @@ pub(crate) struct Measured {
     pub(crate) idle: Option<Idle>,
 }
 
-/// Starts the peers afresh, so that no case sees the memory of another.
+/// Starts the peers anew, so that no case sees the memory of another.
 pub(crate) fn measure(
     ground: &mut Ground,
     case: &'static Case,

@@ -1,4 +1,4 @@
-//! One line of the manifest as a type that cannot be wrong.
+//! One line of the manifest, parsed into a type that cannot be wrong.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub(crate) struct Case {
     pub(crate) rfc: String,
     pub(crate) level: String,
     pub(crate) description: String,
-    /// Whether it counts.
+    /// True if it counts.
     pub(crate) scored: bool,
-    /// What to send, in order, over one connection.
+    /// The bytes to send, in order, over one connection.
     pub(crate) steps: Vec<Step>,
     pub(crate) rule: Rule,
 }
 
-/// What to send before the next look at the connection.
+/// The bytes to send before the connection is observed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) parts: Vec<Part>,
@@ -36,7 +36,7 @@ pub(crate) struct Part {
 }
 
 impl Case {
-    /// Reads a line of the manifest.
+    /// Parses a line of the manifest.
     pub(crate) fn read(line: &Value) -> Result<Self, String> {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = text("id");

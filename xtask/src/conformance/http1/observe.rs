@@ -1,4 +1,4 @@
-//! What a server does with bytes: its first reply, and whether it keeps the connection.
+//! Observes a server: its first reply to some bytes, and whether it keeps the connection.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::case::Step;
 
-/// More than any reply to these cases; a server that sends more is no longer read.
+/// Larger than any reply to these cases; a server that sends more is not read any further.
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// How long to wait for what.
+/// The times to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// For a connection, and for more of a head.
@@ -23,37 +23,37 @@ pub(crate) struct Patience {
 }
 
 impl Default for Patience {
-    /// As the suite's own program has it.
+    /// The times of the suite's own program.
     fn default() -> Self {
         let ms = Duration::from_millis;
         Self { read: ms(5000), settle: ms(100), close: ms(50) }
     }
 }
 
-/// How the connection was after a step.
+/// The state of the connection after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     Open,
     Closed,
-    /// No head came, or not all of one, and nothing was closed.
+    /// No complete head came, and nothing was closed.
     Timeout,
     /// The step was not reached.
     NotExecuted,
 }
 
-/// What was seen in one step.
+/// The observation of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) status: Option<u16>,
     pub(crate) connection: Connection,
-    /// Status lines.
+    /// The number of status lines.
     pub(crate) responses: usize,
     pub(crate) headers: Vec<(String, String)>,
-    /// Without chunk framing and without line ends at its end.
+    /// Without chunk framing and without trailing line ends.
     pub(crate) body: String,
 }
 
-/// Sends the steps over one connection, and tells what was seen in each.
+/// Sends the steps over one connection, and returns the observation of each.
 pub(crate) fn observe(target: SocketAddr, steps: &[Step], patience: Patience) -> Vec<Seen> {
     let mut stream = TcpStream::connect_timeout(&target, patience.read).ok();
     let mut seen = Vec::new();
@@ -71,12 +71,12 @@ pub(crate) fn observe(target: SocketAddr, steps: &[Step], patience: Patience) ->
 }
 
 impl Seen {
-    /// A step in which nothing came.
+    /// The observation of a step in which nothing came.
     pub(crate) fn nothing(connection: Connection) -> Self {
         Self { status: None, connection, responses: 0, headers: Vec::new(), body: String::new() }
     }
 
-    /// Reads what came in a step.
+    /// Parses the bytes of a step.
     pub(crate) fn read(bytes: &[u8], connection: Connection) -> Self {
         let responses = count_responses(bytes);
         let end = end_of_head(bytes).unwrap_or(bytes.len());
@@ -110,7 +110,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Sends a step and reads the reply. That the peer does not take all of it is part of the answer.
+/// Sends a step and reads the reply. A peer that does not take all of it is part of the observation.
 fn exchange(stream: &mut TcpStream, step: &Step, patience: Patience) -> Seen {
     let configured = stream
         .set_nodelay(true)
@@ -149,7 +149,7 @@ fn receive_head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Connection {
     Connection::Open
 }
 
-/// Reads what is there without waiting.
+/// Reads available bytes without waiting.
 fn receive_waiting(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Connection {
     if stream.set_nonblocking(true).is_err() {
         return Connection::Closed;
@@ -192,7 +192,7 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// `HTTP/1.x` and three digits, wherever they stand: a body need not end in a line end.
+/// Counts `HTTP/1.x` with three digits, anywhere: a body need not end in a line end.
 fn count_responses(bytes: &[u8]) -> usize {
     let lines = bytes.windows(12).filter(|w| {
         w.starts_with(b"HTTP/1.")
@@ -221,7 +221,7 @@ fn body(headers: &[(String, String)], rest: &[u8]) -> Vec<u8> {
     rest.get(..length.unwrap_or(rest.len())).unwrap_or(rest).to_vec()
 }
 
-/// The payload of as many chunks as are there.
+/// The payload of all complete chunks.
 fn dechunk(bytes: &[u8]) -> Vec<u8> {
     let (mut rest, mut payload) = (bytes, Vec::new());
     while let Some(at) = rest.windows(2).position(|two| two == b"\r\n") {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(Seen::read(b"HTTP/1.1 ", Connection::Closed).responses, 0);
     }
 
-    /// What a peer does with the connection once it has read the request.
+    /// What a peer does with the connection after it has read the request.
     #[track_caller]
     fn check(
         reply: &'static [u8],
@@ -279,7 +279,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             stream.read_exact(&mut [0; 3]).unwrap();
             stream.write_all(reply).unwrap();
-            // Reads to the end, so that a close is a close and not a reset.
+            // Reads to the end, so that a close does not become a reset.
             if keep {
                 stream.read_to_end(&mut Vec::new()).unwrap();
             }

@@ -1,4 +1,4 @@
-//! The verdict on what was seen: the manifest's rules, read once and evaluated.
+//! The verdict on an observation: the manifest's rules, parsed once and evaluated.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::observe::{Connection, Seen};
 
-/// What a case comes to.
+/// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
-    /// Allowed, but a strict server would refuse.
+    /// Allowed, but a strict server would refuse it.
     Warn,
     Fail,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Verdict(Verdict),
-    /// The first case that holds decides, else the last rule.
+    /// The first case that holds decides, or else the last rule.
     Cases {
         step: usize,
         cases: Vec<(Test, Rule)>,
@@ -33,7 +33,7 @@ pub(crate) enum Rule {
         present: Box<Rule>,
         absent: Box<Rule>,
     },
-    /// By what became of a header on its way to the upstream, which echoes them.
+    /// By the outcome for a header on its way to the upstream, which echoes headers.
     EchoedHeader {
         step: usize,
         standard: String,
@@ -46,22 +46,22 @@ pub(crate) enum Rule {
     },
 }
 
-/// What a case asks of a step.
+/// A condition on a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// Any of these: `none`, `400`, `200-299`, as inclusive ranges; None is no status.
+    /// Any of these: `none`, `400`, `200-299`, as inclusive ranges; None means no status.
     Status(Vec<Option<(u16, u16)>>),
     Connection(Vec<Connection>),
-    /// Any of these counts; 2 is two or more.
+    /// Any of these numbers; 2 means two or more.
     Responses(Vec<usize>),
     BodyEquals(Vec<String>),
-    /// All of these, case aside.
+    /// All of these, ignoring case.
     BodyContains(Vec<String>),
     BodyEmpty(bool),
 }
 
 impl Rule {
-    /// Reads a rule of the manifest. What it does not know is an error, never a pass.
+    /// Parses a rule of the manifest. An unknown rule is an error, never a pass.
     pub(crate) fn read(value: &Value) -> Result<Self, String> {
         if let Some(word) = value.as_str() {
             return verdict(word).map(Self::Verdict);
@@ -96,7 +96,7 @@ impl Rule {
         }
     }
 
-    /// Judges what was seen in the steps.
+    /// Judges the observations of all steps.
     pub(crate) fn judge(&self, steps: &[Seen]) -> Verdict {
         match self {
             Self::Verdict(verdict) => *verdict,
@@ -248,7 +248,7 @@ fn verdict(word: &str) -> Result<Verdict, String> {
     match word {
         "pass" => Ok(Verdict::Pass),
         "warn" => Ok(Verdict::Warn),
-        // `error`: the case could not be run as it is meant.
+        // `error`: the case could not be run as intended.
         "fail" | "error" => Ok(Verdict::Fail),
         other => Err(format!("verdict `{other}`")),
     }
@@ -268,7 +268,7 @@ fn text(value: &Value, key: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Whether the upstream's echo has a line `name: value`.
+/// True if the upstream's echo has a line `name: value`.
 fn echoes(body: &str, name: &str, value: &str, case_sensitive: bool) -> bool {
     body.lines().filter_map(|line| line.split_once(':')).any(|(other, found)| {
         let same = if case_sensitive { other == name } else { other.eq_ignore_ascii_case(name) };
@@ -276,7 +276,7 @@ fn echoes(body: &str, name: &str, value: &str, case_sensitive: bool) -> bool {
     })
 }
 
-/// The one date format that may be sent today.
+/// True for the only date format that may be sent today.
 fn is_imf_fixdate(value: &str) -> bool {
     httpdate::parse_http_date(value).is_ok_and(|date| httpdate::fmt_http_date(date) == value)
 }

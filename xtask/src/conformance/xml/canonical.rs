@@ -1,6 +1,6 @@
-//! Sun's canonical form, in which the suite says what a parsed document is.
+//! Sun's canonical form, in which the suite gives the expected documents.
 //!
-//! Owns this one form: attributes sorted, no comments, references for white space, and never a document type declaration.
+//! Owns only this form: attributes sorted, no comments, references for white space, and never a document type declaration.
 
 use xml::{Document, Kind, NodeId};
 
@@ -13,7 +13,7 @@ pub(crate) fn write(document: &Document) -> String {
     out
 }
 
-/// The expected form without the notations that some have: trees do not keep them.
+/// The expected form without notations, which some have and trees do not keep.
 pub(crate) fn without_doctype(expected: &[u8]) -> &[u8] {
     let end = expected.windows(2).position(|pair| pair == b"]>");
     match end {

@@ -1,4 +1,4 @@
-//! What a case asserts of its result.
+//! The assertions of a case about its result.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use xpath::{Budget, Evaluation, Expr, NoHost, Plain, World};
 
 use super::{Files, text};
 
-/// What came of a case.
+/// The result of a case.
 pub(super) enum Got {
     Result { bytes: Vec<u8>, tree: Arc<Document> },
     Failed(String),
@@ -23,7 +23,7 @@ impl Got {
     }
 }
 
-/// An error says what does not hold.
+/// Checks an assertion; the error says what does not hold.
 pub(super) fn holds(
     assert: &Value,
     got: &Got,
@@ -103,7 +103,7 @@ fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-/// Outer white space and white space around line ends aside.
+/// Lines without outer white space and without white space around line ends.
 fn lines(text: &str) -> Vec<String> {
     text.trim().lines().map(|line| line.trim().to_owned()).collect()
 }
@@ -131,13 +131,13 @@ fn content(text: &str) -> Result<Document, String> {
             rest.get(at..).and_then(|rest| rest.find('>')).map_or(rest.len(), |n| at + n + 1);
         without.replace_range(at..behind, "");
     }
-    // What stands between the prolog and the root is not of the result.
+    // Nodes between the prolog and the root are not part of the result.
     let wrapped = format!("<wrapper>{}</wrapper>", without.trim_matches([' ', '\t', '\r', '\n']));
     Document::parse(wrapped.as_bytes(), &Options::default())
         .map_err(|error| format!("not well-formed: {error}: {text:?}"))
 }
 
-/// The tree as lines that say all that counts.
+/// The tree as lines with all relevant facts.
 fn list(document: &Document, ignore_blank: bool, lines: &mut Vec<String>) {
     let mut open: Vec<NodeId> = Vec::new();
     let mut text = String::new();
@@ -205,7 +205,7 @@ fn evaluate(tree: &Arc<Document>, expr: &str, statics: &Plain<'_>) -> Result<(),
     }
 }
 
-/// A search of the serialised result, by the `matches()` of XPath.
+/// Searches the serialised result, by XPath's `matches()`.
 fn matches(got: &str, assert: &Value) -> Result<(), String> {
     let mut builder = xml::Builder::new();
     for (name, value) in [("got", got), ("regex", text(assert, "regex"))] {
