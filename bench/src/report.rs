@@ -35,7 +35,7 @@ pub struct Report {
     pub users: f64,
     /// Requests in the window, good or not.
     pub requests: u64,
-    /// Replies among them that were not as expected, and requests without one.
+    /// Replies among them that were wrong, and requests without a reply.
     pub errors: u64,
     /// Latency of all requests, as in load-test documents: failed ones took their time too.
     pub latency: Latency,

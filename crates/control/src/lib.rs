@@ -104,7 +104,7 @@ pub enum Failure {
     Complaints(Report),
     /// The configuration file cannot be written.
     Unwritable(String),
-    /// The plan could not be brought into service, for instance because an address is taken.
+    /// The plan could not be put into service, for instance because an address is taken.
     Unpublished(String),
     /// A defect of ours.
     Internal(String),

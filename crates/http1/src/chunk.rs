@@ -95,7 +95,7 @@ impl ChunkLine {
             (_, Some(digit)) if self.digits < 16 => {
                 self.digits += 1;
                 self.size = self.size << 4 | u64::from(digit);
-                // The 16th digit may take it past what is allowed, never past 64 bits.
+                // The 16th digit may exceed the maximum, but never 64 bits.
                 if self.size > BODY_BYTES_MAX {
                     return Err(Error::ChunkSize);
                 }

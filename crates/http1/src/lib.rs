@@ -97,7 +97,7 @@ pub struct Line {
 /// The two versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: closes unless told otherwise, knows no chunks and no 100.
+    /// HTTP/1.0: closes by default, has no chunks and no 100.
     Http10,
     /// HTTP/1.1
     Http11,

@@ -1,6 +1,6 @@
 //! Signed tokens (JWS, RFC 7515) and the keys that verify them (JWK, RFC 7517), read strictly.
 //!
-//! Decides which signatures are accepted: a key determines its algorithms, and a token's `alg` counts only if the key agrees.
+//! Owns the decision which signatures are accepted: a key determines its algorithms, and a token's `alg` counts only if the key agrees.
 //! It fetches nothing, keeps no time, and does not interpret claims; encrypted tokens (JWE) are recognised and refused.
 //!
 //! Text enters by [`Token::parse`] and [`KeySet`]; [`KeySet::verify`] checks that a key of the set signed the token. [`Signer`]

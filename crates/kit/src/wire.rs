@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Issue 18: what it filled was taken for what it was lent, and memory that nobody had written was read.
+    /// Issue 18: the reader's own bytes were taken for the lent buffer's, and uninitialised memory was read.
     #[test]
     fn a_reader_that_swaps_its_buffer_is_found_out() {
         let mut cx = Context::from_waker(std::task::Waker::noop());

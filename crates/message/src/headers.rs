@@ -184,7 +184,7 @@ impl Headers {
         self.add_joined(name, &[value])
     }
 
-    /// Appends a line whose value is the parts one after the other.
+    /// Appends a line whose value is the concatenation of the parts.
     pub fn add_joined(&mut self, name: &str, value: &[&[u8]]) -> Result<(), InvalidLine> {
         let valid =
             http1::is_token(name.as_bytes()) && value.iter().all(|v| http1::is_header_value(v));

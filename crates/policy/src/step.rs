@@ -63,7 +63,7 @@ pub trait Frames {
     /// Appends to `out` the bytes that replace `bytes`.
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// Appends what is left at the end.
+    /// Appends the rest at the end.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
 
     /// Bytes still to come, if known; `inner` is that number for the body that passes.

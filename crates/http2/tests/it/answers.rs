@@ -20,7 +20,7 @@ fn a_request_is_answered() {
     assert_eq!(client.requests, [1]);
     client.reply(1, false);
     assert_eq!(client.session.send_data(1, b"hello", true), 5);
-    // An empty table, 200, a line without an index; nothing of the connection.
+    // An empty table, 200, a line without an index; no header of an HTTP/1 connection.
     assert_eq!(
         client.answers(),
         "1: head  \\x88\\x00\\x03x-a\\x01b, flags 4\n1: data 5, flags 1\n"

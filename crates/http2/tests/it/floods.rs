@@ -101,6 +101,6 @@ fn a_small_block_of_much_text_is_a_head_that_is_too_large() {
     block.extend([b'v'; 900]);
     block.extend([0xbe; 10_000]);
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &block)).unwrap();
-    // It is a request, so that it can be answered: see `Head::is_too_large`.
+    // It still counts as a request, so that it can be answered: see `Head::is_too_large`.
     assert_eq!(client.requests, [1]);
 }
