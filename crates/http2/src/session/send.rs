@@ -151,6 +151,8 @@ impl Session {
 
     fn begin_lines(&mut self) -> usize {
         let begun = self.out.len();
+        // Most heads fit: lines are appended one by one, and each growth of the output copies it.
+        self.out.reserve(1024);
         self.out.extend_from_slice(&[0; frame::HEAD_BYTES]);
         begun
     }
