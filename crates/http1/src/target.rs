@@ -71,7 +71,7 @@ pub fn is_host(bytes: &[u8]) -> bool {
     if bytes.first() == Some(&b'[') {
         return is_bracketed(bytes);
     }
-    // No label is empty but the root's, behind the last dot.
+    // Only the root's label may be empty, after the last dot.
     let (mut length, mut before) = (0, b'.');
     for &byte in bytes {
         if !is_name_byte(byte) {

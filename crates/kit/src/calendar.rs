@@ -1,4 +1,5 @@
-//! The Gregorian calendar, carried on into the past: days are counted from 1970-01-01, years, months and days as people write them.
+//! The Gregorian calendar, extended into the past. Days are numbered from 1970-01-01; dates are years, months and days as
+//! people write them.
 
 /// Days in a month.
 pub fn month_days(year: i64, month: i64) -> i64 {
@@ -10,21 +11,22 @@ pub fn month_days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Whether a year has a 29th of February.
+/// True for a leap year.
 pub fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The number of a day.
+/// The number of a date's day.
 pub fn day_number(year: i64, month: i64, day: i64) -> i64 {
     month_begin(year, month - 1) + day - 1
 }
 
-/// The number of a month's first day. Months are counted from 0, and on beyond 11 and below 0 as those of other years.
+/// The number of a month's first day. Months are counted from 0; numbers above 11 or below 0 are months of other years.
 pub fn month_begin(year: i64, month: i64) -> i64 {
     let year = year.saturating_add(month.div_euclid(12));
     let month = month.rem_euclid(12);
-    // Years that begin in March have their leap day at the end, and the months before it repeat every five in 153 days.
+    // Years that begin in March have their leap day at the end, and the lengths of their months repeat after every five, which
+    // have 153 days.
     let (year, from_march) = match month {
         0 | 1 => (year - 1, month + 10),
         _ => (year, month - 2),
@@ -48,7 +50,7 @@ pub fn date_of(number: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// 0 is Sunday.
+/// The day of the week; 0 is Sunday.
 pub fn weekday(number: i64) -> i64 {
     (number + 4).rem_euclid(7)
 }

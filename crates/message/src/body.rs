@@ -50,7 +50,8 @@ pub trait Source {
         true
     }
 
-    /// The sender waits for leave to send it (`Expect: 100-continue`, RFC 9110, 10.1.1), which asking for its bytes gives.
+    /// True if the sender waits for a 100 before it sends the body (`Expect: 100-continue`, RFC 9110, 10.1.1). Pulling the body
+    /// sends the 100.
     fn awaits_leave(&self) -> bool {
         false
     }

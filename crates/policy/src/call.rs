@@ -26,7 +26,7 @@ pub struct Call<'a> {
     pub totals: &'a Totals,
     /// Gets the chosen target, if the caller wants to know it.
     pub target: Option<&'a mut Option<Arc<str>>>,
-    /// Where interim replies go, where somebody wants them.
+    /// The way of interim replies, if the caller wants them.
     pub interim: Option<&'a Interim>,
 }
 

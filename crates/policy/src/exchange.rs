@@ -62,7 +62,7 @@ pub struct Exchange {
     /// The deadline for the exchange's current wait. It belongs to the exchange's task, so that one timer serves all exchanges
     /// of a connection.
     pub alarm: SharedAlarm,
-    /// Where interim replies of its upstream go, where the client knows such.
+    /// The way of interim replies to the client, if the client supports them.
     pub interim: Option<Interim>,
 }
 

@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use message::ReplyHead;
 
-/// The client's side of a connection, as whoever reads an upstream's interim replies sees it.
+/// The client's side of a connection, as the reader of an upstream's interim replies sees it.
 pub trait InterimReplies {
-    /// Passes on the head of an interim reply (1xx, RFC 9110, 15.2) before the reply of `stream`, which an HTTP/1 connection has one
-    /// of. It is dropped where there is no room for it: a final reply follows always.
+    /// Passes on the head of an interim reply (1xx, RFC 9110, 15.2) before the reply of `stream`; an HTTP/1 connection has only
+    /// one stream. If there is no room for it, it is dropped, since a final reply always follows.
     fn pass(&self, stream: u32, head: &ReplyHead);
 }
 
-/// Where the interim replies of one exchange go. HTTP/1.0 knows none.
+/// The way of one exchange's interim replies to the client. HTTP/1.0 has none.
 #[derive(Clone)]
 pub struct Interim {
     to: Rc<dyn InterimReplies>,
@@ -23,8 +23,8 @@ impl Interim {
         Interim { to, stream }
     }
 
-    /// Passes on an interim reply with its `Link` lines, and those alone: policies of the response, which decide what else may leave,
-    /// see the final reply only.
+    /// Passes on an interim reply with only its `Link` lines. Response policies, which decide about all other headers, see only
+    /// the final reply.
     pub fn pass(&self, head: &ReplyHead) {
         let mut passed = ReplyHead::new(head.status);
         for link in head.headers.get_all("link") {

@@ -75,7 +75,7 @@ pub struct Entry<'a> {
     pub soap_fault: Option<&'static str>,
     /// The name of the client identity.
     pub subject: Option<&'a str>,
-    /// Attempts of calls of upstreams beyond the first of each.
+    /// Retries: attempts beyond the first of each call.
     pub retries: u32,
 }
 

@@ -32,9 +32,9 @@ pub(crate) struct Call<'a> {
     starved: Duration,
     wait: Wait<'a>,
     url: &'a str,
-    /// Where interim replies go.
+    /// The way of interim replies to the client.
     interim: Option<&'a Interim>,
-    /// How many came.
+    /// The number of interim replies so far.
     interim_count: usize,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Failure {
     pub(crate) fault: Fault,
     /// True if the target closed or reset without a byte of a reply: a pooled connection may have been stale.
     pub(crate) silent: bool,
-    /// The request's body, where no byte of it was asked for.
+    /// The request's body, if no byte of it was pulled.
     pub(crate) unsent: Option<Body>,
 }
 
@@ -81,8 +81,7 @@ const LIMITS: http1::Limits =
 /// Interim replies before the real one. A target that sends more is faulty.
 const INTERIM_MAX: usize = 16;
 
-/// How long a target is waited for that was asked for leave to send a body. One that knows no `Expect` says nothing (RFC 9110,
-/// 10.1.1).
+/// The time to wait for a target's 100. A target without support for `Expect` never sends one (RFC 9110, 10.1.1).
 const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
 impl Wait<'_> {
@@ -185,7 +184,7 @@ impl<'a> Call<'a> {
             }
         };
         let starved = self.starved();
-        // A body whose leave never came has no place on the connection any more.
+        // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
         let intact = self.upload_broken.is_none() && !self.upload.is_held();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
         Ok(Begun {
@@ -312,7 +311,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head at the front of the input, if it is complete. An interim one is passed on, and not given.
+    /// The head at the front of the input, if it is complete. An interim one is passed on and not returned.
     fn parse(
         &mut self,
         input: &[u8],
@@ -329,7 +328,7 @@ impl<'a> Call<'a> {
             if !is_interim(&parsed) {
                 return Ok(Some((parsed, Some(copied()))));
             }
-            // A 100 is about the connection to the target; the client gets one where its body is wanted.
+            // A 100 is only about the connection to the target. The client gets its own when its body is pulled.
             if let Some(interim) = self.interim.filter(|_| parsed.status != 100) {
                 interim.pass(&copied());
             }

@@ -90,7 +90,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// Until the reply's head is there, and between two pieces of its body. Not a total: streams may last.
     pub response: Duration,
-    /// From the beginning of a call to the end of its reply's body, retries included. None: as long as its pauses allow.
+    /// From the beginning of a call to the end of its reply's body, retries included. None: no limit in all, only for its
+    /// pauses.
     pub total: Option<Duration>,
     /// The time that an unused connection is kept.
     pub idle: Duration,

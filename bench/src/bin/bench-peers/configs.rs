@@ -15,7 +15,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) user: &'a str,
 }
 
-/// Ends at once when it is told to.
+/// Makes the program end at once when it is told to.
 const DRAIN: &str = "drain: { delay: 0s }\n";
 
 impl Setting<'_> {
@@ -24,7 +24,7 @@ impl Setting<'_> {
         match kind {
             Kind::Direct => None,
             Kind::Tidegate => Some(("tidegate.yaml", self.tidegate())),
-            // Its end may be slow: builds from before there was such a key refuse it.
+            // Older builds do not have the key for a fast end and refuse it, so they may end slowly.
             Kind::Before => Some(("before.yaml", self.tidegate().replace(DRAIN, ""))),
             Kind::Nginx => Some(("nginx.conf", self.nginx())),
             Kind::Haproxy => Some(("haproxy.cfg", self.haproxy())),

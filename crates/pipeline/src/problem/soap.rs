@@ -1,7 +1,7 @@
 //! Faults as SOAP faults of the client's version, and in the words of Kong's SOAP/XML plugins.
 //!
-//! Owns the layouts. The client's protocol was noted when the request arrived; a step that read the message may have corrected
-//! it.
+//! Owns the layouts. The client's message format was noted when the request arrived; a step that read the message may have
+//! corrected it.
 
 use fault::{Fault, Kind, Side};
 use message::RequestHead;
@@ -10,7 +10,7 @@ use policy::{Exchange, Speech};
 
 use json::push_escaped;
 
-/// Notes the client's protocol, on routes whose faults depend on it.
+/// Notes the client's message format, on routes whose faults depend on it.
 pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
     match errors {
         Errors::Soap { .. } | Errors::Kong { .. } => {
