@@ -12,5 +12,9 @@ pub fn now() -> Instant {
 /// Time since the Unix epoch, for logs and tokens. A clock before 1970 reads as the epoch.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn wall() -> Duration {
+    #[cfg(any(test, feature = "fake"))]
+    if let Some(told) = crate::fake::told() {
+        return told;
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,14 +1,18 @@
-//! A connection of the gateway's own to a service that is not an upstream: a store for counts.
+//! Connections that the gateway opens: to targets of upstreams as wires, and to a service that is none, a store that counts are kept
+//! in, as links.
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// The address of a service.
+use crate::Wire;
+
+/// Where a service listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     Tcp { host: String, port: u16 },
@@ -26,7 +30,16 @@ pub struct Link(Box<dyn Stream>);
 /// The most that one read takes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Connects to a port. The caller sets the deadline.
+/// Connects to an address, or in tests to what stands in for it; the caller sets the deadline.
+pub async fn to(address: SocketAddr) -> io::Result<Wire> {
+    #[cfg(any(test, feature = "fake"))]
+    if let Some(dialled) = crate::fake::dialled(address) {
+        return dialled;
+    }
+    TcpStream::connect(address).await.map(Wire::Plain)
+}
+
+/// Connects to a port; the caller sets the deadline.
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;

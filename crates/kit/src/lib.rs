@@ -7,6 +7,8 @@ pub mod alarm;
 pub mod calendar;
 pub mod clock;
 pub mod dial;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod pack;
 pub mod percent;
 pub mod scratch;

@@ -21,6 +21,10 @@ mod reply;
 mod sockets;
 mod taking;
 mod tunnel;
+#[cfg(feature = "fake")]
+mod unbound;
 mod worker;
 
 pub use gateway::{Gateway, Upkeep};
+#[cfg(feature = "fake")]
+pub use unbound::{Unbound, proxy_header};

@@ -191,6 +191,12 @@ impl Doors {
 }
 
 impl Worker {
+    /// The first worker, of a process that serves one plan.
+    #[cfg(feature = "fake")]
+    pub(crate) fn of(plan: Arc<Plan>, books: Rc<Books>) -> Rc<Worker> {
+        Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, books })) })
+    }
+
     pub(crate) fn current(&self) -> Rc<Current> {
         self.current.borrow().clone()
     }

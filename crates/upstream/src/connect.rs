@@ -8,7 +8,6 @@ use fault::{Fault, Kind};
 use kit::Wire;
 use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::Upstream;
@@ -69,8 +68,12 @@ impl Upstream {
         if target.addresses().is_empty() {
             target.look_up().await.map_err(|e| failure(target, &e))?;
         }
-        let socket = dial(target).await.map_err(|e| failure(target, &e))?;
-        // Small writes must not wait for acknowledgements. A socket that refuses the option still works.
+        let socket = match dial(target).await.map_err(|e| failure(target, &e))? {
+            Wire::Plain(socket) => socket,
+            // What stands in for a target speaks for its TLS too.
+            wrapped @ Wire::Wrapped(_) => return Ok(wrapped),
+        };
+        // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
@@ -91,13 +94,13 @@ impl Upstream {
 }
 
 /// Tries the target's addresses, beginning with the next in turn.
-async fn dial(target: &Target) -> io::Result<TcpStream> {
+async fn dial(target: &Target) -> io::Result<Wire> {
     let tries = target.addresses().len().clamp(1, ADDRESSES_TRIED_MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for _ in 0..tries {
         let Some(address) = target.next_address() else { break };
-        match TcpStream::connect(address).await {
-            Ok(socket) => return Ok(socket),
+        match kit::dial::to(address).await {
+            Ok(wire) => return Ok(wire),
             Err(e) => last = e,
         }
     }

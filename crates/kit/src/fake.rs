@@ -1,0 +1,62 @@
+//! What stands in for the network and the wall clock of one thread, in tests. Nothing of the program turns the feature `fake` on.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::clock::{self, Instant};
+use crate::{Duplex, Wire};
+
+/// What is connected to in place of an address.
+type Network = Rc<dyn Fn(SocketAddr) -> io::Result<Box<dyn Duplex>>>;
+
+thread_local! {
+    static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+    static WALL: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
+}
+
+/// From now on this thread's connections to upstreams come from `network`.
+pub fn network(network: impl Fn(SocketAddr) -> io::Result<Box<dyn Duplex>> + 'static) {
+    NETWORK.set(Some(Rc::new(network)));
+}
+
+/// From now on this thread's wall clock is at `time` and goes on with the monotonic one, which may be paused.
+pub fn wall(time: Duration) {
+    WALL.set(Some((time, clock::now())));
+}
+
+pub(crate) fn dialled(address: SocketAddr) -> Option<io::Result<Wire>> {
+    let network = NETWORK.with_borrow(Clone::clone)?;
+    Some(network(address).map(Wire::Wrapped))
+}
+
+pub(crate) fn told() -> Option<Duration> {
+    let (time, since) = WALL.get()?;
+    Some(time + since.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wall_clock_goes_on_with_the_paused_one() {
+        wall(Duration::from_secs(1000));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(clock::wall(), Duration::from_secs(1005));
+    }
+
+    #[tokio::test]
+    async fn a_thread_connects_to_what_stands_in() {
+        network(|address| match address.port() {
+            1 => Ok(Box::new(tokio::io::empty())),
+            _ => Err(io::ErrorKind::ConnectionRefused.into()),
+        });
+        let wire = crate::dial::to("192.0.2.1:1".parse().unwrap()).await;
+        assert!(matches!(wire, Ok(Wire::Wrapped(_))));
+        let refused = crate::dial::to("192.0.2.1:2".parse().unwrap()).await;
+        assert_eq!(refused.err().map(|e| e.kind()), Some(io::ErrorKind::ConnectionRefused));
+    }
+}

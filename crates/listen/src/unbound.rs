@@ -1,0 +1,57 @@
+//! A listener that is bound to no address: its connections are wires that somebody else made. Tests and the fuzzer serve whole
+//! exchanges by it in one thread, with the code that serves sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kit::Wire;
+use pipeline::Books;
+use plan::{Listener, Plan};
+use policy::{Caller, Scheme};
+use telemetry::Telemetry;
+use tokio::io::AsyncRead;
+
+use crate::accept::Connection;
+use crate::clients::Open;
+use crate::connections::Door;
+use crate::worker::Worker;
+use crate::{h1, h2, proxy_protocol};
+
+/// The first worker of a plan, with one of its listeners.
+pub struct Unbound {
+    worker: Rc<Worker>,
+    door: Rc<Door>,
+}
+
+impl Unbound {
+    pub fn new(plan: Arc<Plan>, listener: Arc<Listener>, telemetry: Arc<Telemetry>) -> Unbound {
+        let metrics = telemetry.listener(&listener.name);
+        let door = Door::new(listener, metrics, Arc::new(Open::default()));
+        let books = Rc::new(Books { telemetry, access_log: None });
+        Unbound { worker: Worker::of(plan, books), door }
+    }
+
+    /// Serves a connection to its end; one that finds no place has none. What TLS and a PROXY header would say is not asked.
+    pub async fn serve(&self, wire: Wire, peer: SocketAddr, local: SocketAddr) {
+        let Some(place) = self.door.enter(0) else { return };
+        let caller = Rc::new(Caller::new(peer, local, Scheme::Http, 0));
+        let connection = Connection { worker: self.worker.clone(), place, caller };
+        if let Some((wire, early, connection)) = h1::serve(wire, connection).await {
+            Box::pin(h2::serve(wire, early, connection)).await;
+        }
+    }
+
+    /// Ends connections that wait for a request, and others after the exchange they are in.
+    pub fn close(&self) {
+        self.door.close();
+    }
+}
+
+/// Source and destination of a PROXY header, which is read to its end and no further.
+pub async fn proxy_header(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> io::Result<Option<(SocketAddr, SocketAddr)>> {
+    proxy_protocol::read(stream).await
+}

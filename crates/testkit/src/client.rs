@@ -1,0 +1,69 @@
+//! The client of an exchange, and what came of it.
+
+use crate::message::{Message, Side, read_messages};
+use crate::wire::Act;
+
+/// What a client sends, written as it goes over the wire, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// What one read gives, one after the other.
+    pub sends: Vec<Vec<u8>>,
+    /// How many bytes go at a time, see [`crate::Wire::new`].
+    pub piece: Option<usize>,
+    pub then: Then,
+    /// The exchange is dropped once it was polled so often.
+    pub polls_max: Option<usize>,
+}
+
+/// What a client does once it has sent everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Then {
+    /// Waits, until the gateway closes the connection for its silence.
+    #[default]
+    Waits,
+    /// Closes its side.
+    Ends,
+    /// Breaks the connection.
+    Resets,
+}
+
+/// What came of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was written to the client.
+    pub written: Vec<u8>,
+    /// The connection ended by itself. Otherwise it was dropped.
+    pub ended: bool,
+    /// How often it was polled.
+    pub polls: usize,
+}
+
+impl Client {
+    /// Sends this at once and waits.
+    pub fn sending(bytes: impl Into<Vec<u8>>) -> Client {
+        Client { sends: vec![bytes.into()], ..Client::default() }
+    }
+
+    pub(crate) fn acts(&self) -> Vec<Act> {
+        // A read of nothing would be the end.
+        let sends = self.sends.iter().filter(|bytes| !bytes.is_empty());
+        let mut acts: Vec<Act> = sends.cloned().map(Act::Send).collect();
+        acts.extend(match self.then {
+            Then::Waits => None,
+            Then::Ends => Some(Act::End),
+            Then::Resets => Some(Act::Reset),
+        });
+        acts
+    }
+}
+
+impl Outcome {
+    /// The replies that were written; `heads`: whether each is to HEAD. What is no reply, or begun and left, is an error.
+    pub fn replies(&self, heads: &[bool]) -> Result<Vec<Message>, String> {
+        let (replies, rest) = read_messages(&self.written, Side::Replies(heads), self.ended)?;
+        match rest {
+            [] => Ok(replies),
+            rest => Err(format!("left over: {}", rest.escape_ascii())),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Whole exchanges: whatever a client sends, what it is answered and what the upstream is asked can be read to the letter.
+
+use std::path::Path;
+
+use http1::{Decoder, Limits, parse_request};
+
+use crate::{Answer, Asked, Client, Gateway, Message, Services, run};
+
+/// The only path that leads to the upstream. A request for another one was smuggled.
+const PREFIX: &str = "/public/";
+
+/// What a client that sends no more than this is held to, so that a fuzzer reaches it.
+const HEAD_BYTES_MAX: usize = 2048;
+
+const CONFIGURATION: &str = r#"
+listen: { public: { address: "127.0.0.1:0", http2: false, limits: { head_bytes_max: 2KiB } } }
+workers: 1
+upstreams: { origin: { targets: ["http://192.0.2.10"], breaker: { connections: 1, requests: 1 } } }
+routes:
+  public:
+    match: { path: "/public/**" }
+    upstream: origin
+    limits: { body_bytes_max: 1KiB }
+    policies:
+      - cors: { origins: ["*"] }
+      - compress: { encodings: [gzip], bytes_min: 1B }
+      - headers: { request: { set: { X-User: gateway } }, response: { set: { X-Told: gateway } } }
+      - concurrency: { requests: 1 }
+      - transform: { query: { remove: [q] }, json: { set: { a: 1 } }, response: { json: { set: { b: 2 } } }, body_bytes_max: 512B }
+  fixed: { match: { path: /fixed, methods: [GET, POST] }, respond: { body: "fixed\n" } }
+"#;
+
+thread_local! {
+    static GATEWAY: Gateway = gateway();
+}
+
+fn gateway() -> Gateway {
+    let json = "Content-Type: application/json\r\n";
+    let services = Services::new(move |asked| match asked.request.is.as_str() {
+        "HEAD" => Answer::Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec()),
+        _ => Answer::with(200, json, r#"{"a":"b"}"#),
+    });
+    Gateway::new(CONFIGURATION, Path::new("/nowhere"), services).expect("it compiles")
+}
+
+/// What a client sends on one connection: a byte that says in which pieces, then the bytes themselves.
+pub fn exchange(bytes: &[u8]) {
+    let Some((way, bytes)) = bytes.split_first() else { return };
+    GATEWAY.with(|gateway| run(converse(gateway, *way, bytes)));
+}
+
+async fn converse(gateway: &Gateway, way: u8, bytes: &[u8]) {
+    let heads = heads(bytes);
+    let whole = answered(gateway, &Client::sending(bytes), &heads).await;
+    let client = match usize::from(way) {
+        0 => return,
+        piece @ 1..=16 => Client { piece: Some(piece), ..Client::sending(bytes) },
+        at => {
+            let (front, back) = bytes.split_at(at.min(bytes.len()));
+            let sends = vec![front.to_vec(), back.to_vec()];
+            Client { sends, piece: Some(usize::MAX), ..Client::default() }
+        }
+    };
+    let pieces = answered(gateway, &client, &heads).await;
+    // Those behind it may depend on what was there when the connection's fate was decided.
+    let first = |replies: &[Message]| replies.first().map(|reply| reply.is.clone());
+    assert_eq!(first(&pieces), first(&whole), "it depends on the pieces: {}", bytes.escape_ascii());
+}
+
+/// The replies to a client, once all that was said to both sides is judged.
+async fn answered(gateway: &Gateway, client: &Client, heads: &[bool]) -> Vec<Message> {
+    let before = gateway.gauges();
+    let outcome = gateway.exchange(client).await;
+    let after = gateway.gauges();
+    let sent = client.sends.concat();
+    let sent = sent.escape_ascii();
+    let replies = outcome.replies(heads);
+    let replies = replies.unwrap_or_else(|why| panic!("no reply: {why}; to {sent}"));
+    assert!(replies.iter().all(|reply| reply.whole), "{replies:?} to {sent}");
+    let broken = gateway.services().broken();
+    assert!(broken.is_empty(), "the upstream cannot read {broken:?}; of {sent}");
+    for asked in gateway.services().asked() {
+        judge(&asked).unwrap_or_else(|why| panic!("{why}: {asked:?}; of {sent}"));
+    }
+    assert_eq!((&*after.left, after.panics), (&[][..], 0), "{sent}");
+    let records = after.records - before.records;
+    assert!(records >= replies.len() as u64, "{records} records of {replies:?} to {sent}");
+    replies
+}
+
+/// Whether the requests that can be read in these bytes are HEAD, by the codec alone.
+fn heads(mut bytes: &[u8]) -> Vec<bool> {
+    let limits = Limits { head_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
+    let mut heads = Vec::new();
+    let mut lines = Vec::new();
+    while let Ok(Some(head)) = parse_request(bytes, &limits, &mut lines) {
+        heads.push(head.method.of(bytes) == b"HEAD");
+        let mut decoder = Decoder::new(head.framing);
+        let rest = bytes.get(head.head_len..).unwrap_or_default();
+        let Ok(taken) = decoder.decode(rest, &mut Vec::new()) else { break };
+        bytes = rest.get(taken..).unwrap_or_default();
+    }
+    heads
+}
+
+/// What an upstream may be asked.
+fn judge(asked: &Asked) -> Result<(), &'static str> {
+    let request = &asked.request;
+    // Some servers read one for the other.
+    let count =
+        |name: &str| request.lines.iter().filter(|(n, _)| n.replace('_', "-") == name).count();
+    let own =
+        |name: &str| matches!(request.values(name).collect::<Vec<_>>().as_slice(), [b"gateway"]);
+    let trailers = String::from_utf8_lossy(&request.trailers).to_lowercase();
+    match () {
+        () if !request.target.starts_with(PREFIX) => Err("a path that no route takes"),
+        () if count("content-length") + count("transfer-encoding") > 1 => Err("framed twice"),
+        () if count("host") != 1 => Err("not for one host"),
+        () if count("x-user") != 1 || !own("x-user") => Err("the client's own x-user"),
+        () if trailers.contains("x-user") => Err("x-user behind the body"),
+        () if request.body.len() > 1024 => Err("a body over the limit"),
+        () => Ok(()),
+    }
+}

@@ -1,0 +1,112 @@
+//! What was written to a wire, read back as messages by the gateway's own codec, which reads to the letter.
+
+use std::fmt;
+
+use http1::{Asked, Decoder, Limits, parse_request, parse_response};
+
+/// Which messages are expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side<'a> {
+    Requests,
+    /// Replies; whether each is to HEAD. Those behind the last that is told of are not.
+    Replies(&'a [bool]),
+}
+
+/// One message as it was written.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The method of a request, the status of a reply.
+    pub is: String,
+    /// The target of a request, empty for a reply.
+    pub target: String,
+    /// Names in lower case, in the order they were written.
+    pub lines: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+    /// Trailer lines, raw.
+    pub trailers: Vec<u8>,
+    /// It has ended.
+    pub whole: bool,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let broken = if self.whole { "" } else { " (not whole)" };
+        write!(f, "{}{broken}", self.text())
+    }
+}
+
+impl Message {
+    /// The values of the lines of this name, which is in lower case.
+    pub fn values<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m [u8]> {
+        self.lines.iter().filter(move |(other, _)| other == name).map(|(_, value)| &**value)
+    }
+
+    /// All of it as one text to look for something in: start, lines, body, trailers.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} {}\n", self.is, self.target);
+        for (name, value) in &self.lines {
+            text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value)));
+        }
+        text.push_str(&format!("\n{}\n", String::from_utf8_lossy(&self.body)));
+        text.push_str(&String::from_utf8_lossy(&self.trailers));
+        text
+    }
+}
+
+/// Everything that was written, and what of it is no whole head yet. Interim replies are left out. `ended`: no more will come.
+pub fn read_messages<'b>(
+    mut bytes: &'b [u8],
+    side: Side<'_>,
+    ended: bool,
+) -> Result<(Vec<Message>, &'b [u8]), String> {
+    let mut messages = Vec::new();
+    loop {
+        let to_head = match side {
+            Side::Requests => None,
+            Side::Replies(heads) => Some(heads.get(messages.len()).copied().unwrap_or(false)),
+        };
+        let Some((message, len)) = read_one(bytes, to_head, ended)? else {
+            return Ok((messages, bytes));
+        };
+        bytes = bytes.get(len..).unwrap_or_default();
+        if !message.is.starts_with('1') {
+            messages.push(message);
+        }
+    }
+}
+
+/// `to_head`: a reply, and whether it is to HEAD.
+fn read_one(
+    bytes: &[u8],
+    to_head: Option<bool>,
+    ended: bool,
+) -> Result<Option<(Message, usize)>, String> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let (mut lines, limits) = (Vec::new(), Limits::default());
+    let broken = |e: http1::Error| format!("{e}: {}", bytes.escape_ascii());
+    let text = |span: http1::Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
+    let (is, target, framing, head_len) = match to_head {
+        None => {
+            let head = parse_request(bytes, &limits, &mut lines).map_err(broken)?;
+            let Some(head) = head else { return Ok(None) };
+            (text(head.method), text(head.target), head.framing, head.head_len)
+        }
+        Some(head) => {
+            let asked = Asked { head, connect: false };
+            let head = parse_response(bytes, &limits, asked, &mut lines).map_err(broken)?;
+            let Some(head) = head else { return Ok(None) };
+            (head.status.to_string(), String::new(), head.framing, head.head_len)
+        }
+    };
+    let lines =
+        lines.iter().map(|line| (text(line.name).to_lowercase(), line.value.of(bytes).to_vec()));
+    let lines = lines.collect();
+    let (mut decoder, mut body) = (Decoder::new(framing), Vec::new());
+    let rest = bytes.get(head_len..).unwrap_or_default();
+    let taken = decoder.decode(rest, &mut body).map_err(broken)?;
+    let whole = decoder.is_done() || (ended && framing == http1::Framing::UntilClose);
+    let trailers = decoder.trailers().to_vec();
+    Ok(Some((Message { is, target, lines, body, trailers, whole }, head_len + taken)))
+}

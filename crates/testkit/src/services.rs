@@ -1,0 +1,131 @@
+//! The services behind the gateway: whatever address a target, a key set or an interceptor has, a script answers there.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use kit::Duplex;
+
+use crate::message::{Message, Side, read_messages};
+use crate::wire::{Act, Wire};
+
+/// A request as a service has read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub to: SocketAddr,
+    pub request: Message,
+}
+
+/// What a service does with a request that it has read to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Sends this, written as it goes over the wire, and waits for the next request.
+    Reply(Vec<u8>),
+    /// Sends this and breaks the connection.
+    Cut(Vec<u8>),
+    /// Says nothing.
+    Silent,
+}
+
+/// All services of a gateway.
+#[derive(Clone)]
+pub struct Services(Rc<Inner>);
+
+struct Inner {
+    answers: Box<dyn Fn(&Asked) -> Answer>,
+    asked: RefCell<Vec<Asked>>,
+    refuses: Cell<bool>,
+    piece: Cell<Option<usize>>,
+    /// What is no request of HTTP/1.
+    broken: RefCell<Vec<String>>,
+}
+
+impl Services {
+    /// Services that answer by this.
+    pub fn new(answers: impl Fn(&Asked) -> Answer + 'static) -> Services {
+        Services(Rc::new(Inner {
+            answers: Box::new(answers),
+            asked: RefCell::default(),
+            refuses: Cell::new(false),
+            piece: Cell::new(None),
+            broken: RefCell::default(),
+        }))
+    }
+
+    /// What they were asked, in order, since this was called last.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.0.asked.take()
+    }
+
+    /// What was written to them and is no request, since this was called last.
+    pub fn broken(&self) -> Vec<String> {
+        self.0.broken.take()
+    }
+
+    /// Whether connections are refused from now on.
+    pub fn refuse(&self, refuses: bool) {
+        self.0.refuses.set(refuses);
+    }
+
+    /// How many bytes a connection gives and takes at a time from now on, see [`Wire::new`].
+    pub fn piece(&self, piece: Option<usize>) {
+        self.0.piece.set(piece);
+    }
+
+    /// Answers for every address that this thread connects to.
+    pub(crate) fn stand_in(&self) {
+        let services = self.clone();
+        kit::fake::network(move |to| services.connect(to));
+    }
+
+    fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Duplex>> {
+        if self.0.refuses.get() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (services, mut heard) = (self.clone(), Vec::new());
+        let hears = Box::new(move |bytes: &[u8]| services.hear(to, &mut heard, bytes));
+        Ok(Box::new(Wire::answered(self.0.piece.get(), hears)))
+    }
+
+    fn hear(&self, to: SocketAddr, heard: &mut Vec<u8>, bytes: &[u8]) -> Vec<Act> {
+        heard.extend_from_slice(bytes);
+        let (requests, begun) = match read_messages(heard, Side::Requests, false) {
+            Ok((requests, begun)) => (requests, begun.to_vec()),
+            Err(why) => {
+                self.0.broken.borrow_mut().push(why);
+                return vec![Act::Reset];
+            }
+        };
+        if requests.last().is_none_or(|last| !last.whole) {
+            return Vec::new();
+        }
+        *heard = begun;
+        let acts = requests.into_iter().flat_map(|request| {
+            let asked = Asked { to, request };
+            let answer = (self.0.answers)(&asked);
+            self.0.asked.borrow_mut().push(asked);
+            answer.acts()
+        });
+        acts.collect()
+    }
+}
+
+impl Answer {
+    /// A reply with a length and no more lines than these, which end in CRLF.
+    pub fn with(status: u16, lines: &str, body: &str) -> Answer {
+        let len = body.len();
+        Answer::Reply(
+            format!("HTTP/1.1 {status} Ok\r\nContent-Length: {len}\r\n{lines}\r\n{body}").into(),
+        )
+    }
+
+    fn acts(self) -> Vec<Act> {
+        match self {
+            Answer::Reply(bytes) => vec![Act::Send(bytes)],
+            Answer::Cut(bytes) if bytes.is_empty() => vec![Act::Reset],
+            Answer::Cut(bytes) => vec![Act::Send(bytes), Act::Reset],
+            Answer::Silent => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! One end of a byte stream whose other end is a script.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a scripted peer does next. One with nothing left to do is silent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Closes its side.
+    End,
+    /// Breaks the connection.
+    Reset,
+}
+
+/// Hears what is written and says what is done about it.
+pub(crate) type Hears = Box<dyn FnMut(&[u8]) -> Vec<Act>>;
+
+/// The gateway's end of a connection. Its clones are the same end, for whoever wants to see what was written.
+#[derive(Clone)]
+pub struct Wire(Rc<RefCell<State>>);
+
+struct State {
+    acts: VecDeque<Act>,
+    hears: Option<Hears>,
+    written: Vec<u8>,
+    /// What one read gives and one write takes at the most, each after having been pending. None: all of it, at once.
+    piece: Option<usize>,
+    reader: Option<Waker>,
+    /// The next read and the next write were made to wait.
+    waited: [bool; 2],
+    shut: bool,
+}
+
+impl Wire {
+    /// `piece`: how many bytes one read gives and one write takes, each after having been pending. None: all of it, at once.
+    pub fn new(acts: impl IntoIterator<Item = Act>, piece: Option<usize>) -> Wire {
+        Wire(Rc::new(RefCell::new(State {
+            acts: acts.into_iter().collect(),
+            hears: None,
+            written: Vec::new(),
+            piece,
+            reader: None,
+            waited: [false; 2],
+            shut: false,
+        })))
+    }
+
+    /// Answers what is written.
+    pub(crate) fn answered(piece: Option<usize>, hears: Hears) -> Wire {
+        let wire = Wire::new([], piece);
+        wire.0.borrow_mut().hears = Some(hears);
+        wire
+    }
+
+    /// What was written.
+    pub fn written(&self) -> Vec<u8> {
+        self.0.borrow().written.clone()
+    }
+
+    /// Its writing side was closed in order.
+    pub fn is_shut(&self) -> bool {
+        self.0.borrow().shut
+    }
+}
+
+impl State {
+    /// Makes every other read or write wait where bytes go by pieces; they are woken at once.
+    fn waits(&mut self, side: usize, cx: &Context<'_>) -> bool {
+        let Some(waited) = self.waited.get_mut(side).filter(|_| self.piece.is_some()) else {
+            return false;
+        };
+        *waited = !*waited;
+        if *waited {
+            cx.waker().wake_by_ref();
+        }
+        *waited
+    }
+
+    fn read(&mut self, out: &mut ReadBuf<'_>) -> io::Result<()> {
+        match self.acts.pop_front() {
+            Some(Act::Send(mut bytes)) => {
+                let len = bytes.len().min(out.remaining()).min(self.piece.unwrap_or(usize::MAX));
+                let rest = bytes.split_off(len);
+                out.put_slice(&bytes);
+                if !rest.is_empty() {
+                    self.acts.push_front(Act::Send(rest));
+                }
+                Ok(())
+            }
+            // It stays so.
+            Some(Act::End) => {
+                self.acts.push_front(Act::End);
+                Ok(())
+            }
+            Some(Act::Reset) | None => {
+                self.acts.push_front(Act::Reset);
+                Err(io::ErrorKind::ConnectionReset.into())
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = self.0.borrow_mut();
+        if state.acts.is_empty() {
+            state.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        match state.waits(0, cx) {
+            true => Poll::Pending,
+            false => Poll::Ready(state.read(out)),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.0.borrow_mut();
+        if state.acts.front() == Some(&Act::Reset) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if state.waits(1, cx) {
+            return Poll::Pending;
+        }
+        let taken = bytes.get(..state.piece.unwrap_or(usize::MAX)).unwrap_or(bytes);
+        state.written.extend_from_slice(taken);
+        if let Some(hears) = &mut state.hears {
+            let acts = hears(taken);
+            state.acts.extend(acts);
+        }
+        if !state.acts.is_empty()
+            && let Some(reader) = state.reader.take()
+        {
+            reader.wake();
+        }
+        Poll::Ready(Ok(taken.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().shut = true;
+        Poll::Ready(Ok(()))
+    }
+}

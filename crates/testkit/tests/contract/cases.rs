@@ -1,0 +1,286 @@
+//! A case for each kind of policy: a configuration, and requests with what becomes of them. A new policy's case goes here.
+
+/// A policy with what shows that it works.
+pub(crate) struct Case {
+    /// As in a route's `policies`.
+    pub(crate) policy: &'static str,
+    /// The items of the route's `policies`.
+    pub(crate) policies: &'static str,
+    /// More keys of the configuration.
+    pub(crate) more: &'static str,
+    /// The lines and the body of the upstream's reply.
+    pub(crate) reply: (&'static str, &'static str),
+    pub(crate) asks: &'static [Ask],
+    /// Header lines whose values are never the same twice.
+    pub(crate) volatile: &'static [&'static str],
+}
+
+/// A request with what becomes of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    /// `METHOD TARGET`.
+    pub(crate) start: &'static str,
+    /// More header lines, each with its CRLF. `{token}` is a token for `alice`, `{certificate}` a client's certificate.
+    pub(crate) lines: &'static str,
+    pub(crate) body: &'static str,
+    pub(crate) status: &'static str,
+    pub(crate) shows: Shows,
+}
+
+#[derive(Clone, Copy)]
+/// What is there only where the policy has done its work.
+pub(crate) enum Shows {
+    /// The status.
+    Status,
+    /// In the request as the upstream reads it.
+    Above(&'static str),
+    /// In the reply as the client reads it.
+    Below(&'static str),
+}
+
+const GET: Ask = Ask { start: "GET /", lines: "", body: "", status: "200", shows: Shows::Status };
+const POST: Ask = Ask {
+    start: "POST /",
+    lines: "Content-Type: application/json\r\n",
+    body: r#"{"a":1,"b":{"c":"two"}}"#,
+    ..GET
+};
+
+const CASE: Case = Case {
+    policy: "",
+    policies: "",
+    more: "",
+    reply: ("Content-Type: application/json\r\n", r#"{"x":1,"y":[2,3]}"#),
+    asks: &[],
+    volatile: &[],
+};
+
+const SOAP: Ask = Ask {
+    start: "POST /ws",
+    lines: "Content-Type: text/xml; charset=utf-8\r\nSOAPAction: \"http://tempuri.org/Add\"\r\n",
+    body: ADD,
+    ..GET
+};
+
+const ADD: &str = r#"<?xml version="1.0"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><Add xmlns="http://tempuri.org/"><intA>5</intA><intB>7</intB></Add></soap:Body></soap:Envelope>"#;
+const ADD_WRONG: &str = r#"<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><Add xmlns="http://tempuri.org/"><intA>five</intA><intB>7</intB></Add></soap:Body></soap:Envelope>"#;
+const ADDED: &str = r#"<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
+
+/// A reply that is long enough to be compressed.
+const LONG: &str = "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy, all work and no play";
+
+const IDP: &str =
+    "issuers: { idp: { issuer: \"https://idp.test\", jwks: \"http://192.0.2.20/jwks.json\" } }";
+const BEARER: &str = "Authorization: Bearer {token}\r\n";
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        policy: "api_key",
+        policies: "api_key: { header: X-Api-Key, keys: { alice: sesame } }",
+        asks: &[
+            Ask { lines: "X-Api-Key: sesame\r\n", body: "hello", start: "POST /", ..GET },
+            Ask { lines: "X-Api-Key: other\r\n", status: "401", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "authorize",
+        policies: "authorize: { rule: \"request.method == 'POST'\" }",
+        asks: &[POST, Ask { status: "403", ..GET }],
+        ..CASE
+    },
+    Case {
+        policy: "backend_jwt",
+        policies: "jwt: { issuers: [idp] }, backend_jwt: { keys: [key.pem] }",
+        more: IDP,
+        asks: &[Ask { lines: BEARER, shows: Shows::Above("x-jwt-assertion: ey"), ..GET }],
+        // ECDSA signs with a random number.
+        volatile: &["x-jwt-assertion"],
+        ..CASE
+    },
+    Case {
+        policy: "basic",
+        policies: "basic: { users: { alice: sesame } }",
+        asks: &[
+            Ask { lines: "Authorization: Basic YWxpY2U6c2VzYW1l\r\n", ..POST },
+            Ask { status: "401", shows: Shows::Below("www-authenticate: Basic"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "jwks",
+        policies: "jwks: {}",
+        asks: &[Ask { shows: Shows::Below("\"keys\""), ..GET }],
+        ..CASE
+    },
+    Case {
+        policy: "jwt",
+        policies: "jwt: { issuers: [idp], claims_to_headers: { x-user: sub } }",
+        more: IDP,
+        asks: &[
+            Ask {
+                lines: "Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n",
+                shows: Shows::Above("x-user: alice"),
+                ..POST
+            },
+            Ask { lines: "Authorization: Bearer a.b.c\r\n", status: "401", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "key_type",
+        policies: "jwt: { issuers: [idp] }, key_type: { sandbox: sandbox }",
+        more: IDP,
+        asks: &[Ask { lines: BEARER, shows: Shows::Above("at 192.0.2.11"), ..GET }],
+        ..CASE
+    },
+    Case {
+        policy: "mutual_tls",
+        policies: "mutual_tls: { names: [good.test], header: X-Client-Cert }",
+        asks: &[
+            Ask { lines: "X-Client-Cert: {certificate}\r\n", ..GET },
+            Ask { lines: "X-Client-Cert: rubbish\r\n", status: "401", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "headers",
+        policies: "headers: { request: { set: { X-A: \"b\" } }, response: { set: { X-C: \"d\" }, remove: [content-type] } }",
+        asks: &[
+            Ask { shows: Shows::Above("x-a: b"), ..POST },
+            Ask { shows: Shows::Below("x-c: d"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "transform",
+        policies: "transform: { query: { set: { q: \"1\" } }, json: { set: { b.c: 3 } }, response: { json: { remove: [x] } } }",
+        asks: &[
+            Ask { shows: Shows::Above(r#""c":3"#), ..POST },
+            Ask { shows: Shows::Below("\n{\"y\":[2,3]}"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "redirect",
+        policies: "redirect: { to: \"https://other.test/new\", status: 308 }",
+        asks: &[Ask {
+            status: "308",
+            shows: Shows::Below("location: https://other.test/new"),
+            ..POST
+        }],
+        ..CASE
+    },
+    Case {
+        policy: "rate_limit",
+        policies: "rate_limit: { requests: 100000, per: 1h, burst: 100000 }",
+        asks: &[Ask { shows: Shows::Below("ratelimit: "), ..POST }, GET],
+        // It says how much is left.
+        volatile: &["ratelimit"],
+        ..CASE
+    },
+    Case { policy: "concurrency", policies: "concurrency: { requests: 1 }", asks: &[POST], ..CASE },
+    Case {
+        policy: "cors",
+        policies: "cors: { origins: [\"https://app.test\"] }",
+        asks: &[
+            Ask {
+                lines: "Content-Type: application/json\r\nOrigin: https://app.test\r\n",
+                shows: Shows::Below("access-control-allow-origin: https://app.test"),
+                ..POST
+            },
+            Ask {
+                start: "OPTIONS /",
+                lines: "Origin: https://app.test\r\nAccess-Control-Request-Method: POST\r\n",
+                status: "204",
+                ..GET
+            },
+        ],
+        ..CASE
+    },
+    Case { policy: "cache", policies: "cache: { ttl: 1h }", asks: &[GET, POST], ..CASE },
+    Case {
+        policy: "compress",
+        policies: "compress: { encodings: [gzip], bytes_min: 10B, types: [text/plain] }",
+        reply: ("Content-Type: text/plain\r\n", LONG),
+        asks: &[Ask {
+            lines: "Accept-Encoding: gzip\r\n",
+            shows: Shows::Below("content-encoding: gzip"),
+            ..GET
+        }],
+        ..CASE
+    },
+    Case {
+        policy: "ip_filter",
+        policies: "ip_filter: { allow: [203.0.113.0/24] }",
+        asks: &[
+            Ask { lines: "X-Forwarded-For: 203.0.113.9\r\nContent-Type: text/plain\r\n", ..POST },
+            Ask { status: "403", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "interceptor",
+        policies: "interceptor: { request: { url: \"http://192.0.2.30:9000\", includes: [request_body] }, response: { url: \"http://192.0.2.30:9000\", includes: [response_body] } }",
+        asks: &[
+            Ask { shows: Shows::Above("x-seen: request"), ..POST },
+            Ask { shows: Shows::Below("x-seen: response"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "openapi",
+        policies: "openapi: { document: sums.yaml, response: true, verbose: true }",
+        asks: &[
+            Ask { start: "POST /sums", ..POST },
+            Ask { start: "POST /sums", body: r#"{"a":"one"}"#, status: "400", ..POST },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "soap",
+        policies: "soap: { schema: calculator.wsdl, validate: [request, response], action: required, verbose: true }",
+        reply: ("Content-Type: text/xml\r\n", ADDED),
+        asks: &[
+            SOAP,
+            Ask { body: ADD_WRONG, status: "500", shows: Shows::Below("Fault>"), ..SOAP },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "soap_rest",
+        policies: "soap_rest: { wsdl: calculator.wsdl, prefix: /api }",
+        reply: ("Content-Type: text/xml\r\n", ADDED),
+        asks: &[
+            Ask {
+                start: "POST /api/Add",
+                body: r#"{"intA":5,"intB":7}"#,
+                shows: Shows::Below(r#"{"AddResult":12}"#),
+                ..POST
+            },
+            Ask { start: "POST /api/Add", body: r#"{"intA":"five"}"#, status: "400", ..POST },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "use",
+        policies: "use: common",
+        more: "policy_sets: { common: [headers: { request: { set: { X-A: \"b\" } } }] }",
+        asks: &[Ask { shows: Shows::Above("x-a: b"), ..POST }],
+        ..CASE
+    },
+    Case {
+        policy: "xpath_route",
+        policies: "xpath_route: { namespaces: { t: \"http://tempuri.org/\" }, cases: [{ xpath: \"//t:Add/t:intA\", equals: \"5\", upstream: sandbox }] }",
+        reply: ("Content-Type: text/xml\r\n", ADDED),
+        asks: &[Ask { shows: Shows::Above("at 192.0.2.11"), ..SOAP }],
+        ..CASE
+    },
+    Case {
+        policy: "xslt",
+        policies: "xslt: { on: request, stylesheet: ten.xsl }, xslt: { on: response, stylesheet: rename.xsl }",
+        reply: ("Content-Type: text/xml\r\n", ADDED),
+        asks: &[Ask { shows: Shows::Above(">10</intB>"), ..SOAP }],
+        ..CASE
+    },
+];

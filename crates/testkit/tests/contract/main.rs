@@ -1,0 +1,249 @@
+//! The contract of policies: what has to hold for each kind, whatever else it does. An exchange may be dropped at any await, a body
+//! may come in any pieces, a client or an upstream may be gone: there is one reply at the most and one record, nothing stays under
+//! way, and what was said does not depend on how it came.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends where it is surprised"
+)]
+
+mod cases;
+mod stage;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use config::Policy;
+use testkit::{Answer, Client, Message, Then, run};
+
+use cases::{Ask, CASES, Case, Shows};
+use stage::{Said, Stage, bytes_of};
+
+/// Runs a check for each request of each case, and fails behind the last for all that failed.
+fn each(check: impl AsyncFn(&'static Case, &'static Ask)) {
+    let all = CASES.iter().flat_map(|case| case.asks.iter().map(move |ask| (case, ask)));
+    let failed: Vec<String> = all
+        .filter(|(case, ask)| catch_unwind(AssertUnwindSafe(|| run(check(case, ask)))).is_err())
+        .map(|(case, ask)| name(case, ask))
+        .collect();
+    assert!(failed.is_empty(), "failed: {}", failed.join(", "));
+}
+
+#[test]
+fn every_kind_of_policy_has_a_case() {
+    for name in Policy::NAMES {
+        let cases: Vec<&Case> = CASES.iter().filter(|case| case.policy == *name).collect();
+        let [case] = cases.as_slice() else {
+            panic!(
+                "`{name}` needs one case in crates/testkit/tests/contract/cases.rs, there are {}",
+                cases.len()
+            );
+        };
+        assert!(
+            case.policies.contains(&format!("{name}: ")),
+            "the case of `{name}` does not use it"
+        );
+        assert!(!case.asks.is_empty(), "the case of `{name}` asks nothing");
+    }
+    assert_eq!(CASES.len(), Policy::NAMES.len());
+}
+
+#[test]
+fn a_request_becomes_what_its_case_says() {
+    each(async |case, ask| {
+        let said = Stage::of(case).say(&Client::sending(bytes_of(ask))).await;
+        assert_eq!(said.statuses(), [ask.status], "{}: {said:#?}", name(case, ask));
+        let text = match ask.shows {
+            Shows::Status => return,
+            Shows::Above(text) => (text, said.above()),
+            Shows::Below(text) => (text, said.below()),
+        };
+        assert!(text.1.contains(text.0), "{}: no `{}` in {}", name(case, ask), text.0, text.1);
+    });
+}
+
+#[test]
+fn an_exchange_that_is_dropped_at_any_await_leaves_nothing() {
+    each(async |case, ask| {
+        let stage = Stage::of(case);
+        let mut client = Client { piece: Some(128), ..Client::sending(bytes_of(ask)) };
+        stage.piece(Some(128));
+        let before = stage.say(&client).await;
+        assert_eq!(before.statuses(), [ask.status], "{}", name(case, ask));
+        let mut recorded = 0;
+        for polls in 0..before.polls {
+            client.polls_max = Some(polls);
+            let said = stage.say(&client).await;
+            let at = format!("{}, dropped after {polls} polls", name(case, ask));
+            said.assert_quiet(&at);
+            assert!(
+                said.records <= 1 && said.records >= recorded,
+                "{at}: {} records",
+                said.records
+            );
+            let seen = !said.written.is_empty() || !said.asked.is_empty();
+            assert!(said.records == 1 || !seen, "{at}: no record of what was seen");
+            recorded = said.records;
+        }
+        assert_eq!(recorded, 1, "{}: dropped with its last byte out", name(case, ask));
+        client.polls_max = None;
+        // A place that was not given back is missed here.
+        let after = stage.say(&client).await;
+        assert_eq!(after.statuses(), [ask.status], "{}: {after:#?}", name(case, ask));
+    });
+}
+
+#[test]
+fn a_body_says_the_same_in_any_pieces() {
+    each(async |case, ask| {
+        let whole = bytes_of(ask);
+        let expected = Stage::of(case).say(&Client::sending(whole.clone())).await;
+        let head = whole.len() - ask.body.len();
+        let step = (ask.body.len() / 6).max(1);
+        let splits = (head..whole.len()).step_by(step);
+        let ways = splits.map(|at| Client {
+            sends: vec![whole[..at].to_vec(), whole[at..].to_vec()],
+            piece: Some(usize::MAX),
+            ..Client::default()
+        });
+        let by_byte =
+            [1, 7].map(|piece| Client { piece: Some(piece), ..Client::sending(whole.clone()) });
+        for client in ways.chain(by_byte) {
+            let said = Stage::of(case).say(&client).await;
+            let at = format!("{} in pieces of {:?}", name(case, ask), client.piece);
+            assert_eq!(said.told(case), expected.told(case), "{at}");
+            said.assert_quiet(&at);
+        }
+    });
+}
+
+#[test]
+fn a_reply_says_the_same_in_any_pieces() {
+    each(async |case, ask| {
+        let client = Client::sending(bytes_of(ask));
+        let expected = Stage::of(case).say(&client).await;
+        for piece in [1, 13] {
+            let stage = Stage::of(case);
+            stage.piece(Some(piece));
+            let said = stage.say(&client).await;
+            let at = format!("{} from an upstream by {piece} bytes", name(case, ask));
+            assert_eq!(said.told(case), expected.told(case), "{at}");
+            said.assert_quiet(&at);
+        }
+    });
+}
+
+#[test]
+fn a_reply_to_head_has_no_body() {
+    each(async |case, ask| {
+        let target = ask.start.split(' ').next_back().unwrap();
+        let request = format!("HEAD {target} HTTP/1.1\r\nHost: a.test\r\n{}\r\n", ask.lines);
+        let stage = Stage::of(case);
+        let said = stage.say_head(&Client::sending(stage::filled(&request))).await;
+        let [reply] = said.replies.as_slice() else {
+            panic!("{}: {said:#?}", name(case, ask));
+        };
+        // Bytes behind the head would have been read as another reply, or left over.
+        assert!(reply.body.is_empty(), "{}", name(case, ask));
+        said.assert_once(&name(case, ask));
+    });
+}
+
+#[test]
+fn trailers_of_a_request_are_its_own_or_nobodys() {
+    each(async |case, ask| {
+        let head = String::from_utf8(bytes_of(&Ask { body: "", ..*ask })).unwrap();
+        let head = head.strip_suffix("\r\n").unwrap().replace("Content-Length: 0\r\n", "");
+        let request = format!(
+            "{head}Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n{}0\r\nX-Sum: 9\r\n\r\n",
+            stage::chunk(ask.body)
+        );
+        let said = Stage::of(case).say(&Client::sending(request)).await;
+        let at = name(case, ask);
+        assert_eq!(said.statuses(), [ask.status], "{at}: {said:#?}");
+        said.assert_once(&at);
+        for asked in said.asked_of_targets() {
+            let trailers = String::from_utf8_lossy(&asked.request.trailers).to_lowercase();
+            assert!(matches!(&*trailers, "" | "x-sum: 9\r\n"), "{at}: {trailers}");
+        }
+    });
+}
+
+#[test]
+fn trailers_of_a_reply_are_its_own_or_nobodys() {
+    each(async |case, ask| {
+        let (lines, body) = case.reply;
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\n{lines}Transfer-Encoding: chunked\r\n\r\n{}0\r\nX-Sum: 9\r\n\r\n",
+            stage::chunk(body)
+        );
+        let stage = Stage::answering(case, Answer::Reply(reply.into_bytes()));
+        let said = stage.say(&Client::sending(bytes_of(ask))).await;
+        let at = name(case, ask);
+        assert_eq!(said.statuses(), [ask.status], "{at}: {said:#?}");
+        said.assert_once(&at);
+        let trailers = String::from_utf8_lossy(&said.replies[0].trailers).to_lowercase();
+        assert!(matches!(&*trailers, "" | "x-sum: 9\r\n"), "{at}: {trailers}");
+    });
+}
+
+#[test]
+fn a_client_that_is_gone_leaves_nothing() {
+    each(async |case, ask| {
+        let whole = bytes_of(ask);
+        let head = whole.len() - ask.body.len();
+        for (at, then) in [(head, Then::Resets), (head, Then::Ends)]
+            .into_iter()
+            .chain([
+                (head + ask.body.len() / 2, Then::Resets),
+                (head + ask.body.len() / 2, Then::Ends),
+            ])
+            .chain([(whole.len(), Then::Resets)])
+        {
+            let client = Client { then, ..Client::sending(&whole[..at]) };
+            let said = Stage::of(case).say(&client).await;
+            said.assert_quiet(&format!("{}, gone after {at} bytes ({then:?})", name(case, ask)));
+            assert!(said.replies.len() <= 1);
+            assert_eq!(said.records, 1, "{}, gone after {at} bytes ({then:?})", name(case, ask));
+        }
+    });
+}
+
+#[test]
+fn an_upstream_that_fails_is_one_reply_and_one_record() {
+    each(async |case, ask| {
+        let cut = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 999\r\n\r\nabc", case.reply.0);
+        for answer in [
+            Answer::Cut(Vec::new()),
+            Answer::Cut(b"HTTP/1.1 200 OK\r\nContent-".to_vec()),
+            Answer::Cut(cut.into_bytes()),
+            Answer::Reply(b"HTTP/1.1 2000 OK\r\n\r\n".to_vec()),
+            Answer::Reply(b"rubbish\r\n\r\n".to_vec()),
+            Answer::with(503, "", "busy"),
+            Answer::Silent,
+        ] {
+            let at = format!("{}, the upstream does {answer:?}", name(case, ask));
+            let stage = Stage::answering(case, answer);
+            one_reply(&stage.say(&Client::sending(bytes_of(ask))).await, &at);
+        }
+        let stage = Stage::of(case);
+        stage.refuse();
+        one_reply(
+            &stage.say(&Client::sending(bytes_of(ask))).await,
+            &format!("{}, refused", name(case, ask)),
+        );
+    });
+}
+
+/// One reply, which need not be whole: an upstream may break off in its midst.
+fn one_reply(said: &Said, at: &str) {
+    let [reply] = said.replies.as_slice() else { panic!("{at}: {said:#?}") };
+    let Message { is, whole, .. } = reply;
+    assert!(*whole || is == "200", "{at}: {said:#?}");
+    said.assert_quiet(at);
+    assert_eq!((said.records, said.panics), (1, 0), "{at}");
+}
+
+fn name(case: &Case, ask: &Ask) -> String {
+    format!("{}: {}", case.policy, ask.start)
+}

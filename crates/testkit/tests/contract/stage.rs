@@ -1,0 +1,258 @@
+//! A gateway for a case, its services, and what was said.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use bench::token::{Algorithm, Claims, Minter};
+use flate2::read::GzDecoder;
+use testkit::{Answer, Asked, Client, Gateway, Message, Services};
+
+use crate::cases::{Ask, Case};
+
+/// Keys, tokens and documents, made once.
+struct Files {
+    folder: tempfile::TempDir,
+    jwks: String,
+    token: String,
+    certificate: String,
+}
+
+static FILES: LazyLock<Files> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let minter = Minter::load_or_create(&folder.path().join("key.pem"), Algorithm::Es256).unwrap();
+    // The gateway's clock is a few years ahead.
+    let claims = Claims {
+        issuer: Some("https://idp.test".to_owned()),
+        subject: Some("alice".to_owned()),
+        expires_in: Some(Duration::from_secs(50 * 365 * 24 * 60 * 60)),
+        others: serde_json::Map::from_iter([("keytype".to_owned(), "SANDBOX".into())]),
+        ..Claims::default()
+    };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/soap");
+    for (from, name) in [
+        ("calculator/calculator.wsdl", "calculator.wsdl"),
+        ("calculator/calculator.xsd", "calculator.xsd"),
+        ("ten.xsl", "ten.xsl"),
+        ("rename.xsl", "rename.xsl"),
+    ] {
+        std::fs::copy(examples.join(from), folder.path().join(name)).unwrap();
+    }
+    std::fs::write(folder.path().join("sums.yaml"), SUMS).unwrap();
+    let certified = rcgen::generate_simple_self_signed(["good.test".to_owned()]).unwrap();
+    Files {
+        jwks: minter.jwks().to_string(),
+        token: minter.mint(&claims).unwrap(),
+        certificate: base64::Engine::encode(
+            &base64::engine::general_purpose::STANDARD,
+            certified.cert.der(),
+        ),
+        folder,
+    }
+});
+
+const SUMS: &str = r#"
+openapi: 3.0.3
+info: { title: sums, version: "1.0" }
+paths:
+  /sums:
+    post:
+      requestBody:
+        required: true
+        content: { application/json: { schema: { type: object, required: [a], properties: { a: { type: integer } } } } }
+      responses:
+        "200": { description: ok, content: { application/json: { schema: { type: object } } } }
+"#;
+
+/// As few as there can be: whatever is not given back is missed by the next.
+const BREAKER: &str = "breaker: { connections: 1, requests: 1, pending: 1 }";
+
+/// A gateway for a case.
+pub(crate) struct Stage {
+    gateway: Gateway,
+}
+
+/// What was said and done on one connection.
+pub(crate) struct Said {
+    pub(crate) replies: Vec<Message>,
+    /// What services were asked, in order.
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) written: Vec<u8>,
+    pub(crate) polls: usize,
+    pub(crate) records: u64,
+    pub(crate) panics: u64,
+    left: Vec<String>,
+}
+
+impl Stage {
+    /// With an upstream that answers as the case says.
+    pub(crate) fn of(case: &'static Case) -> Stage {
+        Stage::answering(case, Answer::with(200, case.reply.0, case.reply.1))
+    }
+
+    /// With an upstream that answers so.
+    pub(crate) fn answering(case: &'static Case, answer: Answer) -> Stage {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\", trusted_proxies: [198.51.100.0/24] }} }}\n\
+             workers: 1\n\
+             upstreams:\n\
+             \x20 origin: {{ targets: [\"http://192.0.2.10\"], {BREAKER} }}\n\
+             \x20 sandbox: {{ targets: [\"http://192.0.2.11\"], {BREAKER} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: origin, policies: [{}] }} }}\n{}\n",
+            case.policies, case.more
+        );
+        let services = Services::new(move |asked| answered(asked, &answer));
+        let gateway = Gateway::new(&yaml, FILES.folder.path(), services);
+        Stage { gateway: gateway.unwrap_or_else(|report| panic!("{}: {report}", case.policy)) }
+    }
+
+    /// How upstreams give and take bytes.
+    pub(crate) fn piece(&self, piece: Option<usize>) {
+        self.gateway.services().piece(piece);
+    }
+
+    /// Nothing can be connected to from now on.
+    pub(crate) fn refuse(&self) {
+        self.gateway.services().refuse(true);
+    }
+
+    /// One connection of a client.
+    pub(crate) async fn say(&self, client: &Client) -> Said {
+        self.converse(client, false).await
+    }
+
+    /// One connection of a client that asks with HEAD.
+    pub(crate) async fn say_head(&self, client: &Client) -> Said {
+        self.converse(client, true).await
+    }
+
+    async fn converse(&self, client: &Client, head: bool) -> Said {
+        self.gateway.begin().await;
+        let before = self.gateway.gauges();
+        let outcome = self.gateway.exchange(client).await;
+        let after = self.gateway.gauges();
+        let broken = self.gateway.services().broken();
+        assert!(broken.is_empty(), "an upstream was sent what is no request: {broken:?}");
+        let replies = match outcome.replies(&[head]) {
+            Ok(replies) => replies,
+            // What was dropped may end anywhere.
+            Err(_) if !outcome.ended => Vec::new(),
+            Err(why) => panic!("what was written is no reply: {why}"),
+        };
+        Said {
+            replies,
+            asked: self.gateway.services().asked(),
+            written: outcome.written,
+            polls: outcome.polls,
+            records: after.records - before.records,
+            panics: after.panics - before.panics,
+            left: after.left,
+        }
+    }
+}
+
+fn answered(asked: &Asked, answer: &Answer) -> Answer {
+    let head = asked.request.is == "HEAD";
+    match (asked.to.ip().to_string().as_str(), answer) {
+        ("192.0.2.20", _) => Answer::with(200, "Content-Type: application/json\r\n", &FILES.jwks),
+        ("192.0.2.30", _) => {
+            let side = match asked.request.target.ends_with("request") {
+                true => "request",
+                false => "response",
+            };
+            let added = format!(r#"{{"headersToAdd":{{"x-seen":"{side}"}}}}"#);
+            Answer::with(200, "Content-Type: application/json\r\n", &added)
+        }
+        (_, Answer::Reply(bytes)) if head => {
+            let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+            Answer::Reply(bytes[..end.map_or(bytes.len(), |at| at + 4)].to_vec())
+        }
+        (_, answer) => answer.clone(),
+    }
+}
+
+impl std::fmt::Debug for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let left = &self.left;
+        write!(f, "--- above\n{}\n--- below\n{}\n--- left {left:?}", self.above(), self.below())
+    }
+}
+
+impl Said {
+    pub(crate) fn statuses(&self) -> Vec<&str> {
+        self.replies.iter().map(|reply| reply.is.as_str()).collect()
+    }
+
+    /// What targets of upstreams were asked, and not other services.
+    pub(crate) fn asked_of_targets(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(|asked| {
+            matches!(asked.to.ip().to_string().as_str(), "192.0.2.10" | "192.0.2.11")
+        })
+    }
+
+    /// What the upstream has read, in words.
+    pub(crate) fn above(&self) -> String {
+        self.asked_of_targets().map(|a| format!("at {}\n{}", a.to.ip(), a.request.text())).collect()
+    }
+
+    /// What the client has read, in words.
+    pub(crate) fn below(&self) -> String {
+        self.replies.iter().map(Message::text).collect()
+    }
+
+    /// What was said to both sides, without what is never the same twice.
+    pub(crate) fn told(&self, case: &Case) -> (Vec<Message>, Vec<Message>) {
+        let same = |message: &Message| {
+            let mut message = message.clone();
+            message
+                .lines
+                .retain(|(name, _)| name != "date" && !case.volatile.contains(&name.as_str()));
+            if message.values("content-encoding").any(|coding| coding == b"gzip") {
+                // It is cut into blocks where it comes in pieces.
+                let mut plain = Vec::new();
+                GzDecoder::new(&*message.body).read_to_end(&mut plain).unwrap();
+                message.body = plain;
+            }
+            message
+        };
+        let replies = self.replies.iter().map(same).collect();
+        (self.asked.iter().map(|asked| same(&asked.request)).collect(), replies)
+    }
+
+    /// Nothing is under way, and nothing panicked.
+    #[track_caller]
+    pub(crate) fn assert_quiet(&self, at: &str) {
+        assert_eq!((&*self.left, self.panics), (&[][..], 0), "{at}");
+    }
+
+    /// One whole reply, one record, and nothing under way.
+    #[track_caller]
+    pub(crate) fn assert_once(&self, at: &str) {
+        self.assert_quiet(at);
+        assert!(matches!(&*self.replies, [reply] if reply.whole), "{at}: {:#?}", self.replies);
+        assert_eq!(self.records, 1, "{at}");
+    }
+}
+
+/// The request as it goes over the wire, with its length.
+pub(crate) fn bytes_of(ask: &Ask) -> Vec<u8> {
+    let Ask { start, lines, body, .. } = ask;
+    let len = body.len();
+    filled(&format!(
+        "{start} HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: it\r\n{lines}Content-Length: {len}\r\n\r\n{body}"
+    ))
+}
+
+/// With the token and the certificate in place.
+pub(crate) fn filled(text: &str) -> Vec<u8> {
+    text.replace("{token}", &FILES.token).replace("{certificate}", &FILES.certificate).into_bytes()
+}
+
+/// A chunk, where there is something to put in it.
+pub(crate) fn chunk(body: &str) -> String {
+    match body {
+        "" => String::new(),
+        body => format!("{:x}\r\n{body}\r\n", body.len()),
+    }
+}
