@@ -47,6 +47,7 @@ mod interim;
 mod ip_filter;
 mod jwt;
 mod jwt_keys;
+mod leaving;
 mod message_rules;
 mod mirror;
 mod mutual_tls;

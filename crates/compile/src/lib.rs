@@ -23,6 +23,7 @@ mod policies;
 mod policy;
 mod routes;
 mod sets;
+mod streams;
 mod templates;
 mod told;
 mod upstreams;
@@ -66,7 +67,7 @@ pub fn compile(
 
     let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
-    let mut making = Making::new(previous.map(|plan| &plan.kept), &upstreams, telemetry);
+    let mut making = Making::new(previous, &upstreams, telemetry);
     making.tokens = issuers::Tokens::new(previous);
     issuers::compile(config, &mut making, telemetry, &mut report);
     let routes = routes::check(config, &open, &mut making, &mut report);
@@ -77,16 +78,19 @@ pub fn compile(
         return Err(report);
     }
 
+    let generation = making.generation;
     let (revoked, own_keys) = (making.tokens.revoked.clone(), making.tokens.publish());
     upstreams.extend(making.made());
     let upstreams = upstreams::build(upstreams, previous, telemetry);
     let (kept, background) = making.finish(&upstreams);
+    let unchanged_since = routes::unchanged_since(&routes);
     let (table, warnings) = routes::build(routes, &upstreams, telemetry, report)?;
     let plan = Plan {
-        generation: previous.map_or(1, |plan| plan.generation + 1),
+        generation,
         listeners: listeners::build(listeners, previous),
         upstreams,
         table,
+        unchanged_since,
         background,
         kept,
         revoked,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use config::{Report, Spanned};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Settings, Upstream};
-use plan::{Background, Fetch, Kept, Outlet};
+use plan::{Background, Fetch, Kept, Outlet, Plan};
 
 use crate::issuers::Tokens;
 use crate::names;
@@ -17,6 +17,8 @@ use crate::policies::openapi::ReadDocument;
 pub(crate) struct Making<'p> {
     pub(crate) tokens: Tokens,
     pub(crate) telemetry: &'p Telemetry,
+    /// Of the plan that is made.
+    pub(crate) generation: u64,
     previous: Option<&'p Kept>,
     kept: Kept,
     background: Vec<Arc<dyn Background>>,
@@ -33,14 +35,15 @@ pub(crate) struct Making<'p> {
 
 impl<'p> Making<'p> {
     pub(crate) fn new(
-        previous: Option<&'p Kept>,
+        previous: Option<&'p Plan>,
         upstreams: &[Settings],
         telemetry: &'p Telemetry,
     ) -> Making<'p> {
         Making {
             tokens: Tokens::default(),
             telemetry,
-            previous,
+            generation: previous.map_or(1, |plan| plan.generation + 1),
+            previous: previous.map(|plan| &plan.kept),
             kept: Kept::default(),
             background: Vec::new(),
             upstreams: upstreams.iter().map(|settings| settings.name.clone()).collect(),
@@ -76,6 +79,16 @@ impl<'p> Making<'p> {
             Ok(thing) => thing,
             Err(never) => match never {},
         }
+    }
+
+    /// What the plan before has under this key, if that will do, or else `new`.
+    pub(crate) fn kept_if<T: Send + Sync + 'static>(
+        &mut self,
+        key: &str,
+        will_do: impl FnOnce(&T) -> bool,
+        new: &Arc<T>,
+    ) -> Arc<T> {
+        self.kept.take_over_if(self.previous, key, will_do, new)
     }
 
     /// Work that goes on beside the requests for as long as the plan serves. What was kept is not started again.

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
-use plan::{Destination, Errors, Matcher, PathWant, Policy, Preflights, Slots, Table, Want};
+use plan::{
+    Destination, Errors, Matcher, OnReload, PathWant, Policy, Preflights, Slots, Streams, Table,
+    Want,
+};
 
 use crate::destinations::{End, Ends};
 use crate::making::Making;
 use crate::policies::{self, Access, Facts};
 use crate::policy::Place;
-use crate::{destinations, facts, names, paths};
+use crate::{destinations, facts, names, paths, streams};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -34,6 +37,7 @@ pub(crate) struct Draft<'c> {
     /// Nothing where that was complained about.
     end: Option<End<'c>>,
     body_bytes_max: Option<u64>,
+    streams: Streams,
 }
 
 /// Looks at every route by itself and then at all together.
@@ -84,6 +88,15 @@ pub(crate) fn build(
     }
 }
 
+/// The generation since which a route is as it is, for those whose streams a reload may end.
+pub(crate) fn unchanged_since(drafts: &[Draft<'_>]) -> HashMap<Box<str>, u64> {
+    let of = |draft: &Draft<'_>| match draft.streams.reload {
+        OnReload::Close { since } => Some((draft.name.value.as_str().into(), since)),
+        OnReload::Keep => None,
+    };
+    drafts.iter().filter_map(of).collect()
+}
+
 fn route(
     draft: &mut Draft<'_>,
     upstreams: &HashMap<&str, &Arc<Upstream>>,
@@ -101,6 +114,7 @@ fn route(
         errors: draft.errors,
         secrets: std::mem::take(&mut draft.secrets),
         body_bytes_max: draft.body_bytes_max,
+        streams: draft.streams,
         metrics: telemetry.route(&draft.name.value),
         operations: operations(draft, telemetry),
     }))
@@ -129,6 +143,7 @@ fn stand_in() -> Arc<plan::Route> {
         errors: Errors::Problem,
         secrets: Box::default(),
         body_bytes_max: None,
+        streams: Streams::USUAL,
         metrics: Telemetry::new(1).route(""),
         operations: Box::default(),
     })
@@ -213,6 +228,7 @@ fn draft<'c>(
         policies::build(item, &mut place, report)
     };
     let policies = policies.iter().enumerate().map(build).collect();
+    let streams = streams::of(&name.value, &route.value, &diversions, config, making);
     Draft {
         name,
         at: matches.at,
@@ -226,6 +242,7 @@ fn draft<'c>(
         secrets: secrets(&route.value),
         end: destinations::end(name, route, &paths, upstreams, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
+        streams,
     }
 }
 

@@ -180,6 +180,9 @@ fn the_whole_in_words() {
             host: preserve
             limits:
               body_bytes_max: 1MiB
+            streams:
+              reload: keep
+              drain: 30s
             policies:
               - { headers: { request: { rename: {}, set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
               - { headers: { request: { rename: {}, set: {}, add: {}, remove: [] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
@@ -200,6 +203,9 @@ fn the_whole_in_words() {
             rewrite: "/gold/{**}"
             host: "orders.internal:8080"
             limits: {}
+            streams:
+              reload: keep
+              drain: 30s
             policies: []
             defaults: true
             errors: problem
@@ -215,6 +221,9 @@ fn the_whole_in_words() {
             rewrite: "/cards/{card}/of/{id}"
             host: target
             limits: {}
+            streams:
+              reload: keep
+              drain: 30s
             policies: []
             defaults: true
             errors: problem
@@ -229,6 +238,9 @@ fn the_whole_in_words() {
               query: {}
             host: preserve
             limits: {}
+            streams:
+              reload: keep
+              drain: 30s
             policies: []
             defaults: true
             errors: problem

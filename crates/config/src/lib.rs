@@ -53,8 +53,8 @@ pub use sections::{
     Defaults, Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan,
     LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
     LogPath, Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
-    RouteMirror, RoutePath, RouteShare, RouteUpstream, Saxon, Shutdown, Target, Telemetry,
-    Upstream, UpstreamTimeout, UpstreamTls, Validate,
+    RouteMirror, RoutePath, RouteShare, RouteStreams, RouteUpstream, Saxon, Shutdown,
+    StreamsOnReload, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, Credential, Credentials, DefinitionAt, FilePath, HashBy, JsonText, Map,

@@ -145,6 +145,10 @@ telemetry: { access_log: {} }
                   },
                   "host": "preserve",
                   "limits": {},
+                  "streams": {
+                    "reload": "keep",
+                    "drain": "30s"
+                  },
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
@@ -161,6 +165,10 @@ telemetry: { access_log: {} }
                   },
                   "host": "preserve",
                   "limits": {},
+                  "streams": {
+                    "reload": "keep",
+                    "drain": "30s"
+                  },
                   "policies": [
                     {
                       "headers": {
@@ -504,6 +512,10 @@ fn every_key() {
                   "limits": {
                     "body_bytes_max": "10MiB"
                   },
+                  "streams": {
+                    "reload": "keep",
+                    "drain": "30s"
+                  },
                   "policies": [
                     {
                       "headers": {
@@ -557,6 +569,10 @@ fn every_key() {
                   },
                   "host": "preserve",
                   "limits": {},
+                  "streams": {
+                    "reload": "keep",
+                    "drain": "30s"
+                  },
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
@@ -581,6 +597,10 @@ fn every_key() {
                   },
                   "host": "target",
                   "limits": {},
+                  "streams": {
+                    "reload": "keep",
+                    "drain": "30s"
+                  },
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",

@@ -190,6 +190,8 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
+    /// A stream that had to end had not when the `streams.drain` of its route was over.
+    StreamCut => 503, Gateway, Info, "stream_cut", "The stream was ended.";
     /// The request came back to the gateway that had sent it on, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, "loop", "The request came back to the gateway that had sent it on.";

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-use plan::Listener;
+use plan::{Listener, OnReload, Plan, Route};
 use telemetry::ListenerMetrics;
 
 use crate::clients::{Counted, Open};
@@ -28,10 +28,18 @@ pub(crate) struct Door {
     next: Cell<u64>,
     /// The tasks to wake when the door closes, by the number of their connection.
     wakers: RefCell<HashMap<u64, Watched>>,
+    /// The open streams that a reload may end, by the number of their watch.
+    streams: RefCell<HashMap<u64, Stream>>,
     /// Connections that were idle longest when it was looked last, the longest at the end.
     idlest: RefCell<Vec<(Instant, u64)>>,
     /// When that was.
     looked: Cell<Option<Instant>>,
+}
+
+/// A stream that ends where a reload changes its route.
+struct Stream {
+    route: Arc<Route>,
+    changed: Rc<Cell<bool>>,
 }
 
 /// A task as its door knows it.
@@ -90,6 +98,7 @@ impl Door {
             open,
             next: Cell::new(0),
             wakers: RefCell::default(),
+            streams: RefCell::default(),
             idlest: RefCell::default(),
             looked: Cell::default(),
         })
@@ -211,6 +220,19 @@ impl Door {
         self.wake();
     }
 
+    /// Tells the streams of those routes that this plan changed or removed.
+    pub(crate) fn tell_changes(&self, plan: &Plan) {
+        let wakers = self.wakers.borrow();
+        let streams = self.streams.borrow();
+        let changed = streams.iter().filter(|(_, stream)| !plan.keeps_streams_of(&stream.route));
+        for (number, stream) in changed {
+            stream.changed.set(true);
+            if let Some(waker) = wakers.get(number).and_then(|watched| watched.waker.as_ref()) {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
     fn wake(&self) {
         let wakers = self.wakers.borrow();
         wakers.values().filter_map(|one| one.waker.as_ref()).for_each(Waker::wake_by_ref);
@@ -227,6 +249,21 @@ impl Watch {
             watched.waker = Some(waker.clone());
         }
         self.door.is_closing()
+    }
+
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.door.is_cutting()
+    }
+
+    /// Becomes true, and wakes the task, when a plan changes the route, as this one may have; nothing where no reload ends its streams.
+    pub(crate) fn of_route(&self, route: &Arc<Route>, plan: &Plan) -> Option<Rc<Cell<bool>>> {
+        if route.streams.reload == OnReload::Keep {
+            return None;
+        }
+        let changed = Rc::new(Cell::new(!plan.keeps_streams_of(route)));
+        let stream = Stream { route: route.clone(), changed: changed.clone() };
+        self.door.streams.borrow_mut().insert(self.number, stream);
+        Some(changed)
     }
 }
 
@@ -266,6 +303,7 @@ impl Place {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.door.wakers.borrow_mut().remove(&self.number);
+        self.door.streams.borrow_mut().remove(&self.number);
     }
 }
 

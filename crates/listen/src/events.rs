@@ -1,4 +1,4 @@
-//! Event streams that end between two events once their listener closes, and what lasts longer, which is cut.
+//! Event streams that end between two events once they have to leave, and what a listener that closes leaves, which is cut.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,13 +7,16 @@ use std::task::{Context, Poll, ready};
 
 use fault::Fault;
 use message::{Body, Fill, Reply, Source, Trailers};
+use pipeline::Account;
 
-use crate::connections::{Door, Place, Watch};
+use crate::accept::Connection;
+use crate::connections::Place;
+use crate::stay::Stay;
 
-/// The body of an event stream, which ends behind a whole event as soon as its listener closes.
+/// The body of an event stream, which ends behind a whole event as soon as it has to leave.
 struct Events {
     body: Body,
-    watch: Watch,
+    stay: Rc<Stay>,
     last: Boundary,
 }
 
@@ -27,13 +30,20 @@ struct Boundary {
     after_cr: bool,
 }
 
-/// Makes an event stream end between two events once the door closes. Other replies stay as they are.
-pub(crate) fn end_between(reply: &mut Reply, door: &Rc<Door>) {
-    if reply.body.remaining().is_none() && reply.head.is_event_stream() {
-        let body = std::mem::take(&mut reply.body);
-        let (watch, last) = (door.watch(), Boundary::START);
-        reply.body = Body::Stream(Box::new(Events { body, watch, last }));
+/// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies stay as they are.
+pub(crate) fn end_between(
+    reply: &mut Reply,
+    account: &Account,
+    connection: &Connection,
+) -> Option<Rc<Stay>> {
+    if reply.body.remaining().is_some() || !reply.head.is_event_stream() {
+        return None;
     }
+    let body = std::mem::take(&mut reply.body);
+    let stay = Rc::new(Stay::begin(account, connection));
+    let events = Events { body, stay: stay.clone(), last: Boundary::START };
+    reply.body = Body::Stream(Box::new(events));
+    Some(stay)
 }
 
 /// What the work of a connection came to, or nothing if its listener was cut before.
@@ -83,14 +93,14 @@ impl Boundary {
 
 impl Source for Events {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        let is_closing = self.watch.is_closing(cx.waker());
-        if is_closing && self.last.is_between {
+        let is_leaving = self.stay.has_to_leave(cx);
+        if is_leaving && self.last.is_between {
             return Poll::Ready(Ok(Fill::End));
         }
         let before = out.len();
         let fill = ready!(self.body.poll_fill(cx, out))?;
         let came = out.get(before..).unwrap_or_default();
-        if !is_closing {
+        if !is_leaving {
             self.last = came.iter().fold(self.last, |place, byte| place.pass(*byte));
         } else if let Some(passed) = self.last.pass_to_between(came) {
             out.truncate(before + passed);

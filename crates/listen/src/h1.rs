@@ -19,6 +19,7 @@ use crate::client::{Client, ClientBody, Shared, SharedClient};
 use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, Asked};
 use crate::sockets::reset_on_close;
+use crate::stay::Stay;
 use crate::tunnel::{self, Silence};
 use crate::{events, goodbye, h2};
 
@@ -292,9 +293,9 @@ impl H1 {
         drop((current, arrival));
         match served {
             Some(mut reply) => {
-                events::end_between(&mut reply, &self.connection.place.door);
+                let stay = events::end_between(&mut reply, &account, &self.connection);
                 reply.body.behind_others().await;
-                self.answer(&mut account, asked, reply).await
+                self.answer(&mut account, asked, reply, stay).await
             }
             None => After::Cut,
         }
@@ -316,7 +317,7 @@ impl H1 {
         let mut account = self.account(self.connection.worker.current().books.clone());
         let reply = pipeline::refuse(&mut account, fault);
         let asked = Asked { protocol: Protocol::Http11, head: false, keep_alive: false };
-        self.answer(&mut account, asked, reply).await;
+        self.answer(&mut account, asked, reply, None).await;
         After::Linger
     }
 
@@ -324,8 +325,14 @@ impl H1 {
         Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), books)
     }
 
-    async fn answer(&self, account: &mut Account, asked: Asked, mut reply: Reply) -> After {
-        let tunnel = reply.tunnel.take();
+    async fn answer(
+        &self,
+        account: &mut Account,
+        asked: Asked,
+        mut reply: Reply,
+        stay: Option<Rc<Stay>>,
+    ) -> After {
+        let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
@@ -335,11 +342,11 @@ impl H1 {
         let (outgoing, keep_alive) =
             reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
         let ends_by_closing = asked.protocol == Protocol::Http10 && outgoing.is_endless();
-        let written =
-            reply::write(&self.client, outgoing, account, self.listener.timeout.body).await;
+        let timeout = self.listener.timeout.body;
+        let written = reply::write(&self.client, outgoing, account, timeout, stay).await;
         let written = match (written, tunnel) {
-            (Ok(()), Some(tunnel)) => {
-                Box::pin(self.tunnel(*tunnel, account)).await;
+            (Ok(()), Some((tunnel, is_websocket))) => {
+                Box::pin(self.tunnel(*tunnel, is_websocket, account)).await;
                 return After::Close;
             }
             (written, _) => written,
@@ -347,7 +354,7 @@ impl H1 {
         account.request_bytes = self.client.borrow().body_bytes;
         if let Err(fault) = written {
             // A reply that breaks off must not look complete to a client that reads until the connection closes.
-            let cut = ends_by_closing || fault.kind == Kind::ClientGone;
+            let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
             account.broke(fault);
             return if cut { After::Cut } else { After::Close };
         }
@@ -391,15 +398,14 @@ impl H1 {
         false
     }
 
-    async fn tunnel(&self, tunnel: Tunnel, account: &mut Account) {
-        let (wire, early) = self.take_wire();
-        let place = &self.connection.place;
-        let closing = |cx: &Context<'_>| place.is_closing(cx.waker()) && place.door.is_cutting();
+    async fn tunnel(&self, tunnel: Tunnel, is_websocket: bool, account: &mut Account) {
+        let stay = Stay::begin(account, &self.connection);
+        let client = self.take_wire();
         let timeout = &self.listener.timeout;
         let half_closed = timeout.idle.min(timeout.tunnel);
         let silence = Silence { open: timeout.tunnel, half_closed };
         let upstream = (tunnel.wire, tunnel.early);
-        let (passed, ended) = tunnel::join((wire, early), upstream, silence, closing).await;
+        let (passed, ended) = tunnel::join(client, upstream, is_websocket, silence, &stay).await;
         account.request_bytes = passed.up;
         account.reply_bytes = passed.down;
         if let Err(e) = ended {
@@ -425,6 +431,12 @@ impl H1 {
             reset_on_close(socket);
         }
     }
+}
+
+/// Whether a 101 switches to WebSocket.
+fn is_websocket(reply: &Reply) -> bool {
+    let protocol = reply.head.headers.get("upgrade").unwrap_or_default();
+    protocol.eq_ignore_ascii_case(b"websocket")
 }
 
 /// Whether the first line says that it means HTTP, however badly.

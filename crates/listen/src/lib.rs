@@ -1,7 +1,8 @@
 //! Sockets, TLS, HTTP/1 and HTTP/2: from bytes to "here is a request", and from a reply back to bytes.
 //!
 //! Owns the workers (one runtime and one listening socket per core), connections with their limits and deadlines, and the
-//! swap of plans. It never looks at a route or a policy: a request goes to `pipeline::serve` and comes back as a reply.
+//! swap of plans. It never looks at a policy, and of a route only at how long its streams may stay
+//! open: a request goes to `pipeline::serve` and comes back as a reply.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -10,6 +11,7 @@ mod clients;
 mod connections;
 mod date;
 mod events;
+mod frames;
 mod gateway;
 mod goodbye;
 mod h1;
@@ -19,6 +21,7 @@ mod pace;
 mod proxy_protocol;
 mod reply;
 mod sockets;
+mod stay;
 mod taking;
 mod tunnel;
 #[cfg(feature = "fake")]

@@ -1,6 +1,7 @@
 //! A reply on its way to an HTTP/1 client: how it is framed, and writing it at the client's pace.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use pipeline::Account;
 
 use crate::client::{ClientOutlet, Shared};
 use crate::date;
+use crate::stay::Stay;
 use crate::taking::Taking;
 
 /// What the request says about its reply.
@@ -89,16 +91,18 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
     }
 }
 
-/// Writes a reply as fast as it is made and taken. What it waits for is put down to whoever it waited for.
+/// Writes a reply as fast as it is made and taken. What it waits for is put down to whoever it waited for. A stream asks `stay` how long
+/// it may.
 pub(crate) async fn write(
     client: &Shared,
     mut outgoing: Outgoing,
     account: &mut Account,
     timeout: Duration,
+    stay: Option<Rc<Stay>>,
 ) -> Result<(), Fault> {
     let endless = outgoing.is_endless();
     let taking = Taking::default();
-    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0, taking };
+    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0, taking, stay };
     let written = poll_fn(|cx| writing.poll(cx, client, &mut outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
     written
@@ -111,6 +115,7 @@ struct Writing {
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
     taking: Taking,
+    stay: Option<Rc<Stay>>,
 }
 
 impl Writing {
@@ -145,6 +150,9 @@ impl Writing {
         client: &Shared,
         outgoing: &Outgoing,
     ) -> Poll<Result<(), Fault>> {
+        if let Some(stay) = self.stay.as_ref().filter(|stay| stay.poll_over(cx).is_ready()) {
+            return Poll::Ready(Err(stay.cut()));
+        }
         let now = clock::now();
         self.waiting = Some((now, outgoing.is_blocked()));
         let mut client = client.borrow_mut();

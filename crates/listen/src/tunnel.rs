@@ -1,4 +1,4 @@
-//! Two streams joined after an upgrade: bytes pass both ways until both ends are done.
+//! Two streams joined after an upgrade: bytes pass both ways until both ends are done, or have to leave.
 
 use std::future::poll_fn;
 use std::io;
@@ -6,9 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use kit::scratch::{self, SCRATCH_BYTES};
+use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{Alarm, Wire, clock};
 use tokio::io::AsyncWrite;
+
+use crate::frames::{Frames, GOING_AWAY, GOING_AWAY_MASKED};
+use crate::stay::Stay;
 
 /// Bytes that passed each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,19 +30,27 @@ pub(crate) struct Silence {
 }
 
 /// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
+/// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
+/// its stay is over is cut.
 pub(crate) async fn join(
     (mut client, from_client): (Wire, Vec<u8>),
     (mut upstream, from_upstream): (Wire, Vec<u8>),
+    is_websocket: bool,
     silence: Silence,
-    closing: impl Fn(&Context<'_>) -> bool,
+    stay: &Stay,
 ) -> (Passed, io::Result<()>) {
-    let mut up = Direction::new(from_client);
-    let mut down = Direction::new(from_upstream);
+    let mut up = Direction::new(from_client, is_websocket.then_some(GOING_AWAY_MASKED));
+    let mut down = Direction::new(from_upstream, is_websocket.then_some(GOING_AWAY));
     let mut alarm = Alarm::default();
     alarm.set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {
-        if closing(cx) {
+        if stay.poll_over(cx).is_ready() {
             return Poll::Ready(Ok(()));
+        }
+        // Sides that say goodbye to each other already need no other one.
+        if stay.has_to_leave(cx) && !up.is_closed() && !down.is_closed() {
+            up.leave();
+            down.leave();
         }
         let before = (up.progress(), down.progress());
         let is_up = up.poll(cx, &mut client, &mut upstream)?.is_ready();
@@ -65,19 +76,53 @@ struct Direction {
     sent: usize,
     passed: u64,
     state: State,
+    websocket: Option<WebSocket>,
+}
+
+/// What is known of a direction that is a WebSocket.
+struct WebSocket {
+    frames: Frames,
+    /// The Close frame that tells the other side of the end.
+    goodbye: &'static [u8],
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Open,
+    /// Goes on to the next place between two messages.
+    Leaving,
+    /// A Close frame was the last that passes. What else comes is read past, up to the answer.
+    Left,
     /// The reader is done; the writer is being told.
     Closing,
     Closed,
 }
 
 impl Direction {
-    fn new(pending: Vec<u8>) -> Direction {
-        Direction { pending, sent: 0, passed: 0, state: State::Open }
+    fn new(pending: Vec<u8>, goodbye: Option<&'static [u8]>) -> Direction {
+        let websocket = goodbye.map(|goodbye| {
+            let mut frames = Frames::default();
+            frames.pass(&pending);
+            WebSocket { frames, goodbye }
+        });
+        Direction { pending, sent: 0, passed: 0, state: State::Open, websocket }
+    }
+
+    /// A Close frame has come.
+    fn is_closed(&self) -> bool {
+        self.websocket.as_ref().is_some_and(|websocket| websocket.frames.is_closed())
+    }
+
+    /// Says goodbye, now or at the next place between two messages. What is no WebSocket knows of none.
+    fn leave(&mut self) {
+        let (State::Open, Some(websocket)) = (self.state, &self.websocket) else { return };
+        self.state = match websocket.frames.is_between() {
+            true => {
+                self.pending.extend_from_slice(websocket.goodbye);
+                State::Left
+            }
+            false => State::Leaving,
+        };
     }
 
     /// Another value whenever something was taken, or the end came.
@@ -98,7 +143,9 @@ impl Direction {
                 (self.pending, self.sent) = (Vec::new(), 0);
             }
             match self.state {
-                State::Open => ready!(self.poll_pass(cx, from, to))?,
+                State::Open | State::Leaving => ready!(self.poll_pass(cx, from, to))?,
+                State::Left if self.is_closed() => self.state = State::Closing,
+                State::Left => ready!(self.poll_answer(cx, from))?,
                 State::Closing => {
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                     self.state = State::Closed;
@@ -121,11 +168,12 @@ impl Direction {
             self.state = State::Closing;
             return Poll::Ready(Ok(()));
         }
+        self.follow(&mut bytes);
         let mut sent = 0;
         match to.poll_send(cx, &bytes, &mut sent) {
             Poll::Ready(result) => {
                 result?;
-                self.passed += u64::try_from(read).unwrap_or_default();
+                self.passed += u64::try_from(bytes.len()).unwrap_or_default();
             }
             Poll::Pending => {
                 let from = sent.min(bytes.len().saturating_sub(1));
@@ -133,6 +181,35 @@ impl Direction {
                 self.sent = sent - from;
                 self.passed += u64::try_from(from).unwrap_or_default();
             }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Follows the frames of what was read. Where it leaves, and there is a place for it, what is behind that gives way to the goodbye.
+    fn follow(&mut self, bytes: &mut Scratch) {
+        let Some(websocket) = &mut self.websocket else { return };
+        if self.state != State::Leaving {
+            return websocket.frames.pass(bytes);
+        }
+        let Some(passed) = websocket.frames.pass_to_between(bytes) else { return };
+        let is_told = websocket.frames.is_closed();
+        websocket.frames.pass(bytes.get(passed..).unwrap_or_default());
+        bytes.truncate(passed);
+        if !is_told {
+            bytes.extend_from_slice(websocket.goodbye);
+        }
+        self.state = State::Left;
+    }
+
+    /// Reads past what comes until the side that was told to leave has answered or gone.
+    fn poll_answer(&mut self, cx: &mut Context<'_>, from: &mut Wire) -> Poll<io::Result<()>> {
+        let mut bytes = scratch::lend();
+        let read = ready!(from.poll_read_into(cx, &mut bytes, SCRATCH_BYTES))?;
+        if read == 0 {
+            self.state = State::Closing;
+        }
+        if let Some(websocket) = &mut self.websocket {
+            websocket.frames.pass(&bytes);
         }
         Poll::Ready(Ok(()))
     }

@@ -130,7 +130,7 @@ struct Open {
 impl Doors {
     /// Serves a plan. The sockets that it does not name are closed then, so that a plan after it may name them again.
     async fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
-        let drain = serving.plan.drain;
+        let plan = serving.plan.clone();
         let worker = self.publish(serving);
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
@@ -143,12 +143,13 @@ impl Doors {
                 Open { door, accepting }
             });
             open.door.set_listener(opened.listener);
+            open.door.tell_changes(&plan);
             self.open.insert(key, open);
         }
         self.leaving.retain(|door| door.open_here() > 0);
         for Open { door, accepting } in before.into_values() {
             door.close();
-            kit::spawn(cut_after(drain, Rc::downgrade(&door)));
+            kit::spawn(cut_after(plan.drain, Rc::downgrade(&door)));
             self.leaving.push(door);
             if let Some(accepting) = accepting {
                 // One that panicked has said so already.

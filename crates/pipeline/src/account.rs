@@ -8,7 +8,7 @@ use std::time::Duration;
 use fault::{Fault, Kind, Level};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
-use plan::Errors;
+use plan::{Errors, Route};
 use policy::Exchange;
 use telemetry::access::{AccessLog, Entry};
 use telemetry::{Record, SoapFault, Telemetry};
@@ -101,7 +101,12 @@ impl Account {
         self.route = Some(route.clone());
     }
 
-    /// The route's form of faults; the default if no route was found.
+    /// The route, if one was found.
+    pub fn route(&self) -> Option<&Arc<Route>> {
+        self.route.as_ref()
+    }
+
+    /// How the route writes faults, if one was found.
     pub(crate) fn errors(&self) -> Errors {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }

@@ -23,13 +23,33 @@ impl Kept {
     where
         T: Any + Send + Sync,
     {
-        let of = |kept: &Kept| kept.things.get(key).cloned()?.downcast::<T>().ok();
-        let known = of(self).or_else(|| previous.and_then(of));
+        let known = self.get(key).or_else(|| previous?.get(key));
         let thing = match known {
             Some(thing) => thing,
             None => make()?,
         };
         self.things.insert(key.to_owned(), thing.clone());
         Ok(thing)
+    }
+
+    /// The thing of this key in the plan before, if that will do, or else this one.
+    pub fn take_over_if<T>(
+        &mut self,
+        previous: Option<&Kept>,
+        key: &str,
+        will_do: impl FnOnce(&T) -> bool,
+        new: &Arc<T>,
+    ) -> Arc<T>
+    where
+        T: Any + Send + Sync,
+    {
+        let known = previous.and_then(|kept| kept.get(key)).filter(|known| will_do(known));
+        let thing = known.unwrap_or_else(|| new.clone());
+        self.things.insert(key.to_owned(), thing.clone());
+        thing
+    }
+
+    fn get<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
+        self.things.get(key).cloned()?.downcast().ok()
     }
 }

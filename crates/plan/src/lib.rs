@@ -15,8 +15,10 @@ mod path_regex;
 mod pattern;
 mod respond;
 mod route;
+mod streams;
 mod table;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use respond::{Filled, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
+pub use streams::{OnReload, Streams};
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
@@ -55,7 +58,9 @@ pub struct Plan {
     pub listeners: Vec<Arc<Listener>>,
     pub upstreams: Vec<Arc<upstream::Upstream>>,
     pub table: Table,
-    /// Background work of policies.
+    /// The generation since which a route is as it is, by its name, for those whose streams a reload may end.
+    pub unchanged_since: HashMap<Box<str>, u64>,
+    /// Work beside the requests.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.
     pub kept: Kept,
@@ -76,7 +81,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The expiry of each certificate that the gateway shows to clients and upstreams.
+    /// Whether the open streams of a route, which may be one of an older plan, go on with this one.
+    pub fn keeps_streams_of(&self, route: &Route) -> bool {
+        match route.streams.reload {
+            OnReload::Keep => true,
+            OnReload::Close { since } => self.unchanged_since.get(&*route.name) == Some(&since),
+        }
+    }
+
+    /// When the certificates that the gateway shows to clients and upstreams expire.
     pub fn certificates(&self) -> Vec<CertificateExpiry> {
         let listeners = self.listeners.iter().flat_map(|listener| {
             let shown = listener.tls.iter().flat_map(tls::Server::expiries);

@@ -7,7 +7,7 @@ use policy::Policy;
 use serde_json::{Value, json};
 use telemetry::{OperationMetrics, RouteMetrics};
 
-use crate::Destination;
+use crate::{Destination, Streams};
 
 /// One route. Its policies are a list in the order they were written: down on the request, up on the reply.
 pub struct Route {
@@ -26,6 +26,7 @@ pub struct Route {
     pub secrets: Box<[String]>,
     /// A request body larger than this is 413; at once if its length is announced.
     pub body_bytes_max: Option<u64>,
+    pub streams: Streams,
     pub metrics: Arc<RouteMetrics>,
     /// The operations of the service that policies tell apart; the last is for all unknown ones.
     pub operations: Box<[Operation]>,

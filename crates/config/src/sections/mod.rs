@@ -21,7 +21,7 @@ pub use listen::{
 pub use plans::{LimitPlan, LimitStore};
 pub use routes::{
     Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteShare,
-    RouteUpstream,
+    RouteStreams, RouteUpstream, StreamsOnReload,
 };
 pub use saxon::Saxon;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};

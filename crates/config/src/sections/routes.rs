@@ -1,12 +1,14 @@
 //! `routes.NAME`: what happens to which request.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
-use crate::values::{Between, Map, OneOrMore, Percent, Size, Spanned, ValueMatch};
+use crate::values::{Between, Map, OneOrMore, Percent, Size, Spanned, Timeout, ValueMatch};
 
 keys! {
     /// What happens to the requests that it matches. It needs exactly one of `upstream` and `respond`.
@@ -23,6 +25,8 @@ keys! {
         host: Spanned<RouteHost> = Spanned::unwritten(RouteHost::Preserve),
         /// How much a client may send.
         limits: RouteLimits,
+        /// What becomes of its open event streams and tunnels, WebSockets included, when it changes, and when they are old.
+        streams: RouteStreams,
         /// The policies, in order: top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
         /// Whether the policies of `defaults` run above these.
@@ -132,6 +136,31 @@ keys! {
         /// streams through.
         // Bodies are never held unless a policy asks, so an upload of any length is no harm by itself.
         body_bytes_max: Option<Size>,
+    }
+}
+
+keys! {
+    /// What becomes of open event streams and tunnels.
+    pub struct RouteStreams {
+        /// When a reload changes or removes the route: `keep` serves them on with the policies they began with, `close` ends them.
+        // Most reloads change nothing that a stream would notice, and each stream that ends is a client that connects again.
+        reload: StreamsOnReload = StreamsOnReload::Keep,
+        /// How long what is told to end may take: an event stream to the end of its event, a WebSocket to the answer to its Close
+        /// frame. Any other tunnel goes on until then. What is left is cut.
+        // As long as a shutdown waits, which bounds it too.
+        drain: Duration = Duration::from_secs(30),
+        /// How old they may become; as old as they like if absent.
+        max_age: Option<Timeout>,
+    }
+}
+
+words! {
+    /// What a reload does to the open streams of a route that it changes or removes.
+    pub enum StreamsOnReload {
+        /// They go on with the policies they began with.
+        Keep = "keep",
+        /// They end.
+        Close = "close",
     }
 }
 

@@ -48,9 +48,10 @@ pub(super) async fn run(
         // A reply that lasts needs its route, which the account has, and not the plan.
         drop(current);
         if let Some(mut reply) = reply {
-            events::end_between(&mut reply, &connection.place.door);
+            let stay = events::end_between(&mut reply, &account, &connection);
             replying.inspect(|replying| replying.set(true));
-            reply::send(&stream, reply, &mut account, is_head, listener.timeout.body).await;
+            let timeout = listener.timeout.body;
+            reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
         }
     }
     kit::alarm::give(alarm);

@@ -1,6 +1,7 @@
 //! A reply on its way to an HTTP/2 client, as fast as it is made and taken.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use pipeline::Account;
 
 use super::stream::Stream;
 use crate::date;
+use crate::stay::Stay;
 use crate::taking::Taking;
 
 /// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
@@ -23,6 +25,7 @@ pub(super) async fn send(
     account: &mut Account,
     is_head: bool,
     timeout: Duration,
+    stay: Option<Rc<Stay>>,
 ) {
     // A 101 means nothing in HTTP/2, and was never asked for.
     let status = if reply.head.status < 200 { 502 } else { reply.head.status };
@@ -39,7 +42,7 @@ pub(super) async fn send(
     if is_end {
         return;
     }
-    let mut sending = Sending::new(body, timeout);
+    let mut sending = Sending::new(body, timeout, stay);
     let sent = poll_fn(|cx| sending.poll(cx, stream, account)).await;
     account.reply_bytes = sending.sent;
     if let Err((fault, code)) = sent {
@@ -72,19 +75,21 @@ struct Sending {
     taking: Taking,
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
+    /// What a stream of events asks.
+    stay: Option<Rc<Stay>>,
 }
 
 type Broken = (Fault, Code);
 
 impl Sending {
-    fn new(body: Body, timeout: Duration) -> Sending {
+    fn new(body: Body, timeout: Duration, stay: Option<Rc<Stay>>) -> Sending {
         let (body, piece, ended) = match body {
             Body::Whole(bytes) => (Body::Empty, bytes, true),
             body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
         };
         let (trailers, alarm) = (Trailers::new(), Alarm::default());
         let (sent, waiting, taking) = (0, None, Taking::default());
-        Sending { body, piece, ended, trailers, sent, timeout, alarm, taking, waiting }
+        Sending { body, piece, ended, trailers, sent, timeout, alarm, taking, waiting, stay }
     }
 
     /// Goes on, and puts down to whom it waits for how long that takes.
@@ -101,7 +106,13 @@ impl Sending {
                 false => account.ex.totals.upstream_wait.add(waited),
             }
         }
-        self.poll_pieces(cx, stream)
+        let sent = self.poll_pieces(cx, stream);
+        match &self.stay {
+            Some(stay) if sent.is_pending() && stay.poll_over(cx).is_ready() => {
+                Poll::Ready(Err((stay.cut(), Code::INTERNAL_ERROR)))
+            }
+            Some(_) | None => sent,
+        }
     }
 
     fn poll_pieces(&mut self, cx: &mut Context<'_>, stream: &Stream) -> Poll<Result<(), Broken>> {

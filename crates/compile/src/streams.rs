@@ -1,0 +1,51 @@
+//! `routes.NAME.streams`: what becomes of open streams, and since when a route is as it is.
+
+use std::sync::Arc;
+
+use config::{Config, Route, StreamsOnReload, Upstream};
+use plan::{OnReload, Streams};
+
+use crate::making::Making;
+
+/// What a route is made of, as it was written: a reload that leaves this as it is does not change the route.
+#[derive(PartialEq)]
+struct Written {
+    route: Route,
+    /// Where it may send requests.
+    upstreams: Vec<Option<Upstream>>,
+}
+
+/// The same with the generation of the plan that had it first.
+struct Since {
+    written: Written,
+    generation: u64,
+}
+
+/// What the plan says of a route's streams. `others` are the upstreams that its policies may send requests to.
+pub(crate) fn of(
+    name: &str,
+    route: &Route,
+    others: &[String],
+    config: &Config,
+    making: &mut Making<'_>,
+) -> Streams {
+    let reload = match route.streams.reload {
+        StreamsOnReload::Keep => OnReload::Keep,
+        StreamsOnReload::Close => {
+            let own = route.upstream.iter().flat_map(|to| to.value.names());
+            let names = own.chain(others.iter().map(String::as_str));
+            let upstreams = names.map(|name| config.upstreams.get(name).cloned()).collect();
+            let written = Written { route: route.clone(), upstreams };
+            OnReload::Close { since: since(name, written, making) }
+        }
+    };
+    let age_max = route.streams.max_age.map(|age| age.0);
+    Streams { reload, drain: route.streams.drain, age_max }
+}
+
+fn since(name: &str, written: Written, making: &mut Making<'_>) -> u64 {
+    let generation = making.generation;
+    let now = Arc::new(Since { written, generation });
+    let is_same = |before: &Since| before.written == now.written;
+    making.kept_if(&format!("streams {name}"), is_same, &now).generation
+}

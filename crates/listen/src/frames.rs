@@ -1,0 +1,214 @@
+//! Where the frames and messages of a WebSocket end (RFC 6455, 5.2), as far as their headers tell.
+//!
+//! Every tunnel that is a WebSocket follows its frames from the first byte on, since nobody can tell later where one begins. It
+//! reads two to fourteen bytes of each and steps over the rest, so a message costs some tens of instructions, whatever its length.
+
+/// How far one direction of a WebSocket has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Frames {
+    header: [u8; HEADER_BYTES_MAX],
+    /// Bytes of the header that came. None between two frames, and while a payload passes.
+    begun: u8,
+    /// Bytes of the payload that are still to come.
+    payload: u64,
+    /// The frame that is passing is a Close frame.
+    is_close: bool,
+    /// A message has begun whose last fragment has not.
+    is_within_message: bool,
+    closed: bool,
+}
+
+/// Two bytes, a length of eight and the key of a mask.
+const HEADER_BYTES_MAX: usize = 14;
+
+const FIN: u8 = 0x80;
+const MASKED: u8 = 0x80;
+const OPCODE: u8 = 0x0f;
+const CLOSE: u8 = 0x8;
+/// Opcodes from here on are of control frames, which may stand between the fragments of a message.
+const CONTROL: u8 = 0x8;
+
+/// A Close frame that says 1001, "going away" (RFC 6455, 7.4.1), as a server sends it.
+pub(crate) const GOING_AWAY: &[u8] = &[FIN | CLOSE, 2, 0x03, 0xe9];
+
+/// The same as a client sends it. A mask keeps what scripts choose from being read as something else on the way; nobody chose this,
+/// and so the key may be known.
+pub(crate) const GOING_AWAY_MASKED: &[u8] =
+    &[FIN | CLOSE, MASKED | 2, 0x5a, 0xa5, 0x3c, 0xc3, 0x03 ^ 0x5a, 0xe9 ^ 0xa5];
+
+impl Frames {
+    /// A Close frame has passed: nothing may follow it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// A frame may be put in here without harm to a message.
+    pub(crate) fn is_between(&self) -> bool {
+        self.begun == 0 && self.payload == 0 && !self.is_within_message
+    }
+
+    /// Goes on by all of these bytes.
+    pub(crate) fn pass(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() && !self.closed {
+            rest = rest.get(self.pass_one(rest)..).unwrap_or_default();
+        }
+    }
+
+    /// Goes on to the first place between two messages or behind a Close frame, if there is one, and gives how many bytes that took.
+    pub(crate) fn pass_to_between(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut passed = 0;
+        while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
+            passed += self.pass_one(rest);
+            if self.closed || self.is_between() {
+                return Some(passed);
+            }
+        }
+        None
+    }
+
+    /// Goes on to the end of the frame or of the bytes, of which there is one, and gives how many that took.
+    fn pass_one(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        if self.payload == 0 {
+            while self.begun < self.header_bytes() {
+                let Some(byte) = bytes.get(taken) else { return taken };
+                if let Some(place) = self.header.get_mut(usize::from(self.begun)) {
+                    *place = *byte;
+                }
+                (self.begun, taken) = (self.begun + 1, taken + 1);
+            }
+            self.begin();
+        }
+        let left = bytes.len().saturating_sub(taken);
+        let passed = usize::try_from(self.payload).unwrap_or(usize::MAX).min(left);
+        self.payload -= u64::try_from(passed).unwrap_or_default();
+        if self.payload == 0 && self.is_close {
+            self.closed = true;
+        }
+        taken + passed
+    }
+
+    /// How long the header is, as far as can be told of what came of it.
+    fn header_bytes(&self) -> u8 {
+        if self.begun < 2 {
+            return 2;
+        }
+        let lengths = self.header[1];
+        let more = match lengths & !MASKED {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        2 + more + if lengths & MASKED == 0 { 0 } else { 4 }
+    }
+
+    /// The header is whole.
+    fn begin(&mut self) {
+        let [first, lengths, eight @ ..] = self.header;
+        let [a, b, c, d, e, f, g, h, ..] = eight;
+        self.payload = match lengths & !MASKED {
+            126 => u64::from(u16::from_be_bytes([a, b])),
+            127 => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            short => u64::from(short),
+        };
+        self.begun = 0;
+        self.is_close = first & OPCODE == CLOSE;
+        if first & OPCODE < CONTROL {
+            self.is_within_message = first & FIN == 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of this first byte with so long a payload.
+    fn frame(first: u8, masked: bool, payload: usize) -> Vec<u8> {
+        let mask = if masked { MASKED } else { 0 };
+        let mut frame = vec![first];
+        match payload {
+            0..126 => frame.push(mask | u8::try_from(payload).unwrap()),
+            126..65_536 => {
+                frame.push(mask | 126);
+                frame.extend(u16::try_from(payload).unwrap().to_be_bytes());
+            }
+            _ => {
+                frame.push(mask | 127);
+                frame.extend(u64::try_from(payload).unwrap().to_be_bytes());
+            }
+        }
+        frame.extend(masked.then_some([1, 2, 3, 4]).into_iter().flatten());
+        // What could be read as a header, if it were looked at.
+        frame.extend(std::iter::repeat_n(0x88, payload));
+        frame
+    }
+
+    #[test]
+    fn a_place_between_messages_is_found_wherever_the_bytes_are_split() {
+        const TEXT: u8 = 0x01;
+        for (name, frames, ends_between) in [
+            ("nothing", vec![], true),
+            ("a message", vec![frame(FIN | TEXT, true, 5)], true),
+            ("an empty one", vec![frame(FIN | TEXT, false, 0)], true),
+            ("a longer one", vec![frame(FIN | 2, true, 126)], true),
+            ("a long one", vec![frame(FIN | 2, false, 70_000)], true),
+            ("a fragment", vec![frame(TEXT, true, 5)], false),
+            ("two", vec![frame(TEXT, true, 5), frame(0, true, 5)], false),
+            ("with a ping", vec![frame(TEXT, true, 5), frame(FIN | 9, true, 5)], false),
+            ("and the last", vec![frame(TEXT, true, 5), frame(FIN, true, 5)], true),
+        ] {
+            let bytes = frames.concat();
+            for piece in [1, 2, 3, 7, 100_000] {
+                let mut passing = Frames::default();
+                bytes.chunks(piece).for_each(|bytes| passing.pass(bytes));
+                assert_eq!(passing.is_between(), ends_between, "{name} in pieces of {piece}");
+                assert!(!passing.is_closed());
+            }
+            for cut in 1..bytes.len().min(300) {
+                let mut passing = Frames::default();
+                passing.pass(&bytes[..cut]);
+                let ends: Vec<usize> = frames
+                    .iter()
+                    .scan(0, |at, frame| {
+                        *at += frame.len();
+                        Some(*at)
+                    })
+                    .collect();
+                let at_end = ends.contains(&cut);
+                assert!(at_end || !passing.is_between(), "{name} after {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_leaves_goes_on_to_the_end_of_its_message_and_no_further() {
+        let text = frame(FIN | 1, false, 5);
+        let fragments = [frame(1, false, 5), frame(FIN | 9, false, 0), frame(FIN, false, 5)];
+        let close = frame(FIN | CLOSE, false, 2);
+        for (begun, rest, passed) in [
+            (&text[..3], [&text[3..], &text].concat(), Some(4)),
+            (&fragments[0][..], [&fragments[1][..], &fragments[2]].concat(), Some(9)),
+            (&fragments[0], fragments[1].clone(), None),
+            // Nothing follows a Close frame, not even the rest of a message.
+            (&fragments[0], [&close[..], &text].concat(), Some(4)),
+        ] {
+            let mut passing = Frames::default();
+            passing.pass(begun);
+            assert_eq!(passing.pass_to_between(&rest), passed, "{begun:?} {rest:?}");
+        }
+    }
+
+    #[test]
+    fn the_close_frames_are_close_frames() {
+        for (bytes, key) in [(GOING_AWAY, [0; 4]), (GOING_AWAY_MASKED, [0x5a, 0xa5, 0x3c, 0xc3])] {
+            let mut passing = Frames::default();
+            passing.pass(bytes);
+            assert!(passing.is_closed() && passing.is_between());
+            let code: Vec<u8> =
+                bytes[bytes.len() - 2..].iter().zip(key).map(|(byte, key)| byte ^ key).collect();
+            assert_eq!(code, 1001_u16.to_be_bytes());
+        }
+    }
+}

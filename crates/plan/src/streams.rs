@@ -1,0 +1,28 @@
+//! What becomes of a route's open streams: event streams and tunnels.
+
+use std::time::Duration;
+
+/// What an operator said about the streams of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    pub reload: OnReload,
+    /// How long a stream that has to leave may take.
+    pub drain: Duration,
+    pub age_max: Option<Duration>,
+}
+
+/// What a reload does to the streams of a route that it changes or removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnReload {
+    Keep,
+    /// They leave, unless the new plan has the route since the same generation as this one.
+    Close {
+        since: u64,
+    },
+}
+
+impl Streams {
+    /// What holds where nobody said anything.
+    pub const USUAL: Streams =
+        Streams { reload: OnReload::Keep, drain: Duration::from_secs(30), age_max: None };
+}

@@ -1,0 +1,284 @@
+//! Open streams that have to end: their route changes, they are old, or the gateway stops. `routes.NAME.streams`.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{Gate, Gateway, H2, Origin, Peer, Wire, full, until, whole};
+use crate::reload::put_ok;
+
+/// A Close frame with 1001, as a server sends it.
+const GOING_AWAY: [u8; 4] = [0x88, 2, 0x03, 0xe9];
+/// A client's answer, with the mask 0.
+const ANSWER: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9];
+const EVENTS: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// Sends an event at `/sse`, and another once the gate opens; at `/half` an event and a half, and the rest with more then; at `/late`
+/// all of that only then. Upgrades `/ws`, sends back what comes there, and answers a Close frame; at `/deaf` it answers nothing, and at
+/// `/parts` it sends the beginning of a message, and the rest with another one once the gate opens. `/raw` is another protocol.
+struct Service {
+    origin: Origin,
+    gate: Gate,
+    /// The codes in the Close frames that came.
+    closed: Arc<Mutex<Vec<u16>>>,
+}
+
+impl Service {
+    fn start() -> Service {
+        let (gate, closed) = (Gate::default(), Arc::<Mutex<Vec<u16>>>::default());
+        let (opens, codes) = (gate.clone(), closed.clone());
+        let origin = Origin::start(move |peer: &mut Peer| {
+            let Some(request) = peer.request() else { return };
+            let kind = request.target().rsplit('/').next().unwrap_or_default().to_owned();
+            let protocol = if kind == "raw" { "raw" } else { "websocket" };
+            let switch = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+            );
+            match kind.as_str() {
+                "sse" => {
+                    peer.send(format!("{EVENTS}9\r\ndata: 1\n\n\r\n"));
+                    opens.wait();
+                    // The stream may be over by then.
+                    peer.try_send("9\r\ndata: 2\n\n\r\n");
+                }
+                "half" => {
+                    peer.send(format!("{EVENTS}f\r\ndata: 1\n\ndata: \r\n"));
+                    opens.wait();
+                    peer.try_send("c\r\n2\n\ndata: 3\n\n\r\n");
+                }
+                "late" => {
+                    opens.wait();
+                    peer.send(format!("{EVENTS}9\r\ndata: 1\n\n\r\n"));
+                }
+                "parts" => {
+                    peer.send(format!("{switch}\x01\x02ab"));
+                    opens.wait();
+                    peer.send([&[0x80, 2][..], b"cd", &[0x81, 2], b"ef"].concat());
+                    answer(peer, &codes);
+                }
+                "ws" => {
+                    peer.send(switch);
+                    answer(peer, &codes);
+                }
+                _ => peer.send(switch),
+            }
+            peer.read_to_end();
+        });
+        Service { origin, gate, closed }
+    }
+
+    fn closed(&self) -> Vec<u16> {
+        self.closed.lock().unwrap().clone()
+    }
+}
+
+/// Sends back the payload of short messages, up to a Close frame, which it notes and answers.
+fn answer(peer: &mut Peer, codes: &Mutex<Vec<u16>>) {
+    while let Some(header) = peer.read_exact(6) {
+        assert_eq!(header[1] & 0x80, 0x80, "a client's frame has a mask");
+        let payload = peer.read_exact(usize::from(header[1] & 0x7f)).unwrap();
+        let payload: Vec<u8> =
+            payload.iter().zip(header[2..].iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+        peer.send([&[header[0], header[1] & 0x7f], &payload[..]].concat());
+        if header[0] == 0x88 {
+            codes.lock().unwrap().push(u16::from_be_bytes([payload[0], payload[1]]));
+            return;
+        }
+    }
+}
+
+/// Below `/a` a route that `change` is part of, below `/b` one that is always the same; both with these `streams`.
+fn yaml(service: &Service, streams: &str, change: &str) -> String {
+    let rest = format!("streams: {streams}, upstream: origin");
+    format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+         drain: {{ delay: 0s }}\nshutdown: {{ drain: 10m }}\n\
+         upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\nroutes:\n  \
+         a: {{ match: {{ path: \"/a/**\" }}, policies: [{{ headers: {{ response: {{ set: {{ x-a: {change} }} }} }} }}], {rest} }}\n  \
+         b: {{ match: {{ path: \"/b/**\" }}, {rest} }}\n",
+        service.origin.url()
+    )
+}
+
+fn events(gateway: &Gateway, path: &str, first: &str) -> Wire {
+    let mut wire = gateway.wire();
+    wire.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(wire.read_head().status(), 200);
+    assert_eq!(wire.read_chunk().as_deref(), Some(first.as_bytes()));
+    wire
+}
+
+fn tunnel(gateway: &Gateway, path: &str) -> Wire {
+    let mut wire = gateway.wire();
+    let protocol = if path.ends_with("raw") { "raw" } else { "websocket" };
+    wire.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+    ));
+    assert_eq!(wire.read_head().status(), 101);
+    wire
+}
+
+fn events_by_h2(h2: &H2, path: &str) -> hyper::Response<hyper::body::Incoming> {
+    let request = hyper::Request::get(format!("http://a.test{path}")).body(full("")).unwrap();
+    h2.block_on(h2.sender.clone().send_request(request)).unwrap()
+}
+
+/// A message goes there and back.
+fn is_alive(websocket: &mut Wire) -> bool {
+    websocket.send([&[0x81, 0x82, 0, 0, 0, 0][..], b"hi"].concat());
+    websocket.read_exact(4).as_deref() == Some(&[0x81, 2, b'h', b'i'])
+}
+
+/// The client is told to go, answers, and the connection ends.
+#[track_caller]
+fn goes_away(websocket: &mut Wire) {
+    assert_eq!(websocket.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
+    websocket.send(ANSWER);
+    assert!(websocket.is_closed());
+}
+
+#[test]
+fn streams_of_a_changed_route_are_kept() {
+    // What is told later is nothing to a stream that began before.
+    for streams in ["{}", "{ reload: keep }"] {
+        let service = Service::start();
+        let gateway = Gateway::start(yaml(&service, streams, "1"));
+        let mut events = events(&gateway, "/a/half", "data: 1\n\ndata: ");
+        let mut websocket = tunnel(&gateway, "/a/ws");
+        put_ok(&gateway, &yaml(&service, "{ reload: close, drain: 1ms }", "2"));
+        assert!(is_alive(&mut websocket));
+        service.gate.open();
+        assert_eq!(events.read_chunk().as_deref(), Some(&b"2\n\ndata: 3\n\n"[..]));
+        assert!(events.is_silent_for(Duration::from_millis(50)) && is_alive(&mut websocket));
+        assert!(service.closed().is_empty());
+    }
+}
+
+#[test]
+fn streams_of_a_changed_route_are_closed() {
+    let close = "{ reload: close }";
+    let service = Service::start();
+    let same = yaml(&service, close, "1");
+    let changed = yaml(&service, close, "2");
+    let removed = same.replace("/a/**", "/c/**").replace("  a:", "  c:");
+    let upstream = same.replace("targets", "timeout: { connect: 3s }, targets");
+    // The last one changes both.
+    for (name, after, is_other_kept) in
+        [("changed", changed, true), ("removed", removed, true), ("upstream", upstream, false)]
+    {
+        let gateway = Gateway::start(&same);
+        let mut ended = events(&gateway, "/a/sse", "data: 1\n\n");
+        let mut kept = events(&gateway, "/b/sse", "data: 1\n\n");
+        let (mut gone, mut stays) = (tunnel(&gateway, "/a/ws"), tunnel(&gateway, "/b/ws"));
+        let h2 = H2::connect(gateway.address("public"));
+        let reply = events_by_h2(&h2, "/a/sse");
+        put_ok(&gateway, &same.replace("workers: 2", "workers: 2 # the same"));
+        assert!(is_alive(&mut gone) && is_alive(&mut stays), "{name}");
+
+        put_ok(&gateway, &after);
+        assert_eq!(ended.read_chunk(), None, "{name}: a last chunk");
+        let reply = h2.block_on(whole(reply)).expect("an end, and no reset");
+        assert_eq!(&reply.body[..], b"data: 1\n\n");
+        goes_away(&mut gone);
+        if is_other_kept {
+            assert!(is_alive(&mut stays) && kept.is_silent_for(Duration::from_millis(20)));
+        } else {
+            assert_eq!(kept.read_chunk(), None);
+            goes_away(&mut stays);
+        }
+    }
+    until("the service heard of each", || service.closed() == [1001; 4]);
+}
+
+#[test]
+fn an_event_and_a_message_that_have_begun_end_first() {
+    let service = Service::start();
+    let gateway = Gateway::start(yaml(&service, "{ reload: close }", "1"));
+    let mut half = events(&gateway, "/a/half", "data: 1\n\ndata: ");
+    let mut parts = tunnel(&gateway, "/a/parts");
+    assert_eq!(parts.read_exact(4).as_deref(), Some(&b"\x01\x02ab"[..]));
+    // The client is within a frame.
+    parts.send([0x81, 0x83, 0, 0, 0]);
+    let mut late = gateway.wire();
+    late.send("GET /a/late HTTP/1.1\r\nHost: a\r\n\r\n");
+    service.origin.wait_for_requests(3);
+    put_ok(&gateway, &yaml(&service, "{ reload: close }", "2"));
+    for wire in [&mut half, &mut parts, &mut late] {
+        assert!(wire.is_silent_for(Duration::from_millis(20)));
+    }
+    service.gate.open();
+    assert_eq!(half.read_chunk().as_deref(), Some(&b"2\n\n"[..]));
+    assert_eq!(half.read_chunk(), None);
+    assert_eq!(parts.read_exact(4).as_deref(), Some(&b"\x80\x02cd"[..]));
+    assert_eq!(parts.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
+    // What its peer sends before its goodbye is not lost.
+    assert!(service.closed().is_empty());
+    parts.send(b"\0abc");
+    parts.send(ANSWER);
+    until("the service is told behind the message", || service.closed() == [1001]);
+    assert!(parts.is_closed());
+    // A stream that began with the changed route, and was answered after, has no event under way.
+    assert_eq!(late.read_head().status(), 200);
+    assert_eq!(late.read_chunk(), None);
+}
+
+#[test]
+fn streams_end_at_their_age() {
+    let age = Duration::from_millis(300);
+    let service = Service::start();
+    let gateway = Gateway::start(yaml(&service, "{ max_age: 300ms, drain: 100ms }", "1"));
+    let start = Instant::now();
+    let mut events = events(&gateway, "/a/sse", "data: 1\n\n");
+    let (mut websocket, mut raw) = (tunnel(&gateway, "/a/ws"), tunnel(&gateway, "/a/raw"));
+    assert_eq!(events.read_chunk(), None);
+    assert!(start.elapsed() >= age);
+    goes_away(&mut websocket);
+    assert!(raw.is_closed());
+    assert!(start.elapsed() >= age + Duration::from_millis(100));
+    // Its connection goes on.
+    assert_eq!(events.read_until(b"\n").as_deref(), Some(&b"\r\n"[..]));
+    assert_eq!(events.get("/nothing").status(), 404);
+}
+
+#[test]
+fn streams_end_at_a_shutdown() {
+    let service = Service::start();
+    let gateway = Gateway::start(yaml(&service, "{}", "1"));
+    let mut events = events(&gateway, "/a/sse", "data: 1\n\n");
+    let (mut websocket, mut gone) = (tunnel(&gateway, "/a/ws"), tunnel(&gateway, "/b/ws"));
+    gateway.signal(Signal::TERM);
+    assert_eq!(events.read_to_end(), b"0\r\n\r\n");
+    goes_away(&mut websocket);
+    assert_eq!(gone.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
+    drop(gone);
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    gateway.wait_for_log("every exchange has ended");
+    assert_eq!(service.closed(), [1001; 2]);
+}
+
+#[test]
+fn what_does_not_end_is_cut_after_the_drain() {
+    let drain = Duration::from_millis(400);
+    let service = Service::start();
+    let streams = "{ reload: close, drain: 400ms }";
+    let gateway = Gateway::start(yaml(&service, streams, "1"));
+    let mut half = events(&gateway, "/a/half", "data: 1\n\ndata: ");
+    let (mut deaf, mut raw) = (tunnel(&gateway, "/a/deaf"), tunnel(&gateway, "/a/raw"));
+    let h2 = H2::connect(gateway.address("public"));
+    let reply = events_by_h2(&h2, "/a/half");
+    let start = Instant::now();
+    put_ok(&gateway, &yaml(&service, streams, "2"));
+    // A tunnel of which nothing is known goes on until then.
+    raw.send("still here");
+    assert_eq!(deaf.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
+    assert!(deaf.is_closed() && raw.is_closed());
+    assert!(start.elapsed() >= drain);
+    // A stream that was cut does not look complete.
+    assert_eq!(half.read_to_end(), b"");
+    h2.block_on(whole(reply)).expect_err("a reset");
+    until("nothing is left at the service", || service.origin.open() <= 2);
+    service.gate.open();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
