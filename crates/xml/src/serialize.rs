@@ -21,6 +21,9 @@ pub enum Form<'a> {
     /// Each element on a line of its own if there is no text beside it, indented by this many blanks a level. Text of white space
     /// only is left out there, unless `xml:space` keeps it.
     Pretty { indent: u8 },
+    /// As it is, but of the namespaces around it only those of these prefixes are taken along, the empty one being the
+    /// default namespace; a name that needs another brings it.
+    Moved { kept: &'a [&'a str] },
     /// Canonical XML 1.0.
     Canonical { comments: bool },
     /// Exclusive XML Canonicalization 1.0; prefixes of `inclusive` are treated as in Canonical XML, the empty one is the
@@ -31,14 +34,14 @@ pub enum Form<'a> {
 impl Form<'_> {
     fn is_canonical(&self) -> bool {
         match self {
-            Form::Plain | Form::Pretty { .. } => false,
+            Form::Plain | Form::Pretty { .. } | Form::Moved { .. } => false,
             Form::Canonical { .. } | Form::Exclusive { .. } => true,
         }
     }
 
     fn has_comments(&self) -> bool {
         match self {
-            Form::Plain | Form::Pretty { .. } => true,
+            Form::Plain | Form::Pretty { .. } | Form::Moved { .. } => true,
             Form::Canonical { comments } | Form::Exclusive { comments, .. } => *comments,
         }
     }

@@ -50,6 +50,7 @@ impl Rendered {
         for (prefix, uri) in candidates {
             let wanted = match form {
                 Form::Plain | Form::Pretty { .. } => true,
+                Form::Moved { kept } => element != apex || kept.contains(&prefix),
                 Form::Canonical { .. } => self.meaning(prefix) != uri,
                 Form::Exclusive { inclusive, .. } => {
                     inclusive.contains(&prefix) && self.meaning(prefix) != uri

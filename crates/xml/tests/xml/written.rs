@@ -130,6 +130,26 @@ fn subtrees_in_other_surroundings() {
 }
 
 #[test]
+fn subtrees_take_along_the_namespaces_that_are_kept() {
+    let text = r#"<e xmlns="urn:e" xmlns:x="urn:x" xmlns:y="urn:y"><x:a><b xmlns:z="urn:z" y:c="1"/></x:a></e>"#;
+    let document = parse(text);
+    let node = document.root_element().and_then(|root| document.first_child(root)).unwrap();
+    for (kept, expected) in [
+        // Whatever is kept, a name means what it meant.
+        (
+            &[][..],
+            r#"<x:a xmlns:x="urn:x"><b xmlns:z="urn:z" xmlns="urn:e" xmlns:y="urn:y" y:c="1"/></x:a>"#,
+        ),
+        (
+            &["", "y"],
+            r#"<x:a xmlns="urn:e" xmlns:y="urn:y" xmlns:x="urn:x"><b xmlns:z="urn:z" y:c="1"/></x:a>"#,
+        ),
+    ] {
+        assert_eq!(document.to_text(node, &Form::Moved { kept }), expected, "{kept:?}");
+    }
+}
+
+#[test]
 fn lines_where_there_is_no_text() {
     let text = "<!--x--><a><b>1</b>  <c><d/><e>2<f/></e></c><g xml:space='preserve'> <h/> </g><i> </i><!--y--></a>";
     check(
