@@ -40,6 +40,7 @@ conformance() {
 }
 
 tests() {
+  scripts/jsonpath.sh || say "SKIPPED: the compliance suite of JSONPath is not here"
   cargo test --workspace --locked --no-fail-fast
   # Apart, so that the program above is tested with what it is shipped with.
   cargo test --package bench --features load --lib --locked

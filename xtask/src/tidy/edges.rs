@@ -99,8 +99,13 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 /// The crates that tools may use: memory and clocks, and JSON parsing.
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
-/// Tools in several crates, each of which may use those below it: the HTTP codecs, and the XML engine.
-const FAMILIES: &[&[&str]] = &[&["http2", "http1"], &["wsdl", "xsd", "xslt", "xpath", "xml"]];
+/// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, and expressions, which
+/// are made of that engine's paths.
+const FAMILIES: &[&[&str]] = &[
+    &["http2", "http1"],
+    &["wsdl", "xsd", "xslt", "xpath", "xml"],
+    &["expression", "xpath", "xml"],
+];
 
 /// The crate beside the program that the program may use: demo backends and load tests.
 const BESIDE_PROGRAM: &str = "bench";
@@ -222,7 +227,7 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
         }
         (Band::Tools, _) if down && are_family(&from.name, name) => return None,
         (Band::Tools, _) if from.name == "http1" || !UNDER_TOOLS.contains(&name) => {
-            "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, `http2` and XML what is below them of their own"
+            "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, `http2`, XML and `expression` what is below them of their own"
                 .to_owned()
         }
         _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),

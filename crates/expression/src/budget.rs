@@ -1,0 +1,140 @@
+//! What expressions and templates may cost. One budget serves all of a message's evaluations.
+
+use crate::FailureKind;
+
+/// The bounds of a [`Budget`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes and values looked at, functions called, and every eight bytes of text compared or made.
+    pub steps_max: u64,
+    /// Nodes that one expression finds.
+    pub results_max: u32,
+    /// Bytes that are written, all together.
+    pub output_bytes_max: u64,
+    /// Objects and arrays inside one another, as far as a walk goes down.
+    pub depth_max: u32,
+}
+
+/// What is left of [`Limits`].
+#[derive(Debug, Clone)]
+pub struct Budget {
+    limits: Limits,
+    steps: u64,
+    output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            // About a second of work, a thousand times what messages of services ask for.
+            steps_max: 200_000_000,
+            // A message of 16 MiB has no more values.
+            results_max: 10_000_000,
+            // The output bound of a flow's step.
+            output_bytes_max: 16 << 20,
+            // What messages are read to.
+            depth_max: 512,
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new(Limits::default())
+    }
+}
+
+impl Budget {
+    /// A whole budget.
+    pub fn new(limits: Limits) -> Budget {
+        Budget { steps: limits.steps_max, output: limits.output_bytes_max, limits }
+    }
+
+    /// The limits it started with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Steps that are left.
+    pub fn steps_left(&self) -> u64 {
+        self.steps
+    }
+
+    /// Takes steps off.
+    #[inline]
+    pub fn charge(&mut self, steps: u64) -> Result<(), FailureKind> {
+        match self.steps.checked_sub(steps) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => {
+                self.steps = 0;
+                Err(self.steps_over())
+            }
+        }
+    }
+
+    pub(crate) fn steps_over(&self) -> FailureKind {
+        FailureKind::Limit { name: "steps_max", max: self.limits.steps_max }
+    }
+
+    /// Accounts for a text that is looked through.
+    #[inline]
+    pub fn text(&mut self, bytes: usize) -> Result<(), FailureKind> {
+        self.charge(1 + bytes as u64 / 8)
+    }
+
+    /// Accounts for bytes that are written, before they are.
+    pub fn output(&mut self, bytes: usize) -> Result<(), FailureKind> {
+        match self.output.checked_sub(bytes as u64) {
+            Some(left) => {
+                self.output = left;
+                self.text(bytes)
+            }
+            None => {
+                let max = self.limits.output_bytes_max;
+                Err(FailureKind::Limit { name: "output_bytes_max", max })
+            }
+        }
+    }
+
+    /// Checks how many nodes an expression has found.
+    #[inline]
+    pub fn results(&self, len: usize) -> Result<(), FailureKind> {
+        let max = self.limits.results_max;
+        match len as u64 > u64::from(max) {
+            true => Err(FailureKind::Limit { name: "results_max", max: max.into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks how deep a walk is.
+    #[inline]
+    pub fn depth(&self, levels: usize) -> Result<(), FailureKind> {
+        let max = self.limits.depth_max;
+        match levels as u64 > u64::from(max) {
+            true => Err(FailureKind::Limit { name: "depth_max", max: max.into() }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_up_is_named() {
+        let limits = Limits { steps_max: 10, results_max: 2, output_bytes_max: 16, depth_max: 3 };
+        let mut budget = Budget::new(limits);
+        let over = |name, max| Err(FailureKind::Limit { name, max });
+        assert_eq!(budget.results(2), Ok(()));
+        assert_eq!(budget.results(3), over("results_max", 2));
+        assert_eq!(budget.depth(4), over("depth_max", 3));
+        assert_eq!(budget.output(9), Ok(()));
+        assert_eq!(budget.output(8), over("output_bytes_max", 16));
+        assert_eq!(budget.charge(9), over("steps_max", 10));
+        assert_eq!(budget.charge(1), over("steps_max", 10));
+    }
+}

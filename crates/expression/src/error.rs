@@ -1,0 +1,197 @@
+//! What is wrong with a text when it is compiled, and what may go wrong when it runs.
+
+use std::fmt;
+
+/// A place in a text as a person finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Bytes before it.
+    pub offset: usize,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+}
+
+/// A text that does not compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// Where, in the whole text: of a template in the template.
+    pub at: Place,
+}
+
+/// Why a text does not compile. The texts say what was found, or what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The grammar of the language is broken.
+    Syntax(Box<str>),
+    /// A name that nothing has where the text stands.
+    UnknownName(Box<str>),
+    /// A name that only says which names follow, as `$headers`.
+    Group(Box<str>),
+    /// A prefix that no declaration explains.
+    UndeclaredPrefix(Box<str>),
+    /// A function that the language does not have, or has with other arguments.
+    Function(Box<str>),
+    /// Types that do not go together: JSONPath's well-typedness, and what only text or only a truth can be.
+    Type(Box<str>),
+    /// A regular expression that is none.
+    Regex(Box<str>),
+    /// A placeholder where nothing can be put in safely.
+    Misplaced(Box<str>),
+    /// A template whose own text breaks the rules of what it makes.
+    Malformed(Box<str>),
+    /// The text is over a limit of this crate.
+    Limit {
+        /// The limit's name.
+        name: &'static str,
+        /// Its value.
+        max: u64,
+    },
+}
+
+/// Why an expression or template came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// Which expression: where it begins in its text.
+    pub at: Place,
+}
+
+/// What went wrong when an expression or template ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// A budget is used up: its name in [`crate::Limits`] and its value.
+    Limit {
+        /// The budget's name.
+        name: &'static str,
+        /// Its value.
+        max: u64,
+    },
+    /// Nothing was found where something is required.
+    Missing,
+    /// A character that must not stand where the value goes.
+    Forbidden {
+        /// The character.
+        character: char,
+        /// Where it would have gone.
+        place: &'static str,
+    },
+    /// A path would have a segment that is empty or climbs.
+    Segment(Box<str>),
+    /// Bytes that are no text in UTF-8.
+    NotText,
+    /// A number that JSON cannot write: NaN or an infinity.
+    NotJson,
+    /// A value of a type with which the language can do nothing there.
+    Type(Box<str>),
+    /// A message that is not what its content type says.
+    Malformed(Box<str>),
+    /// The expression's own computation: a division by zero, a member that CEL does not find.
+    Computation(Box<str>),
+    /// Whoever gives the values could not give one.
+    Scope(Box<str>),
+}
+
+impl Place {
+    /// The place of a byte in a text.
+    pub fn of(text: &str, offset: usize) -> Place {
+        let mut end = offset.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = text.get(..end).unwrap_or_default();
+        let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+        Place {
+            offset,
+            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
+            column: line.chars().count() + 1,
+        }
+    }
+}
+
+impl ErrorKind {
+    /// The error of this kind at a byte of a text.
+    pub(crate) fn at(self, text: &str, offset: usize) -> Error {
+        Error { kind: self, at: Place::of(text, offset) }
+    }
+
+    pub(crate) fn syntax(what: impl Into<Box<str>>) -> ErrorKind {
+        ErrorKind::Syntax(what.into())
+    }
+}
+
+impl FailureKind {
+    pub(crate) fn at(self, at: Place) -> Failure {
+        Failure { kind: self, at }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.kind)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.kind)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Syntax(what)
+            | ErrorKind::Function(what)
+            | ErrorKind::Type(what)
+            | ErrorKind::Regex(what)
+            | ErrorKind::Misplaced(what)
+            | ErrorKind::Malformed(what) => f.write_str(what),
+            ErrorKind::UnknownName(name) => write!(f, "there is no `{name}`"),
+            ErrorKind::Group(name) => {
+                write!(f, "`{name}` is several values; name one, as in `{name}.NAME`")
+            }
+            ErrorKind::UndeclaredPrefix(prefix) => {
+                write!(f, "the prefix `{prefix}` is not declared")
+            }
+            ErrorKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
+        }
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailureKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
+            FailureKind::Missing => f.write_str("it is required, and nothing was found"),
+            FailureKind::Forbidden { character, place } => {
+                write!(f, "the character U+{:04X} cannot stand in {place}", u32::from(*character))
+            }
+            FailureKind::Segment(segment) => {
+                write!(f, "a segment of the path would be `{segment}`")
+            }
+            FailureKind::NotText => f.write_str("the bytes are no text in UTF-8"),
+            FailureKind::NotJson => f.write_str("JSON has no such number"),
+            FailureKind::Type(what)
+            | FailureKind::Malformed(what)
+            | FailureKind::Computation(what)
+            | FailureKind::Scope(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+impl std::error::Error for Failure {}
+impl std::error::Error for FailureKind {}

@@ -1,0 +1,95 @@
+//! Comparisons of values (RFC 9535, 2.3.5.2.2).
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use json::Kind;
+
+use crate::FailureKind;
+use crate::jsonpath::eval::{Operand, Run, operand};
+use crate::number;
+use crate::tape::JsonNode;
+
+/// Whether two values are the same; two times nothing is.
+pub(super) fn equal(
+    run: &mut Run<'_>,
+    left: &Operand<'_>,
+    right: &Operand<'_>,
+) -> Result<bool, FailureKind> {
+    Ok(match (left, right) {
+        (Operand::Nothing, Operand::Nothing) | (Operand::Null, Operand::Null) => true,
+        (Operand::Boolean(a), Operand::Boolean(b)) => a == b,
+        (Operand::Number(a), Operand::Number(b)) => {
+            run.budget.text(a.len() + b.len())?;
+            number::compare(a, b) == Ordering::Equal
+        }
+        (Operand::Text(a), Operand::Text(b)) => {
+            run.budget.text(a.len().min(b.len()))?;
+            a == b
+        }
+        (Operand::Node(a), Operand::Node(b)) => deep(run, *a, *b)?,
+        _ => false,
+    })
+}
+
+/// Whether one value is less than another: numbers and strings only.
+pub(super) fn less(
+    run: &mut Run<'_>,
+    left: &Operand<'_>,
+    right: &Operand<'_>,
+) -> Result<bool, FailureKind> {
+    Ok(match (left, right) {
+        (Operand::Number(a), Operand::Number(b)) => {
+            run.budget.text(a.len() + b.len())?;
+            number::compare(a, b) == Ordering::Less
+        }
+        // UTF-8 keeps the order of scalar values.
+        (Operand::Text(a), Operand::Text(b)) => {
+            run.budget.text(a.len().min(b.len()))?;
+            a < b
+        }
+        _ => false,
+    })
+}
+
+/// Whether two objects or arrays are the same, with a list of what is still to be compared in place of recursion.
+fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind> {
+    let text = run.text;
+    let mut pairs = vec![(a, b)];
+    while let Some((a, b)) = pairs.pop() {
+        run.budget.charge(1 + u64::from(text.count(a)))?;
+        match (text.kind(a), text.kind(b)) {
+            _ if a == b => {}
+            (Kind::Array, Kind::Array) if text.count(a) == text.count(b) => {
+                let items = text.children(a).zip(text.children(b));
+                pairs.extend(items.map(|((_, a), (_, b))| (a, b)));
+            }
+            (Kind::Object, Kind::Object) => {
+                run.budget.charge(u64::from(text.count(b)))?;
+                let (a, b) = (members(run, a), members(run, b));
+                let same = a.len() == b.len() && a.iter().zip(&b).all(|((a, _), (b, _))| a == b);
+                if !same {
+                    return Ok(false);
+                }
+                pairs.extend(a.iter().zip(&b).map(|((_, a), (_, b))| (*a, *b)));
+            }
+            (Kind::Array | Kind::Object, _) | (_, Kind::Array | Kind::Object) => return Ok(false),
+            _ => {
+                if !equal(run, &operand(text, a), &operand(text, b))? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// An object's members in the order of their names.
+fn members<'t>(run: &Run<'t>, object: JsonNode) -> Vec<(Cow<'t, str>, JsonNode)> {
+    let text = run.text;
+    let children = text.children(object);
+    let mut members: Vec<_> =
+        children.filter_map(|(name, value)| Some((text.string(name?), value))).collect();
+    members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    members
+}

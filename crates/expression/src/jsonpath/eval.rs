@@ -1,0 +1,292 @@
+//! Evaluation: segments applied to lists of nodes.
+
+use std::borrow::Cow;
+
+use json::Kind;
+
+use crate::jsonpath::iregexp::Regex;
+use crate::jsonpath::{
+    Comparable, Comparison, Inner, Logical, Path, Pattern, Segment, Selector, compare,
+};
+use crate::tape::{Children, JsonNode, JsonText};
+use crate::{Budget, FailureKind};
+
+/// One evaluation.
+pub(super) struct Run<'r> {
+    pub(super) text: &'r JsonText,
+    root: JsonNode,
+    pub(super) budget: &'r mut Budget,
+    /// The last pattern that a message gave, since the next one is the same as a rule.
+    pattern: Option<(String, bool, Option<Regex>)>,
+}
+
+/// What a comparable comes to.
+#[derive(Debug, Clone)]
+pub(super) enum Operand<'o> {
+    Nothing,
+    Null,
+    Boolean(bool),
+    Number(Cow<'o, str>),
+    Text(Cow<'o, str>),
+    /// An object or array of the message.
+    Node(JsonNode),
+}
+
+/// A value of the text as an operand, which lives as long as the text.
+pub(super) fn operand(text: &JsonText, node: JsonNode) -> Operand<'_> {
+    match text.kind(node) {
+        Kind::Null => Operand::Null,
+        Kind::False => Operand::Boolean(false),
+        Kind::True => Operand::Boolean(true),
+        Kind::Number => Operand::Number(Cow::Borrowed(text.raw(node))),
+        Kind::Plain | Kind::Escaped => Operand::Text(text.string(node)),
+        Kind::Object | Kind::Array => Operand::Node(node),
+    }
+}
+
+impl<'r> Run<'r> {
+    pub(super) fn new(text: &'r JsonText, root: JsonNode, budget: &'r mut Budget) -> Run<'r> {
+        Run { text, root, budget, pattern: None }
+    }
+
+    /// The nodes that segments find from a node on.
+    pub(super) fn path(
+        &mut self,
+        path: &Path,
+        from: JsonNode,
+    ) -> Result<Vec<JsonNode>, FailureKind> {
+        let mut nodes = vec![from];
+        for segment in &path.segments {
+            let mut found = Vec::new();
+            for node in nodes {
+                match segment.descends {
+                    true => self.descend(segment, node, &mut found)?,
+                    false => self.select(segment, node, &mut found)?,
+                }
+            }
+            nodes = found;
+        }
+        Ok(nodes)
+    }
+
+    /// A node's own turn, then that of everything below it, in the order of the text. The stack is the walk's own.
+    fn descend(
+        &mut self,
+        segment: &Segment,
+        node: JsonNode,
+        found: &mut Vec<JsonNode>,
+    ) -> Result<(), FailureKind> {
+        let text = self.text;
+        self.select(segment, node, found)?;
+        let mut open: Vec<Children<'_>> = vec![text.children(node)];
+        while let Some(children) = open.last_mut() {
+            self.budget.charge(1)?;
+            match children.next() {
+                None => drop(open.pop()),
+                Some((_, child)) if matches!(text.kind(child), Kind::Object | Kind::Array) => {
+                    self.select(segment, child, found)?;
+                    open.push(text.children(child));
+                    self.budget.depth(open.len())?;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn select(
+        &mut self,
+        segment: &Segment,
+        node: JsonNode,
+        found: &mut Vec<JsonNode>,
+    ) -> Result<(), FailureKind> {
+        let count = self.text.count(node);
+        self.budget.charge(1)?;
+        for selector in &segment.selectors {
+            match selector {
+                Selector::Name(name) => {
+                    self.budget.charge(u64::from(count))?;
+                    found.extend(self.text.member(node, name));
+                }
+                Selector::Index(index) => {
+                    let walked = if *index < 0 { u64::MAX } else { index.unsigned_abs() };
+                    self.budget.charge(walked.min(u64::from(count)))?;
+                    found.extend(self.text.item(node, *index));
+                }
+                Selector::Wildcard => {
+                    self.budget.charge(u64::from(count))?;
+                    found.extend(self.text.children(node).map(|(_, child)| child));
+                }
+                Selector::Slice { start, end, step } => {
+                    self.slice(node, (*start, *end, *step), found)?;
+                }
+                Selector::Filter(logical) => {
+                    for (_, child) in self.text.children(node) {
+                        if self.holds(logical, child)? {
+                            found.push(child);
+                        }
+                        self.budget.results(found.len())?;
+                    }
+                }
+            }
+            self.budget.results(found.len())?;
+        }
+        Ok(())
+    }
+
+    /// RFC 9535, 2.3.4.2.2.
+    fn slice(
+        &mut self,
+        node: JsonNode,
+        (start, end, step): (Option<i64>, Option<i64>, i64),
+        found: &mut Vec<JsonNode>,
+    ) -> Result<(), FailureKind> {
+        if self.text.kind(node) != Kind::Array || step == 0 {
+            return Ok(());
+        }
+        self.budget.charge(u64::from(self.text.count(node)))?;
+        let items: Vec<JsonNode> = self.text.children(node).map(|(_, item)| item).collect();
+        let len = i64::from(self.text.count(node));
+        let place = |index: i64| if index < 0 { len + index } else { index };
+        let forward = step > 0;
+        let (first, last) = match forward {
+            true => (start.map_or(0, place), end.map_or(len, place)),
+            false => (start.map_or(len - 1, place), end.map_or(-1, place)),
+        };
+        let (mut at, stop) = match forward {
+            true => (first.clamp(0, len), last.clamp(0, len)),
+            false => (first.clamp(-1, len - 1), last.clamp(-1, len - 1)),
+        };
+        while if forward { at < stop } else { at > stop } {
+            let item = usize::try_from(at).ok().and_then(|at| items.get(at));
+            found.extend(item);
+            at = at.saturating_add(step);
+        }
+        Ok(())
+    }
+
+    /// Whether a filter holds for a value.
+    fn holds(&mut self, logical: &Logical, current: JsonNode) -> Result<bool, FailureKind> {
+        self.budget.charge(1)?;
+        match logical {
+            Logical::Any(any) => {
+                for logical in any {
+                    if self.holds(logical, current)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Logical::All(all) => {
+                for logical in all {
+                    if !self.holds(logical, current)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Logical::Not(inner) => Ok(!self.holds(inner, current)?),
+            Logical::Exists(inner) => Ok(!self.inner(inner, current)?.is_empty()),
+            Logical::Compare(comparison, left, right) => {
+                self.compare(*comparison, [left, right], current)
+            }
+            Logical::Match { text, pattern, whole } => self.matches(text, pattern, *whole, current),
+        }
+    }
+
+    fn inner(&mut self, inner: &Inner, current: JsonNode) -> Result<Vec<JsonNode>, FailureKind> {
+        let from = if inner.from_root { self.root } else { current };
+        self.path(&inner.path, from)
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        [left, right]: [&Comparable; 2],
+        current: JsonNode,
+    ) -> Result<bool, FailureKind> {
+        let left = self.operand(left, current)?;
+        let right = self.operand(right, current)?;
+        Ok(match comparison {
+            Comparison::Equal => compare::equal(self, &left, &right)?,
+            Comparison::NotEqual => !compare::equal(self, &left, &right)?,
+            Comparison::Less => compare::less(self, &left, &right)?,
+            Comparison::Greater => compare::less(self, &right, &left)?,
+            Comparison::LessEqual => {
+                compare::less(self, &left, &right)? || compare::equal(self, &left, &right)?
+            }
+            Comparison::GreaterEqual => {
+                compare::less(self, &right, &left)? || compare::equal(self, &left, &right)?
+            }
+        })
+    }
+
+    fn operand<'o>(
+        &mut self,
+        comparable: &'o Comparable,
+        current: JsonNode,
+    ) -> Result<Operand<'o>, FailureKind>
+    where
+        'r: 'o,
+    {
+        let text = self.text;
+        Ok(match comparable {
+            Comparable::Null => Operand::Null,
+            Comparable::Boolean(yes) => Operand::Boolean(*yes),
+            Comparable::Number(number) => Operand::Number(Cow::Borrowed(number)),
+            Comparable::Text(text) => Operand::Text(Cow::Borrowed(text)),
+            Comparable::Query(inner) => match self.inner(inner, current)?.first() {
+                Some(node) => operand(text, *node),
+                None => Operand::Nothing,
+            },
+            Comparable::Value(inner) => match *self.inner(inner, current)? {
+                [node] => operand(text, node),
+                _ => Operand::Nothing,
+            },
+            Comparable::Count(inner) => {
+                let count = self.inner(inner, current)?.len();
+                Operand::Number(Cow::Owned(count.to_string()))
+            }
+            Comparable::Length(inner) => match self.operand(inner, current)? {
+                Operand::Text(text) => {
+                    self.budget.text(text.len())?;
+                    Operand::Number(Cow::Owned(text.chars().count().to_string()))
+                }
+                Operand::Node(node) => {
+                    self.budget.charge(u64::from(text.count(node)))?;
+                    Operand::Number(Cow::Owned(text.children(node).count().to_string()))
+                }
+                Operand::Nothing | Operand::Null | Operand::Boolean(_) | Operand::Number(_) => {
+                    Operand::Nothing
+                }
+            },
+        })
+    }
+
+    fn matches(
+        &mut self,
+        text: &Comparable,
+        pattern: &Pattern,
+        whole: bool,
+        current: JsonNode,
+    ) -> Result<bool, FailureKind> {
+        let Operand::Text(text) = self.operand(text, current)? else { return Ok(false) };
+        // A byte of a text is a step of the engine's.
+        self.budget.charge(1 + text.len() as u64)?;
+        match pattern {
+            Pattern::Known(regex) => Ok(regex.matches(&text)),
+            Pattern::Found(found) => {
+                let Operand::Text(found) = self.operand(found, current)? else { return Ok(false) };
+                let known = self.pattern.as_ref();
+                if !known.is_some_and(|(known, of, _)| **known == *found && *of == whole) {
+                    // Compiling costs more than matching: a class of letters is hundreds of ranges.
+                    self.budget.charge(1000 + 100 * found.len() as u64)?;
+                    let regex = Regex::compile(&found, whole);
+                    self.pattern = Some((found.into_owned(), whole, regex));
+                }
+                let regex = self.pattern.as_ref().and_then(|(_, _, regex)| regex.as_ref());
+                Ok(regex.is_some_and(|regex| regex.matches(&text)))
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The grammar of RFC 9535: a cursor over the text, one function for each rule. Filters are in `super::filter`.
+
+use crate::jsonpath::{Path, Segment, Selector, filter, strings};
+use crate::{Error, ErrorKind};
+
+/// Filters, parentheses and function calls inside one another.
+const NESTING_MAX: usize = 64;
+
+/// Integers that a double holds exactly, as I-JSON wants them.
+const INTEGER_MAX: i64 = (1 << 53) - 1;
+
+/// Where the reading is.
+pub(super) struct Cursor<'t> {
+    pub(super) text: &'t str,
+    pub(super) at: usize,
+    nesting: usize,
+}
+
+/// A whole query.
+pub(super) fn whole(text: &str) -> Result<Path, Error> {
+    let mut cursor = Cursor { text, at: 0, nesting: 0 };
+    if !cursor.eat("$") {
+        return cursor.refuse("a query begins with `$`");
+    }
+    let path = cursor.path()?;
+    match cursor.at == text.len() {
+        true => Ok(path),
+        false => cursor.refuse("a segment is expected here: `.name`, `..name` or `[...]`"),
+    }
+}
+
+/// Segments from a byte of a text on, and where they end.
+pub(super) fn segments(text: &str, from: usize) -> Result<(Path, usize), Error> {
+    let mut cursor = Cursor { text, at: from, nesting: 0 };
+    let path = cursor.path()?;
+    Ok((path, cursor.at))
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn eat(&mut self, sign: &str) -> bool {
+        let found = self.rest().starts_with(sign);
+        if found {
+            self.at += sign.len();
+        }
+        found
+    }
+
+    pub(super) fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn refuse<T>(&self, what: impl Into<Box<str>>) -> Result<T, Error> {
+        self.refuse_at(self.at, ErrorKind::syntax(what))
+    }
+
+    pub(super) fn refuse_at<T>(&self, at: usize, kind: ErrorKind) -> Result<T, Error> {
+        Err(kind.at(self.text, at))
+    }
+
+    /// Reads something inside what is being read.
+    pub(super) fn nested<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.nesting >= NESTING_MAX {
+            let limit = ErrorKind::Limit { name: "nesting", max: NESTING_MAX as u64 };
+            return self.refuse_at(self.at, limit);
+        }
+        self.nesting += 1;
+        let read = read(self);
+        self.nesting -= 1;
+        read
+    }
+
+    /// Segments, as many as there are. Blanks behind the last one are not taken.
+    pub(super) fn path(&mut self) -> Result<Path, Error> {
+        let mut path = Path { segments: Vec::new(), singular: true };
+        loop {
+            let before = self.at;
+            self.blanks();
+            let Some(segment) = self.segment()? else {
+                self.at = before;
+                return Ok(path);
+            };
+            path.singular &= !segment.descends
+                && matches!(&*segment.selectors, [Selector::Name(_) | Selector::Index(_)]);
+            path.segments.push(segment);
+        }
+    }
+
+    fn segment(&mut self) -> Result<Option<Segment>, Error> {
+        let descends = self.eat("..");
+        if self.eat("[") {
+            let selectors = self.selectors()?;
+            return Ok(Some(Segment { descends, selectors }));
+        }
+        if !descends && !self.eat(".") {
+            return Ok(None);
+        }
+        let selector = match self.eat("*") {
+            true => Selector::Wildcard,
+            false => Selector::Name(self.shorthand()?.into()),
+        };
+        Ok(Some(Segment { descends, selectors: vec![selector] }))
+    }
+
+    fn shorthand(&mut self) -> Result<&'t str, Error> {
+        let rest = self.rest();
+        let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii();
+        let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        let (name, _) = rest.split_at_checked(len).unwrap_or_default();
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.refuse("a member's name, `*` or `[` is expected here");
+        }
+        self.at += len;
+        Ok(name)
+    }
+
+    fn selectors(&mut self) -> Result<Vec<Selector>, Error> {
+        let mut selectors = Vec::new();
+        loop {
+            self.blanks();
+            selectors.push(self.selector()?);
+            self.blanks();
+            if self.eat("]") {
+                return Ok(selectors);
+            }
+            if !self.eat(",") {
+                return self.refuse("`,` or `]` is expected here");
+            }
+        }
+    }
+
+    fn selector(&mut self) -> Result<Selector, Error> {
+        match self.peek() {
+            Some(b'\'' | b'"') => Ok(Selector::Name(strings::read(self)?.into())),
+            Some(b'*') => {
+                self.at += 1;
+                Ok(Selector::Wildcard)
+            }
+            Some(b'?') => {
+                self.at += 1;
+                self.blanks();
+                Ok(Selector::Filter(self.nested(filter::logical)?))
+            }
+            Some(b'-' | b'0'..=b'9' | b':') => self.index_or_slice(),
+            Some(_) | None => {
+                self.refuse("a name in quotes, an index, a slice, `*` or `?` is expected here")
+            }
+        }
+    }
+
+    fn index_or_slice(&mut self) -> Result<Selector, Error> {
+        let start = self.integer()?;
+        let behind = self.at;
+        self.blanks();
+        if !self.eat(":") {
+            self.at = behind;
+            return match start {
+                Some(index) => Ok(Selector::Index(index)),
+                None => self.refuse("an index is expected here"),
+            };
+        }
+        self.blanks();
+        let end = self.integer()?;
+        let behind = self.at;
+        self.blanks();
+        let step = match self.eat(":") {
+            true => {
+                self.blanks();
+                self.integer()?
+            }
+            false => {
+                self.at = behind;
+                None
+            }
+        };
+        Ok(Selector::Slice { start, end, step: step.unwrap_or(1) })
+    }
+
+    /// A whole number, if one stands here.
+    fn integer(&mut self) -> Result<Option<i64>, Error> {
+        let from = self.at;
+        let minus = self.eat("-");
+        let digits = self.digits();
+        let text = self.text.get(from..self.at).unwrap_or_default();
+        match (digits, minus) {
+            ("", false) => return Ok(None),
+            ("", true) => return self.refuse("a digit is expected here"),
+            _ if digits.starts_with('0') && (digits.len() > 1 || minus) => {
+                let what = ErrorKind::syntax("a whole number has no zeros in front, and no `-0`");
+                return self.refuse_at(from, what);
+            }
+            _ => {}
+        }
+        let number = text.parse::<i64>().ok().filter(|n| n.abs() <= INTEGER_MAX);
+        match number {
+            Some(number) => Ok(Some(number)),
+            None => self.refuse_at(
+                from,
+                ErrorKind::Limit { name: "whole numbers", max: INTEGER_MAX.unsigned_abs() },
+            ),
+        }
+    }
+
+    pub(super) fn digits(&mut self) -> &'t str {
+        let rest = self.rest();
+        let len = rest.bytes().take_while(u8::is_ascii_digit).count();
+        self.at += len;
+        rest.get(..len).unwrap_or_default()
+    }
+}

@@ -1,0 +1,57 @@
+//! What the names of an expression mean: asked once when it is compiled, by number when it runs.
+
+use crate::{FailureKind, Value};
+
+/// The number of a value, given by [`Names`] and understood by [`Scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// What a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// A value. What follows the name is a path into it.
+    Value(Slot),
+    /// Several values, each by a further name: `headers`, `path`. CEL may take all of them as a map.
+    Group(Slot),
+}
+
+/// What names mean where an expression stands.
+pub trait Names {
+    /// The meaning of a dotted name, without the `$`: `["body"]`, `["headers", "X-Id"]`, `["reply", "status"]`. It is asked
+    /// with one part more as long as the answer is a group. None: there is no such name.
+    fn find(&self, path: &[&str]) -> Option<Known>;
+
+    /// The URI of a prefix.
+    fn namespace(&self, prefix: &str) -> Option<&str>;
+
+    /// The document in which a path that begins with `/` begins.
+    fn document(&self) -> Slot;
+
+    /// The value that a whole query (`{ json: TEXT }`) is put to.
+    fn body(&self) -> Slot;
+}
+
+/// One of a group's values.
+#[derive(Debug, Clone)]
+pub enum Member {
+    /// A value.
+    Value(Value),
+    /// Several again.
+    Group(Slot),
+}
+
+/// The values of one message, by the numbers that [`Names`] gave.
+pub trait Scope {
+    /// A value; [`Value::Nothing`] where the message has none.
+    fn value(&self, slot: Slot) -> Result<Value, FailureKind>;
+
+    /// All values of a group with their names, for CEL.
+    fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind>;
+
+    /// The bytes of an XML document that nobody has made a tree of yet. Paths that can do without a tree are then found
+    /// while the bytes are read; for all others [`Scope::value`] is asked. None: there is a tree, or it is no XML.
+    fn unread(&self, slot: Slot) -> Option<&[u8]> {
+        let _ = slot;
+        None
+    }
+}

@@ -1,0 +1,330 @@
+//! What an expression comes to, and what each kind of value is as another.
+//!
+//! | value            | as text                 | truth              | number       | in JSON            | in XML     |
+//! |------------------|-------------------------|--------------------|--------------|--------------------|------------|
+//! | nothing          | empty                   | false              | NaN          | `""`               | empty      |
+//! | null             | `null`                  | false              | NaN          | `null`             | text       |
+//! | boolean          | `true`, `false`         | itself             | 1, 0         | `true`, `false`    | text       |
+//! | number           | its digits              | not 0, not NaN     | itself       | its digits         | text       |
+//! | text             | itself                  | not empty          | as XPath     | a string           | text       |
+//! | bytes            | if they are UTF-8       | not empty          | of the text  | a string           | text       |
+//! | nodes            | the first's string value | any there         | of the text  | a string           | markup     |
+//! | JSON: string     | without escapes         | not empty          | as XPath     | as it is written   | text       |
+//! | JSON: number     | its digits              | not 0              | itself       | as it is written   | text       |
+//! | JSON: `true` ..  | as it is written        | `true`             | 1, 0; NaN    | as it is written   | text       |
+//! | JSON: object, array | as it is written     | not empty          | NaN          | as it is written   | text       |
+//! | JSON: of a query that may find many | the first's | any there    | the first's  | an array of all    | text       |
+//!
+//! Numbers are read from texts as XPath's `number()` does. Attributes and texts among nodes go into XML as text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use json::Kind;
+use xml::{Document, NodeId};
+
+use crate::tape::{JsonNode, JsonText};
+use crate::{Budget, FailureKind, markup, number};
+
+/// What an expression comes to. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub enum Value {
+    /// What an expression does not find.
+    #[default]
+    Nothing,
+    /// JSON's, where it was computed.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A number that was computed, or that a text was made.
+    Number(Number),
+    /// Text.
+    Text(Arc<str>),
+    /// A body that nobody has looked into.
+    Bytes(Arc<[u8]>),
+    /// Nodes of XML in document order.
+    Nodes(Nodes),
+    /// Values of a JSON text.
+    Json(JsonNodes),
+}
+
+/// A number with its digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number(Arc<str>);
+
+/// Nodes of one document or of several.
+#[derive(Debug, Clone)]
+pub struct Nodes {
+    groups: Arc<[NodeGroup]>,
+}
+
+/// Nodes of one document.
+#[derive(Debug, Clone)]
+pub struct NodeGroup {
+    /// The document.
+    pub document: Arc<Document>,
+    /// In document order.
+    pub ids: Vec<NodeId>,
+}
+
+/// Values of one JSON text.
+#[derive(Debug, Clone)]
+pub struct JsonNodes {
+    /// The text.
+    pub text: Arc<JsonText>,
+    /// In the order in which the query found them.
+    pub nodes: Arc<[JsonNode]>,
+    /// The query finds one value at the most, so that this is the value and no list.
+    pub singular: bool,
+}
+
+impl Number {
+    /// A number that was computed.
+    pub fn of(value: f64) -> Number {
+        Number(xpath::number_text(value).as_ref().into())
+    }
+
+    /// A number as JSON writes it, every digit kept.
+    pub fn parse(text: &str) -> Option<Number> {
+        number::is_number(text).then(|| Number(text.into()))
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The nearest double.
+    pub fn value(&self) -> f64 {
+        match &*self.0 {
+            "Infinity" => f64::INFINITY,
+            "-Infinity" => f64::NEG_INFINITY,
+            text => number::value(text),
+        }
+    }
+}
+
+impl Nodes {
+    /// Nodes by their documents.
+    pub fn new(groups: Vec<NodeGroup>) -> Nodes {
+        Nodes { groups: groups.into_iter().filter(|group| !group.ids.is_empty()).collect() }
+    }
+
+    /// One node.
+    pub fn one(document: Arc<Document>, id: NodeId) -> Nodes {
+        Nodes::new(vec![NodeGroup { document, ids: vec![id] }])
+    }
+
+    /// The nodes by their documents.
+    pub fn groups(&self) -> &[NodeGroup] {
+        &self.groups
+    }
+
+    /// All nodes in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<Document>, NodeId)> {
+        self.groups.iter().flat_map(|group| group.ids.iter().map(|id| (&group.document, *id)))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.groups.iter().map(|group| group.ids.len()).sum()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+}
+
+impl JsonNodes {
+    /// A whole text.
+    pub fn root(text: Arc<JsonText>) -> JsonNodes {
+        JsonNodes { text, nodes: Arc::new([JsonText::ROOT]), singular: true }
+    }
+
+    /// The one value, or the first.
+    pub fn first(&self) -> Option<JsonNode> {
+        self.nodes.first().copied()
+    }
+
+    fn is_true(&self) -> bool {
+        let Some(first) = self.first() else { return false };
+        !self.singular
+            || match self.text.kind(first) {
+                Kind::Null | Kind::False => false,
+                Kind::True => true,
+                Kind::Number => number::value(self.text.raw(first)) != 0.0,
+                Kind::Plain | Kind::Escaped => !self.text.string(first).is_empty(),
+                Kind::Object | Kind::Array => self.text.count(first) > 0,
+            }
+    }
+
+    fn number(&self) -> f64 {
+        let Some(first) = self.first() else { return f64::NAN };
+        match self.text.kind(first) {
+            Kind::True => 1.0,
+            Kind::False => 0.0,
+            Kind::Number => number::value(self.text.raw(first)),
+            Kind::Plain | Kind::Escaped => xpath::text_number(&self.text.string(first)),
+            Kind::Null | Kind::Object | Kind::Array => f64::NAN,
+        }
+    }
+}
+
+impl Value {
+    /// A text.
+    pub fn text_of(text: impl Into<Arc<str>>) -> Value {
+        Value::Text(text.into())
+    }
+
+    /// Nothing was found.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Value::Nothing => true,
+            Value::Nodes(nodes) => nodes.is_empty(),
+            Value::Json(json) => json.nodes.is_empty(),
+            Value::Null
+            | Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Bytes(_) => false,
+        }
+    }
+
+    /// Its truth.
+    pub fn boolean(&self) -> bool {
+        match self {
+            Value::Nothing | Value::Null => false,
+            Value::Boolean(yes) => *yes,
+            Value::Number(number) => number.value() != 0.0 && !number.value().is_nan(),
+            Value::Text(text) => !text.is_empty(),
+            Value::Bytes(bytes) => !bytes.is_empty(),
+            Value::Nodes(nodes) => !nodes.is_empty(),
+            Value::Json(json) => json.is_true(),
+        }
+    }
+
+    /// As a number; NaN where it is none.
+    pub fn number(&self) -> f64 {
+        match self {
+            Value::Nothing | Value::Null => f64::NAN,
+            Value::Boolean(yes) => f64::from(u8::from(*yes)),
+            Value::Number(number) => number.value(),
+            Value::Json(json) => json.number(),
+            Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) => {
+                self.text().map_or(f64::NAN, |text| xpath::text_number(&text))
+            }
+        }
+    }
+
+    /// As text.
+    pub fn text(&self) -> Result<Cow<'_, str>, FailureKind> {
+        Ok(match self {
+            Value::Nothing => Cow::Borrowed(""),
+            Value::Null => Cow::Borrowed("null"),
+            Value::Boolean(true) => Cow::Borrowed("true"),
+            Value::Boolean(false) => Cow::Borrowed("false"),
+            Value::Number(number) => Cow::Borrowed(number.text()),
+            Value::Text(text) => Cow::Borrowed(text),
+            Value::Bytes(bytes) => {
+                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| FailureKind::NotText)?)
+            }
+            Value::Nodes(nodes) => match nodes.groups.first() {
+                Some(group) => group
+                    .ids
+                    .first()
+                    .map_or(Cow::Borrowed(""), |id| group.document.string_value(*id)),
+                None => Cow::Borrowed(""),
+            },
+            Value::Json(json) => {
+                json.first().map_or(Cow::Borrowed(""), |first| json.text.string(first))
+            }
+        })
+    }
+
+    /// Appends it as a value of JSON.
+    pub fn write_json(&self, out: &mut String, budget: &mut Budget) -> Result<(), FailureKind> {
+        match self {
+            Value::Null | Value::Boolean(_) => push(out, &self.text()?, budget),
+            Value::Number(number) => match number::is_number(number.text()) {
+                true => push(out, number.text(), budget),
+                false => Err(FailureKind::NotJson),
+            },
+            Value::Nothing | Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) => {
+                let text = self.text()?;
+                budget.output(text.len() + 2)?;
+                let from = out.len();
+                json::push_string(out, &text);
+                budget.output((out.len() - from).saturating_sub(text.len() + 2))
+            }
+            Value::Json(json) => match (json.singular, json.first()) {
+                (true, Some(node)) => push(out, json.text.raw(node), budget),
+                (true, None) => push(out, "\"\"", budget),
+                (false, _) => {
+                    push(out, "[", budget)?;
+                    for (place, node) in json.nodes.iter().enumerate() {
+                        push(out, if place == 0 { "" } else { "," }, budget)?;
+                        push(out, json.text.raw(*node), budget)?;
+                    }
+                    push(out, "]", budget)
+                }
+            },
+        }
+    }
+
+    /// Appends it as content of an XML element: nodes as markup that means the same wherever it stands, with
+    /// `default_namespace` saying whether one is in force there; everything else as text.
+    pub fn write_xml(
+        &self,
+        default_namespace: bool,
+        out: &mut String,
+        budget: &mut Budget,
+    ) -> Result<(), FailureKind> {
+        let Value::Nodes(nodes) = self else {
+            return markup::push_text(out, &self.text()?, budget);
+        };
+        for (document, id) in nodes.iter() {
+            markup::push_node(document, id, default_namespace, out, budget)?;
+        }
+        Ok(())
+    }
+
+    /// What a loop goes over: nodes one by one, the items of an array, the values of a query that may find many; any other
+    /// value is the only one.
+    pub fn items(&self) -> Vec<Value> {
+        match self {
+            Value::Nothing => Vec::new(),
+            Value::Nodes(nodes) => nodes
+                .iter()
+                .map(|(document, id)| Value::Nodes(Nodes::one(document.clone(), id)))
+                .collect(),
+            Value::Json(json) => json.items(),
+            Value::Null
+            | Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Bytes(_) => vec![self.clone()],
+        }
+    }
+}
+
+impl JsonNodes {
+    fn items(&self) -> Vec<Value> {
+        let one = |node: JsonNode| {
+            let nodes = Arc::new([node]);
+            Value::Json(JsonNodes { text: self.text.clone(), nodes, singular: true })
+        };
+        match self.first() {
+            Some(array) if self.singular && self.text.kind(array) == Kind::Array => {
+                self.text.children(array).map(|(_, item)| one(item)).collect()
+            }
+            _ => self.nodes.iter().map(|node| one(*node)).collect(),
+        }
+    }
+}
+
+fn push(out: &mut String, text: &str, budget: &mut Budget) -> Result<(), FailureKind> {
+    budget.output(text.len())?;
+    out.push_str(text);
+    Ok(())
+}
