@@ -1,20 +1,39 @@
-//! The expression language of message flows, as far as it is here: values with their conversions ([`Value`]), what names
-//! mean at compile and hold when something runs ([`Names`], [`Scope`]), and JSONPath ([`Query`]).
+//! The expression language of message flows: what finds, compares and computes.
 //!
-//! It knows no message. Whatever runs takes from a [`Budget`].
+//! Owns which of its languages a text is in, JSONPath, and the values that go from one to another with their conversions
+//! ([`Value`]). XPath is the crate `xpath`, CEL a library. It knows no message: names are asked for once, at compile, through [`Names`], and are numbers
+//! from then on, for which a [`Scope`] has values. Whatever runs takes from a [`Budget`].
+//!
+//! ```text
+//! text       = marked | literal            of { xpath | json | cel | text: TEXT } the key says the language
+//! marked     = "$" name [ tail ]           a value, and perhaps a path into it
+//!            | "$" segments                JSONPath over the body: $.a, $[0], $..b
+//!            | xpath                       beginning with "/" or "$": XPath 1.0 over the document
+//! name       = part *( "." part | "['" text "']" )     as many parts as it takes to name one value
+//! tail       = segments                    of JSONPath (RFC 9535), where it begins with "." or "["
+//!            | path                        of XPath 1.0, where it begins with "/" or "["
+//! ```
+//!
+//! Where a tail begins with `[` and is right in both languages, the value decides: nodes take XPath, JSON takes JSONPath.
+//! A path that follows what it cannot follow, as steps of XPath do JSON, finds nothing.
 #![forbid(unsafe_code)]
 
 mod budget;
 mod error;
+mod expression;
 mod jsonpath;
 mod markup;
 mod names;
 mod number;
+mod path;
+mod rule;
 mod tape;
+mod unread;
 mod value;
 
 pub use budget::{Budget, Limits};
 pub use error::{Error, ErrorKind, Failure, FailureKind, Place};
+pub use expression::{Expression, Language};
 pub use jsonpath::Query;
 pub use names::{Known, Member, Names, Scope, Slot};
 pub use tape::{JsonNode, JsonText};

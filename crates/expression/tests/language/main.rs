@@ -8,4 +8,6 @@
     reason = "a test ends where it is surprised, and a suite that is missing says how to get it"
 )]
 
+mod expressions;
 mod jsonpath;
+mod message;

@@ -1,0 +1,294 @@
+//! An expression: which language a text is in, its names as slots, and what it comes to.
+
+use std::sync::Arc;
+
+use crate::jsonpath::Query;
+use crate::path::Path;
+use crate::rule::Rule;
+use crate::tape::JsonText;
+use crate::value::JsonNodes;
+use crate::{
+    Budget, Error, ErrorKind, Failure, FailureKind, Known, Names, Place, Scope, Slot, Value,
+};
+
+/// No expression that a person wrote is longer.
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
+
+/// The language that a text is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// The text says it: what begins with `$` or `/` is an expression, anything else a literal.
+    Marked,
+    /// XPath 1.0, `{ xpath: TEXT }`.
+    XPath,
+    /// A whole JSONPath query over the body, `{ json: TEXT }`.
+    Json,
+    /// CEL, `{ cel: TEXT }`.
+    Cel,
+    /// The text itself, `{ text: LITERAL }`.
+    Text,
+}
+
+/// A compiled expression. Immutable, to be shared between threads.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    program: Program,
+    required: bool,
+    at: Place,
+}
+
+#[derive(Debug, Clone)]
+enum Program {
+    Literal(Arc<str>),
+    Slot(Slot),
+    Query {
+        slot: Slot,
+        query: Query,
+    },
+    Path(Arc<Path>),
+    /// `$name[1]` is an index of JSON and a predicate of XPath: the value decides.
+    Either {
+        slot: Slot,
+        query: Query,
+        path: Arc<Path>,
+    },
+    Rule(Arc<Rule>),
+}
+
+/// A name at the beginning of a text, resolved.
+struct Leading {
+    slot: Slot,
+    /// Bytes of the text that it takes.
+    end: usize,
+}
+
+impl Expression {
+    /// Compiles a text.
+    pub fn compile(text: &str, language: Language, names: &dyn Names) -> Result<Expression, Error> {
+        if text.len() > EXPRESSION_BYTES_MAX && language != Language::Text {
+            let max = EXPRESSION_BYTES_MAX as u64;
+            return Err(ErrorKind::Limit { name: "bytes of an expression", max }.at(text, 0));
+        }
+        let literal = || Program::Literal(text.into());
+        let program = match language {
+            Language::Text => literal(),
+            Language::Marked if !text.starts_with(['$', '/']) => literal(),
+            Language::Marked => marked(text.trim_end(), names)?,
+            Language::XPath => Program::Path(Path::compile(text, names)?.into()),
+            Language::Json => {
+                Program::Query { slot: names.body(), query: Query::compile(text.trim())? }
+            }
+            Language::Cel => Program::Rule(Rule::compile(text, names)?.into()),
+        };
+        Ok(Expression { program, required: false, at: Place::of(text, 0) })
+    }
+
+    /// The same with [`FailureKind::Missing`] in place of nothing.
+    pub fn required(self) -> Expression {
+        Expression { required: true, ..self }
+    }
+
+    /// The same as a part of a longer text.
+    pub(crate) fn placed(self, at: Place) -> Expression {
+        Expression { at, ..self }
+    }
+
+    /// The text of a literal; none of any other expression.
+    pub fn literal(&self) -> Option<&str> {
+        match &self.program {
+            Program::Literal(text) => Some(text),
+            Program::Slot(_)
+            | Program::Query { .. }
+            | Program::Path(_)
+            | Program::Either { .. }
+            | Program::Rule(_) => None,
+        }
+    }
+
+    /// The values and groups that it may ask its scope for.
+    pub fn slots(&self) -> Vec<Slot> {
+        let mut slots = match &self.program {
+            Program::Literal(_) => Vec::new(),
+            Program::Slot(slot) | Program::Query { slot, .. } => vec![*slot],
+            Program::Path(path) => path.slots(),
+            Program::Either { slot, path, .. } => [vec![*slot], path.slots()].concat(),
+            Program::Rule(rule) => rule.slots(),
+        };
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// What it comes to.
+    pub fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, Failure> {
+        let value = self.program.value(scope, budget);
+        let value = value.and_then(|value| match self.required && value.is_missing() {
+            true => Err(FailureKind::Missing),
+            false => Ok(value),
+        });
+        value.map_err(|kind| kind.at(self.at))
+    }
+
+    /// What it comes to, as text. A plain path is followed while an unread document is read.
+    pub fn text(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
+        if let Program::Path(path) = &self.program
+            && let Some(found) = path.text_unread(scope, budget)
+        {
+            let found = found.and_then(|found| match (found, self.required) {
+                (None, true) => Err(FailureKind::Missing),
+                (found, _) => Ok(found.unwrap_or_default()),
+            });
+            return found.map_err(|kind| kind.at(self.at));
+        }
+        let value = self.value(scope, budget)?;
+        let text = value.text().and_then(|text| {
+            budget.text(text.len())?;
+            Ok(text.into_owned())
+        });
+        text.map_err(|kind| kind.at(self.at))
+    }
+
+    /// What it comes to, as a truth.
+    pub fn boolean(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<bool, Failure> {
+        if let Program::Path(path) = &self.program
+            && let Some(found) = path.text_unread(scope, budget)
+        {
+            return found.map(|found| found.is_some()).map_err(|kind| kind.at(self.at));
+        }
+        Ok(self.value(scope, budget)?.boolean())
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.at
+    }
+}
+
+impl Program {
+    fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, FailureKind> {
+        budget.charge(1)?;
+        match self {
+            Program::Literal(text) => Ok(Value::Text(text.clone())),
+            Program::Slot(slot) => scope.value(*slot),
+            Program::Query { slot, query } => below(query, scope.value(*slot)?, budget),
+            Program::Path(path) => path.value(scope, budget),
+            Program::Either { slot, query, path } => {
+                let value = scope.value(*slot)?;
+                match matches!(value, Value::Nodes(_)) {
+                    true => path.value(scope, budget),
+                    false => below(query, value, budget),
+                }
+            }
+            Program::Rule(rule) => rule.value(scope, budget),
+        }
+    }
+}
+
+/// What a query finds in a value: nothing, where that is no JSON.
+pub(crate) fn below(
+    query: &Query,
+    value: Value,
+    budget: &mut Budget,
+) -> Result<Value, FailureKind> {
+    let Value::Json(json) = value else { return Ok(Value::Nothing) };
+    if json.singular {
+        let Some(root) = json.first() else { return Ok(Value::Nothing) };
+        return Ok(Value::Json(query.value(&json.text, root, budget)?));
+    }
+    // What a query found that may find many is an array when it is asked again.
+    let mut text = String::new();
+    Value::Json(json).write_json(&mut text, budget)?;
+    let array = made_json(text, budget)?;
+    Ok(Value::Json(query.value(&array.text, JsonText::ROOT, budget)?))
+}
+
+/// A JSON text that this crate wrote.
+pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, FailureKind> {
+    let limits = json::Limits {
+        depth_max: budget.limits().depth_max as usize + 1,
+        entries_max: 2 * budget.limits().results_max as usize,
+    };
+    let what = |malformed: json::Malformed| FailureKind::Malformed(malformed.what.into());
+    Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
+}
+
+/// A text that begins with `$` or `/`.
+fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
+    let path = || Path::compile(text, names).map(|path| Program::Path(path.into()));
+    if text.starts_with('/') {
+        return path();
+    }
+    let behind = text.get(1..).unwrap_or_default();
+    if behind.is_empty() || behind.starts_with(['.', '[']) {
+        return Ok(Program::Query { slot: names.body(), query: Query::compile(text)? });
+    }
+    let Leading { slot, end } = leading(text, names)?;
+    let rest = text.get(end..).unwrap_or_default();
+    if rest.is_empty() {
+        return Ok(Program::Slot(slot));
+    }
+    if !rest.starts_with(['.', '[']) {
+        return path();
+    }
+    let query = Query::compile_segments(text, end).and_then(|(query, at)| match at == text.len() {
+        true => Ok(query),
+        false => Err(ErrorKind::syntax(
+            "a path ends here; what compares and computes is written as `{ xpath: TEXT }` or `{ cel: TEXT }`",
+        )
+        .at(text, at)),
+    });
+    match (query, rest.starts_with('.')) {
+        (Ok(query), true) => Ok(Program::Query { slot, query }),
+        (Err(error), true) => path().map_err(|_| error),
+        (Err(_), false) => path(),
+        (Ok(query), false) => Ok(match Path::compile(text, names) {
+            Ok(path) => Program::Either { slot, query, path: path.into() },
+            Err(_) => Program::Query { slot, query },
+        }),
+    }
+}
+
+/// The name at the beginning: `$body`, `$headers.X-Id`, `$headers['X.Id']`.
+fn leading(text: &str, names: &dyn Names) -> Result<Leading, Error> {
+    let is_name = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
+    let word = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        rest.get(..len).unwrap_or_default()
+    };
+    let mut parts: Vec<&str> = vec![word(1)];
+    let mut end = 1 + word(1).len();
+    loop {
+        let shown = || text.get(..end).unwrap_or_default().into();
+        match names.find(&parts) {
+            Some(Known::Value(slot)) => return Ok(Leading { slot, end }),
+            None => return Err(ErrorKind::UnknownName(shown()).at(text, 0)),
+            Some(Known::Group(_)) => {}
+        }
+        let rest = text.get(end..).unwrap_or_default();
+        let quoted = ["['", "[\""].iter().find_map(|open| {
+            let close = if open.ends_with('\'') { "']" } else { "\"]" };
+            let (name, _) = rest.strip_prefix(open)?.split_once(close)?;
+            Some((name, name.len() + 4))
+        });
+        let plain = rest.strip_prefix('.').map(|_| (word(end + 1), word(end + 1).len() + 1));
+        match quoted.or(plain) {
+            Some((name, len)) if !name.is_empty() => {
+                parts.push(name);
+                end += len;
+            }
+            _ => return Err(ErrorKind::Group(shown()).at(text, end)),
+        }
+    }
+}
+
+/// The value that a dotted name begins with, and how many of its parts name it.
+pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(Known, usize)> {
+    let mut taken = 1;
+    loop {
+        let known = names.find(parts.get(..taken)?)?;
+        match known {
+            Known::Group(_) if taken < parts.len() => taken += 1,
+            Known::Group(_) | Known::Value(_) => return Some((known, taken)),
+        }
+    }
+}

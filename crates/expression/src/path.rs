@@ -1,0 +1,303 @@
+//! XPath 1.0 over the documents of a message, with its values as variables.
+//!
+//! `$NAME` in a path is a value of the message; `$headers.X-Id` is one name to XPath too, and `$body.total` takes a member
+//! of a JSON value. Where a path follows a value that is no node it finds nothing.
+
+mod scan;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xml::Document;
+use xpath::{
+    Call, DocId, Evaluation, Expr, Host, Lookup, Name, Node, Options, Plain, Statics, World,
+};
+
+use crate::expression::{below, resolve};
+use crate::jsonpath::Query;
+use crate::unread::Search;
+use crate::value::NodeGroup;
+use crate::{
+    Budget, Error, ErrorKind, FailureKind, Known, Names, Nodes, Number, Scope, Slot, Value,
+};
+
+/// A compiled path, or any other expression of XPath.
+#[derive(Debug)]
+pub(crate) struct Path {
+    expr: Expr,
+    /// In the order in which they stand.
+    variables: Vec<Variable>,
+    /// What `/` and names without a start begin in; none where nothing does.
+    document: Option<Slot>,
+    /// How to do without a tree.
+    search: Option<Search>,
+}
+
+#[derive(Debug)]
+struct Variable {
+    slot: Slot,
+    /// Of a dotted name, what follows the value's own name.
+    members: Option<Query>,
+    /// A step or a predicate follows.
+    is_start: bool,
+}
+
+impl Path {
+    pub(crate) fn compile(text: &str, names: &dyn Names) -> Result<Path, Error> {
+        let meaning = Meaning { names, starts: scan::starts(text), found: RefCell::default() };
+        let expr = Expr::compile(text, &meaning).map_err(|error| translated(text, error, names))?;
+        let document = (!scan::is_plain_tail(text)).then(|| names.document());
+        let search = expr.selection().and_then(Search::of);
+        Ok(Path { expr, variables: meaning.found.into_inner(), document, search })
+    }
+
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let variables = self.variables.iter().map(|variable| variable.slot);
+        variables.chain(self.document).collect()
+    }
+
+    /// The first node's text while the document is read; the outer none where it is read already, or needs a tree.
+    pub(crate) fn text_unread(
+        &self,
+        scope: &dyn Scope,
+        budget: &mut Budget,
+    ) -> Option<Result<Option<String>, FailureKind>> {
+        let search = self.search.as_ref()?;
+        let bytes = scope.unread(self.document?)?;
+        Some(search.first(bytes, budget))
+    }
+
+    pub(crate) fn value(
+        &self,
+        scope: &dyn Scope,
+        budget: &mut Budget,
+    ) -> Result<Value, FailureKind> {
+        let start = self.document.map(|slot| scope.value(slot)).transpose()?;
+        let start = match &start {
+            Some(Value::Nodes(nodes)) => nodes.iter().next().map(|(document, _)| document.clone()),
+            _ => None,
+        };
+        // Paths over a message that is no XML find nothing in it.
+        let start = start.unwrap_or_else(|| Arc::new(xml::Builder::new().finish()));
+        let world = World::new(start);
+        let mut spent = xpath::Budget::new(xpath::Limits {
+            steps_max: budget.steps_left(),
+            nodes_max: budget.limits().results_max,
+            text_bytes_max: u32::try_from(budget.limits().output_bytes_max).unwrap_or(u32::MAX),
+            ..xpath::Limits::default()
+        });
+        let mut values = Values { scope, variables: &self.variables, budget, failed: None };
+        let mut evaluation = Evaluation::of(&world, world.root(), &mut values, &mut spent);
+        let value = self.expr.value(&mut evaluation);
+        let failed = values.failed.take();
+        budget.charge(spent.used())?;
+        match (value, failed) {
+            (_, Some(kind)) => Err(kind),
+            (Ok(value), None) => Ok(taken(&value, &world)),
+            (Err(error), None) => Err(failure(error, budget)),
+        }
+    }
+}
+
+/// What names mean when a path is compiled.
+struct Meaning<'n> {
+    names: &'n dyn Names,
+    /// For each variable in the order of the text.
+    starts: Vec<bool>,
+    found: RefCell<Vec<Variable>>,
+}
+
+impl Statics for Meaning<'_> {
+    fn namespace(&self, prefix: &str) -> Option<&str> {
+        self.names.namespace(prefix)
+    }
+
+    fn variable(&self, name: &Name) -> Option<u32> {
+        let parts: Vec<&str> = name.local.split('.').collect();
+        let (known, taken) = resolve(&parts, self.names).filter(|_| name.uri.is_empty())?;
+        let Known::Value(slot) = known else { return None };
+        let rest = parts.get(taken..).unwrap_or_default();
+        let members = (!rest.is_empty()).then(|| Query::of_names(rest.iter().copied()));
+        let mut found = self.found.borrow_mut();
+        let is_start = self.starts.get(found.len()).copied().unwrap_or_default();
+        found.push(Variable { slot, members, is_start });
+        u32::try_from(found.len() - 1).ok()
+    }
+
+    fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup {
+        Plain::default().function(name, arguments)
+    }
+
+    fn key(&self, _name: &Name) -> Option<u32> {
+        None
+    }
+
+    fn options(&self) -> Options {
+        Options::default()
+    }
+}
+
+/// The values of a message as variables of one evaluation.
+struct Values<'v> {
+    scope: &'v dyn Scope,
+    variables: &'v [Variable],
+    budget: &'v mut Budget,
+    /// Why a value could not be had.
+    failed: Option<FailureKind>,
+}
+
+impl Values<'_> {
+    fn find(&mut self, number: u32, world: &World) -> Result<xpath::Value, FailureKind> {
+        let Some(variable) = self.variables.get(number as usize) else {
+            return Ok(xpath::Value::text(""));
+        };
+        let value = self.scope.value(variable.slot)?;
+        let value = match &variable.members {
+            Some(query) => below(query, value, self.budget)?,
+            None => value,
+        };
+        Ok(match &value {
+            Value::Nodes(nodes) => node_set(nodes, world)?,
+            _ if variable.is_start => xpath::Value::nodes(Vec::new()),
+            Value::Boolean(yes) => xpath::Value::Boolean(*yes),
+            Value::Number(number) => xpath::Value::Number(number.value()),
+            Value::Json(json) if matches!(json_kind(json), Some(json::Kind::Number)) => {
+                xpath::Value::Number(value.number())
+            }
+            Value::Json(json)
+                if matches!(json_kind(json), Some(json::Kind::True | json::Kind::False)) =>
+            {
+                xpath::Value::Boolean(value.number() != 0.0)
+            }
+            Value::Nothing | Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Json(_) => {
+                let text = value.text()?;
+                self.budget.text(text.len())?;
+                xpath::Value::text(&*text)
+            }
+        })
+    }
+}
+
+fn json_kind(json: &crate::JsonNodes) -> Option<json::Kind> {
+    json.first().map(|first| json.text.kind(first))
+}
+
+impl Host for Values<'_> {
+    fn variable(
+        &mut self,
+        number: u32,
+        call: &mut Call<'_>,
+    ) -> Result<xpath::Value, xpath::ErrorKind> {
+        self.find(number, call.world).map_err(|kind| {
+            let what = kind.to_string().into();
+            self.failed = Some(kind);
+            xpath::ErrorKind::Host(what)
+        })
+    }
+
+    fn call(
+        &mut self,
+        number: u32,
+        _arguments: &mut Vec<xpath::Value>,
+        _call: &mut Call<'_>,
+    ) -> Result<xpath::Value, xpath::ErrorKind> {
+        Err(xpath::ErrorKind::UnknownFunction(number.to_string().into()))
+    }
+
+    fn key(
+        &mut self,
+        number: u32,
+        _value: &str,
+        _doc: DocId,
+        _call: &mut Call<'_>,
+    ) -> Result<Rc<[Node]>, xpath::ErrorKind> {
+        Err(xpath::ErrorKind::UnknownFunction(format!("key {number}").into()))
+    }
+}
+
+/// Nodes of a value in a world, to which their documents are added once each.
+fn node_set(nodes: &Nodes, world: &World) -> Result<xpath::Value, FailureKind> {
+    let mut all = Vec::with_capacity(nodes.len());
+    for group in nodes.groups() {
+        let doc = document_in(world, &group.document)?;
+        all.extend(group.ids.iter().map(|id| Node::new(doc, *id)));
+    }
+    Ok(xpath::Value::nodes(all))
+}
+
+fn document_in(world: &World, document: &Arc<Document>) -> Result<DocId, FailureKind> {
+    let known = (0..world.len()).map(DocId);
+    let known = known.into_iter().find(|id| Arc::ptr_eq(world.shared(*id), document));
+    match known {
+        Some(id) => Ok(id),
+        None => world
+            .add(document.clone())
+            .map_err(|_| FailureKind::Limit { name: "documents", max: world.len().into() }),
+    }
+}
+
+/// A result, taken out of its world. A namespace has no place in a document: it is its text.
+fn taken(value: &xpath::Value, world: &World) -> Value {
+    match value {
+        xpath::Value::Boolean(yes) => Value::Boolean(*yes),
+        xpath::Value::Number(number) => Value::Number(Number::of(*number)),
+        xpath::Value::Text(text) => Value::Text((&**text).into()),
+        xpath::Value::Tree(root) => Value::text_of(&*world.string_value(*root)),
+        xpath::Value::Nodes(nodes) => {
+            if let Some(first) = nodes.first().filter(|first| first.is_namespace()) {
+                return Value::text_of(&*world.string_value(*first));
+            }
+            let mut groups: Vec<NodeGroup> = Vec::new();
+            let mut last = None;
+            for node in nodes.iter().filter(|node| !node.is_namespace()) {
+                if last != Some(node.doc) {
+                    let document = world.shared(node.doc).clone();
+                    groups.push(NodeGroup { document, ids: Vec::new() });
+                    last = Some(node.doc);
+                }
+                if let Some(group) = groups.last_mut() {
+                    group.ids.push(node.id);
+                }
+            }
+            Value::Nodes(Nodes::new(groups))
+        }
+    }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "what else fails is one case")]
+fn failure(error: xpath::Error, budget: &Budget) -> FailureKind {
+    match error.kind {
+        xpath::ErrorKind::Limit { name: "steps_max", .. } => budget.steps_over(),
+        xpath::ErrorKind::Limit { name: "nodes_max", max } => {
+            FailureKind::Limit { name: "results_max", max }
+        }
+        xpath::ErrorKind::Limit { name, max } => FailureKind::Limit { name, max },
+        xpath::ErrorKind::Type(what) => FailureKind::Type(what),
+        kind => FailureKind::Computation(kind.to_string().into()),
+    }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "what else is wrong is one case")]
+fn translated(text: &str, error: xpath::Error, names: &dyn Names) -> Error {
+    let kind = match error.kind {
+        xpath::ErrorKind::Syntax(what) => ErrorKind::Syntax(what),
+        xpath::ErrorKind::UndeclaredPrefix(prefix) => ErrorKind::UndeclaredPrefix(prefix),
+        xpath::ErrorKind::UnknownVariable(name) => {
+            let parts: Vec<&str> = name.split('.').collect();
+            let shown = format!("${name}").into();
+            match resolve(&parts, names) {
+                Some((Known::Group(_), _)) => ErrorKind::Group(shown),
+                Some((Known::Value(_), _)) | None => ErrorKind::UnknownName(shown),
+            }
+        }
+        xpath::ErrorKind::Type(what) => ErrorKind::Type(what),
+        xpath::ErrorKind::Regex(what) => ErrorKind::Regex(what),
+        xpath::ErrorKind::Limit { name, max } => ErrorKind::Limit { name, max },
+        kind @ (xpath::ErrorKind::UnknownFunction(_) | xpath::ErrorKind::Arity { .. }) => {
+            ErrorKind::Function(kind.to_string().into())
+        }
+        kind => ErrorKind::Syntax(kind.to_string().into()),
+    };
+    kind.at(text, error.offset as usize)
+}

@@ -1,0 +1,93 @@
+//! What is seen of an expression's text without its grammar: strings, variables and brackets.
+
+/// For each variable in the order of the text, whether a step or a predicate follows it.
+pub(super) fn starts(text: &str) -> Vec<bool> {
+    let mut starts = Vec::new();
+    let mut rest = text;
+    while let Some((at, sign)) = rest.char_indices().find(|(_, c)| matches!(c, '$' | '\'' | '"')) {
+        rest = rest.get(at + 1..).unwrap_or_default();
+        if sign != '$' {
+            rest = rest.split_once(sign).map_or("", |(_, behind)| behind);
+            continue;
+        }
+        let name = rest.trim_start_matches(is_blank);
+        let is_name =
+            |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '\u{b7}');
+        rest = name.trim_start_matches(is_name);
+        starts.push(rest.trim_start_matches(is_blank).starts_with(['/', '[']));
+    }
+    starts
+}
+
+/// Whether a text is a variable with a path behind it and nothing else, so that no part of it asks for the document. A text
+/// of which that cannot be seen asks.
+pub(super) fn is_plain_tail(text: &str) -> bool {
+    if !text.starts_with('$') {
+        return false;
+    }
+    let (mut depth, mut before, mut quote) = (0usize, ' ', None);
+    for c in text.chars().skip(1) {
+        match (quote, c) {
+            (Some(open), c) => quote = (c != open).then_some(open),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => depth = depth.saturating_sub(1),
+            // Inside a predicate a name is below its node, but a slash may begin at the document.
+            (None, '/') if depth > 0 && !is_step_end(before) => return false,
+            // `$a/*` is a step, `$a*b` is not.
+            (None, '*') if depth == 0 && !matches!(before, '/' | ':' | '@') => return false,
+            (None, c) if depth == 0 && (is_blank(c) || "$|=<>+,!".contains(c)) => return false,
+            (None, _) => {}
+        }
+        before = c;
+    }
+    true
+}
+
+fn is_step_end(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '*' | ')' | ']' | '/')
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_seen_with_what_follows() {
+        for (text, expected) in [
+            ("$a/b | $c", vec![true, false]),
+            ("'$x' = $ a [1]", vec![true]),
+            ("concat($headers.X-Id, \"'$\", $m:b//c)", vec![false, true]),
+            ("/a/b", vec![]),
+            ("'open $a", vec![]),
+        ] {
+            assert_eq!(starts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_tails_ask_for_no_document() {
+        for text in
+            ["$a/b", "$a//m:b[1]/@c", "$a/*[b = 'x | /y']", "$a[b/c]", "$a/text()", "$a[$b/c]"]
+        {
+            assert!(is_plain_tail(text), "{text}");
+        }
+        for text in [
+            "/a",
+            "a",
+            "$a | b",
+            "$a*b",
+            "$a = b",
+            "$a[/b]",
+            "$a[ /b]",
+            "$a[x and /b]",
+            "$a[f(/b)]",
+        ] {
+            assert!(!is_plain_tail(text), "{text}");
+        }
+    }
+}

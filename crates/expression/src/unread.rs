@@ -1,0 +1,134 @@
+//! The first node that a plain path leads to, found while the document is read.
+//!
+//! Paths are those whose steps go down from the root and ask what is told of a node. The whole document is read, so that
+//! the answer, and whether there is one, are those that a tree gives.
+
+use xml::{Here, QName, Sink, Start};
+use xpath::{NodeKind, Selection, Told};
+
+use crate::{Budget, FailureKind};
+
+/// A path to follow.
+#[derive(Debug)]
+pub(crate) struct Search {
+    path: Selection,
+}
+
+impl Search {
+    /// None where the path needs a tree.
+    pub(crate) fn of(path: Selection) -> Option<Search> {
+        let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
+        plain.then_some(Search { path })
+    }
+
+    /// The first node's string value, if there is one.
+    pub(crate) fn first(
+        &self,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Option<String>, FailureKind> {
+        budget.text(bytes.len())?;
+        let mut reading = Reading { path: &self.path, depth: 0, steps: 0, found: Found::Nothing };
+        xml::parse(bytes, &xml::Options::default(), &mut reading)
+            .map_err(|error| FailureKind::Malformed(error.to_string().into()))?;
+        match reading.found {
+            Found::Nothing => Ok(None),
+            Found::Part { text, .. } | Found::Whole(text) => Ok(Some(text)),
+        }
+    }
+}
+
+struct Reading<'s> {
+    path: &'s Selection,
+    /// Elements that are open.
+    depth: usize,
+    /// Of these, so many from the root down are steps of the path.
+    steps: usize,
+    found: Found,
+}
+
+/// What there is of the first node.
+enum Found {
+    Nothing,
+    /// It is open.
+    Part {
+        of: NodeKind,
+        text: String,
+    },
+    Whole(String),
+}
+
+impl Reading<'_> {
+    /// A node begins. Where its value is told, that is all of it.
+    fn node(&mut self, told: &Told<'_>) {
+        let depth = self.depth;
+        let asked = self.path.below.get(depth).filter(|_| self.steps == depth);
+        let fits = asked.is_some_and(|asked| asked.iter().any(|asked| asked.accepts(told)));
+        if !matches!(self.found, Found::Nothing) || !fits {
+            return;
+        }
+        if told.kind == NodeKind::Element {
+            self.steps += 1;
+        }
+        if depth + 1 == self.path.below.len() {
+            self.found = match told.value {
+                Some(value) => Found::Whole(value.to_owned()),
+                None => Found::Part { of: told.kind, text: String::new() },
+            };
+        }
+    }
+
+    /// What is open ends, if it is of that kind.
+    fn end_of(&mut self, kind: NodeKind) {
+        if let Found::Part { of, text } = &mut self.found
+            && *of == kind
+        {
+            self.found = Found::Whole(std::mem::take(text));
+        }
+    }
+}
+
+impl Sink for Reading<'_> {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        self.end_of(NodeKind::Text);
+        let (kind, attributes) = (NodeKind::Element, Some(start.attributes));
+        self.node(&Told { kind, name: start.name, value: None, attributes });
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        let kind = NodeKind::Text;
+        self.node(&Told { kind, name: QName::NONE, value: None, attributes: None });
+        if let Found::Part { text: so_far, .. } = &mut self.found {
+            so_far.push_str(text);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        self.depth = self.depth.saturating_sub(1);
+        self.end_of(NodeKind::Text);
+        if self.steps > self.depth {
+            self.steps = self.depth;
+            self.end_of(NodeKind::Element);
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str, _: Here<'_>) -> Result<(), xml::Error> {
+        self.end_of(NodeKind::Text);
+        let kind = NodeKind::Comment;
+        self.node(&Told { kind, name: QName::NONE, value: Some(text), attributes: None });
+        Ok(())
+    }
+
+    fn instruction(&mut self, target: &str, data: &str, _: Here<'_>) -> Result<(), xml::Error> {
+        self.end_of(NodeKind::Text);
+        let (kind, name) = (NodeKind::Instruction, QName { local: target, ..QName::NONE });
+        self.node(&Told { kind, name, value: Some(data), attributes: None });
+        Ok(())
+    }
+}
