@@ -1,7 +1,8 @@
-//! The expression language of message flows: what finds, compares and computes.
+//! The expression language of message flows: what finds, compares and computes, and the templates that hold it.
 //!
-//! Owns which of its languages a text is in, JSONPath, and the values that go from one to another with their conversions
-//! ([`Value`]). XPath is the crate `xpath`, CEL a library. It knows no message: names are asked for once, at compile, through [`Names`], and are numbers
+//! Owns which of its languages a text is in, JSONPath, the values that go from one to another with their conversions
+//! ([`Value`]), and how a value is written into a text of which it must not break out ([`Template`]). XPath is the crate
+//! `xpath`, CEL a library. It knows no message: names are asked for once, at compile, through [`Names`], and are numbers
 //! from then on, for which a [`Scope`] has values. Whatever runs takes from a [`Budget`].
 //!
 //! ```text
@@ -12,6 +13,8 @@
 //! name       = part *( "." part | "['" text "']" )     as many parts as it takes to name one value
 //! tail       = segments                    of JSONPath (RFC 9535), where it begins with "." or "["
 //!            | path                        of XPath 1.0, where it begins with "/" or "["
+//! template   = *( text | "{{" expression "}}" )
+//! expression = marked | xpath
 //! ```
 //!
 //! Where a tail begins with `[` and is right in both languages, the value decides: nodes take XPath, JSON takes JSONPath.
@@ -28,6 +31,7 @@ mod number;
 mod path;
 mod rule;
 mod tape;
+mod template;
 mod unread;
 mod value;
 
@@ -37,4 +41,5 @@ pub use expression::{Expression, Language};
 pub use jsonpath::Query;
 pub use names::{Known, Member, Names, Scope, Slot};
 pub use tape::{JsonNode, JsonText};
+pub use template::{Kind, Template};
 pub use value::{JsonNodes, NodeGroup, Nodes, Number, Value};

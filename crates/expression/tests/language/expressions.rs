@@ -305,3 +305,37 @@ fn computations_that_fail_say_so() {
         assert!(fits, "{source}: {kind}");
     }
 }
+
+#[test]
+fn texts_that_nest_without_end_are_refused() {
+    let message = items();
+    let languages = [Language::Marked, Language::XPath, Language::Json, Language::Cel];
+    for (before, inner, behind) in [
+        ("(", "1", ")"),
+        ("[", "1", "]"),
+        ("!", "true", ""),
+        ("-", "1", ""),
+        ("{'a':", "1", "}"),
+        ("f(", "1", ")"),
+        ("", "1", "+1"),
+        ("", "a", "[b"),
+        ("", "$body", "[0]"),
+        ("$[?@", "", "]"),
+        ("/a[", "b", "]"),
+        ("true?", "1", ":1"),
+        ("body.map(a,", "1", ")"),
+    ] {
+        for times in [300, 1300] {
+            let source = format!("{}{inner}{}", before.repeat(times), behind.repeat(times));
+            for language in languages {
+                // Whatever comes of it, the thread's stack is large enough.
+                let compiled = Expression::compile(&source, language, &message);
+                let ran = compiled.map(|e| e.value(&message, &mut Budget::default()).is_ok());
+                // A run of signs is one sign or none, and no nesting.
+                if !matches!(before, "!" | "-") && language == Language::Cel {
+                    assert!(ran.is_err(), "{source:.20}");
+                }
+            }
+        }
+    }
+}

@@ -11,3 +11,4 @@
 mod expressions;
 mod jsonpath;
 mod message;
+mod templates;

@@ -1,0 +1,55 @@
+//! Where placeholders of a JSON template stand: in strings, or where a value may.
+
+use crate::template::Site;
+use crate::template::pieces::Piece;
+use crate::{Error, ErrorKind};
+
+/// No template that a person wrote is deeper or has more values.
+const LIMITS: json::Limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
+
+/// The place of each placeholder. The template has to be JSON with any value in them.
+pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error> {
+    let mut sites = Vec::new();
+    let mut in_string = false;
+    // The template with a value in each placeholder, and where each piece begins in it.
+    let mut filled = String::with_capacity(text.len());
+    let mut starts = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal { text, at } => {
+                starts.push((filled.len(), *at));
+                filled.push_str(text);
+                in_string = string_behind(text, in_string);
+            }
+            Piece::Placeholder { from, .. } => {
+                starts.push((filled.len(), *from));
+                // No hex digit and no escape, so that a value cannot complete one.
+                filled.push_str(if in_string { "x" } else { "null" });
+                sites.push(if in_string { Site::JsonString } else { Site::JsonValue });
+            }
+        }
+    }
+    let mut tape = Vec::new();
+    match json::read(&filled, &LIMITS, &mut tape) {
+        Ok(()) => Ok(sites),
+        Err(malformed) => {
+            let start = starts.iter().rev().find(|(start, _)| *start <= malformed.at);
+            let (start, at) = start.copied().unwrap_or_default();
+            let what = format!("the template is no JSON: {} is expected here", malformed.what);
+            Err(ErrorKind::Malformed(what.into()).at(text, at + (malformed.at - start)))
+        }
+    }
+}
+
+/// Whether a string is open behind a text.
+fn string_behind(text: &str, mut in_string: bool) -> bool {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    in_string
+}

@@ -1,0 +1,90 @@
+//! A template's text told apart: what is written, and what is put in.
+
+use crate::{Error, ErrorKind, Expression, Language, Names};
+
+/// No template that a person wrote has more placeholders.
+const PLACEHOLDERS_MAX: usize = 10_000;
+
+/// A piece of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece<'t> {
+    Literal {
+        text: &'t str,
+        /// Bytes of the template before it.
+        at: usize,
+    },
+    Placeholder {
+        /// The expression, without blanks around it.
+        text: &'t str,
+        /// Where that begins.
+        at: usize,
+        /// Where the braces begin.
+        from: usize,
+    },
+}
+
+impl Piece<'_> {
+    pub(super) fn is_placeholder(&self) -> bool {
+        matches!(self, Piece::Placeholder { .. })
+    }
+}
+
+/// Tells a text apart.
+pub(super) fn of(text: &str) -> Result<Vec<Piece<'_>>, Error> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while let Some((literal, rest)) = text.get(at..).and_then(|rest| rest.split_once("{{")) {
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal { text: literal, at });
+        }
+        let from = at + literal.len();
+        let Some(len) = end(rest) else {
+            return Err(ErrorKind::syntax("`{{` has no `}}`").at(text, from));
+        };
+        let inner = rest.get(..len).unwrap_or_default();
+        let blanks = inner.len() - inner.trim_start().len();
+        let expression = inner.trim();
+        if expression.is_empty() {
+            return Err(
+                ErrorKind::syntax("an expression is missing between `{{` and `}}`").at(text, from)
+            );
+        }
+        if pieces.len() > 2 * PLACEHOLDERS_MAX {
+            let max = PLACEHOLDERS_MAX as u64;
+            return Err(ErrorKind::Limit { name: "placeholders", max }.at(text, from));
+        }
+        pieces.push(Piece::Placeholder { text: expression, at: from + 2 + blanks, from });
+        at = from + 2 + len + 2;
+    }
+    let literal = text.get(at..).unwrap_or_default();
+    if !literal.is_empty() {
+        pieces.push(Piece::Literal { text: literal, at });
+    }
+    Ok(pieces)
+}
+
+/// Where the first `}}` is that stands in no string. Strings of JSONPath have escapes.
+fn end(text: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (Some(_), '\\') => drop(chars.next()),
+            (Some(open), c) => quote = (c != open).then_some(open),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '}') if chars.peek().is_some_and(|(_, next)| *next == '}') => return Some(at),
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// Compiles what stands between the braces. A literal makes no sense there, so that what does not begin with `$` or `/` is
+/// XPath too: `{{ count(//item) }}`.
+pub(super) fn compile(text: &str, names: &dyn Names) -> Result<Expression, Error> {
+    let language = match text.starts_with(['$', '/']) {
+        true => Language::Marked,
+        false => Language::XPath,
+    };
+    Expression::compile(text, language, names)
+}

@@ -1,0 +1,227 @@
+//! Where placeholders of an XML template stand: in content, in values of attributes, in CDATA sections.
+
+use xml::{Doctype, Here, QName, Sink, Start};
+
+use crate::template::Site;
+use crate::template::pieces::Piece;
+use crate::{Error, ErrorKind};
+
+/// What stands for content in a template that is tried: an instruction that nobody writes.
+const CONTENT: &str = "tidegate-content";
+
+/// Where the reading of a template's own text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Content,
+    /// Between `<` and `>`, outside of values.
+    Tag,
+    /// In a value between these quotes; of a declaration of a namespace or not.
+    Value {
+        quote: char,
+        declares: bool,
+    },
+    Cdata,
+    Comment,
+    Instruction,
+}
+
+/// The template with something in each placeholder.
+struct Filled {
+    text: String,
+    /// Where pieces begin in it, and in the template.
+    starts: Vec<(usize, usize)>,
+}
+
+/// The place of each placeholder, and the texts between them. The template has to be well-formed with any value in them.
+pub(super) fn sites(
+    text: &str,
+    pieces: &[Piece<'_>],
+) -> Result<(Vec<Site>, Option<Vec<String>>), Error> {
+    let (declaration, root, close) = ("<?xml", "<r>", "</r>");
+    let mut state = State::Content;
+    let (mut sites, mut literals) = (Vec::new(), Vec::new());
+    let mut filled = Filled { text: String::with_capacity(text.len()), starts: Vec::new() };
+    let mut open = false;
+    for piece in pieces {
+        match piece {
+            Piece::Literal { text: literal, at } => {
+                let safe = without_end(literal, state == State::Content && !sites.is_empty());
+                state = behind(literal, state).map_err(|(place, what)| {
+                    ErrorKind::Malformed(what.into()).at(text, at + place)
+                })?;
+                let front = match *at == 0 && literal.starts_with(declaration) {
+                    true => literal.find("?>").map_or(0, |end| end + 2),
+                    false => 0,
+                };
+                let (front, rest) = literal.split_at_checked(front).unwrap_or(("", literal));
+                if !front.is_empty() {
+                    filled.push(front, *at);
+                }
+                if !open {
+                    filled.text.push_str(root);
+                    open = true;
+                }
+                // The same length or longer: places behind the change are a few bytes off.
+                match front.is_empty() {
+                    true => filled.push(&safe, *at),
+                    false => filled.push(rest, at + front.len()),
+                }
+                literals.push(safe);
+            }
+            Piece::Placeholder { from, .. } => {
+                if !open {
+                    filled.text.push_str(root);
+                    open = true;
+                }
+                let (site, sample) = site(state)
+                    .map_err(|what| ErrorKind::Misplaced(what.into()).at(text, *from))?;
+                filled.push(&sample, *from);
+                sites.push(site);
+            }
+        }
+    }
+    filled.text.push_str(if open { close } else { "<r/>" });
+    try_out(text, &filled, &mut sites)?;
+    Ok((sites, Some(literals)))
+}
+
+impl Filled {
+    fn push(&mut self, text: &str, at: usize) {
+        self.starts.push((self.text.len(), at));
+        self.text.push_str(text);
+    }
+}
+
+/// `]]>` cannot stand in content; behind a value the end of it is written so that no value can begin it.
+fn without_end(literal: &str, behind_value: bool) -> String {
+    let rest = literal.trim_start_matches(']');
+    match rest.strip_prefix('>').filter(|_| behind_value && literal.len() - rest.len() < 2) {
+        Some(rest_behind) => {
+            let brackets = literal.get(..literal.len() - rest.len()).unwrap_or_default();
+            format!("{brackets}&gt;{rest_behind}")
+        }
+        None => literal.to_owned(),
+    }
+}
+
+fn site(state: State) -> Result<(Site, String), &'static str> {
+    match state {
+        State::Content => {
+            Ok((Site::XmlContent { default_namespace: false }, format!("<?{CONTENT}?>")))
+        }
+        State::Value { declares: false, .. } => Ok((Site::XmlAttribute, "x".to_owned())),
+        State::Cdata => Ok((Site::XmlCdata, "x".to_owned())),
+        State::Value { declares: true, .. } => Err("a namespace is written, never put in"),
+        State::Tag => {
+            Err("nothing can be put into a tag but between the quotes of an attribute's value")
+        }
+        State::Comment => Err("nothing can be put into a comment"),
+        State::Instruction => Err("nothing can be put into a processing instruction"),
+    }
+}
+
+/// Where the reading is behind a text, or what must not stand there.
+fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let end = match state {
+            State::Content => "<",
+            State::Tag => {
+                let Some(found) = rest.find(['>', '"', '\'']) else { return Ok(state) };
+                let sign = rest.get(found..).and_then(|rest| rest.chars().next());
+                let before = text.get(..at + found).unwrap_or_default();
+                state = match sign {
+                    Some(quote @ ('"' | '\'')) => {
+                        State::Value { quote, declares: is_declaration(before) }
+                    }
+                    _ => State::Content,
+                };
+                at += found + 1;
+                continue;
+            }
+            State::Value { quote: '"', .. } => "\"",
+            State::Value { .. } => "'",
+            State::Cdata => "]]>",
+            State::Comment => "-->",
+            State::Instruction => "?>",
+        };
+        let Some(found) = rest.find(end) else { return Ok(state) };
+        at += found;
+        let rest = text.get(at..).unwrap_or_default();
+        let (next, len) = match state {
+            State::Content if rest.starts_with("<![CDATA[") => (State::Cdata, 9),
+            State::Content if rest.starts_with("<!--") => (State::Comment, 4),
+            State::Content if rest.starts_with("<?") => (State::Instruction, 2),
+            State::Content if rest.starts_with("<!") => {
+                return Err((at, "a template has no document type"));
+            }
+            State::Content => (State::Tag, 1),
+            State::Value { .. } => (State::Tag, 1),
+            State::Cdata | State::Comment => (State::Content, 3),
+            State::Instruction => (State::Content, 2),
+            State::Tag => (State::Tag, 1),
+        };
+        state = next;
+        at += len;
+    }
+}
+
+/// Whether the value that begins behind a text is that of `xmlns` or `xmlns:prefix`.
+fn is_declaration(before: &str) -> bool {
+    let name = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
+    let from = name.rfind([' ', '\t', '\r', '\n']).map_or(0, |at| at + 1);
+    let name = name.get(from..).unwrap_or_default();
+    name == "xmlns" || name.starts_with("xmlns:")
+}
+
+/// Parses the template as it stands, and learns where default namespaces are in force.
+fn try_out(text: &str, filled: &Filled, sites: &mut [Site]) -> Result<(), Error> {
+    let options = xml::Options { doctype: Doctype::Refuse, ..xml::Options::default() };
+    let mut reading = Reading { defaults: Vec::new(), found: Vec::new() };
+    if let Err(error) = xml::parse(filled.text.as_bytes(), &options, &mut reading) {
+        let place = usize::try_from(error.at.offset).unwrap_or_default();
+        let start = filled.starts.iter().rev().find(|(start, _)| *start <= place);
+        let (start, at) = start.copied().unwrap_or_default();
+        let what = format!("the template is not well-formed: {}", error.kind);
+        return Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start.min(place))));
+    }
+    let content = sites.iter_mut().filter(|site| matches!(site, Site::XmlContent { .. }));
+    for (site, default_namespace) in content.zip(reading.found) {
+        *site = Site::XmlContent { default_namespace };
+    }
+    Ok(())
+}
+
+struct Reading {
+    /// For each open element whether it has a default namespace.
+    defaults: Vec<bool>,
+    /// The same for each placeholder in content.
+    found: Vec<bool>,
+}
+
+impl Sink for Reading {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        let default = start.scope.lookup("").is_some_and(|namespace| !namespace.uri.is_empty());
+        self.defaults.push(default);
+        Ok(())
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        self.defaults.pop();
+        Ok(())
+    }
+
+    fn instruction(&mut self, target: &str, _: &str, _: Here<'_>) -> Result<(), xml::Error> {
+        if target == CONTENT {
+            self.found.push(self.defaults.last().copied().unwrap_or_default());
+        }
+        Ok(())
+    }
+}
