@@ -7,7 +7,6 @@ pub mod authorize;
 pub mod basic;
 mod body_lines;
 pub mod cache;
-mod charset;
 pub mod compress;
 pub mod concurrency;
 pub mod cors;

@@ -11,23 +11,21 @@ mod definitions;
 mod label;
 mod recall;
 mod schemas;
-mod words;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
+use mediation::{Failed, charset};
 use message::{Gathered, ReplyHead, RequestHead};
 use policy::{
     Decision, Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step,
 };
 
-use crate::charset;
-
 pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
 pub use check::Envelope;
 pub use coding::Codings;
-pub use definitions::{Api, Compiled, Definitions, Failed};
+pub use definitions::{Api, Compiled, Definitions};
 pub use schemas::{Schemas, Tried};
 pub use wsdl::Soap as Version;
 
@@ -142,7 +140,7 @@ impl Side {
     fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
         let mut found = check::Found::default();
         let checked = self.coding(head).and_then(|()| {
-            let settled = charset::settled(&head.headers, message);
+            let settled = charset::settled(head.headers.get("content-type"), message);
             let text = settled.as_deref().unwrap_or(message);
             check::check(&self.definitions, text, Some(&head.headers), &mut found)
         });
@@ -196,7 +194,7 @@ impl Side {
         codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
             let mut found = check::Found::default();
-            let settled = charset::settled(&head.headers, &body.bytes);
+            let settled = charset::settled(head.headers.get("content-type"), &body.bytes);
             let message = settled.as_deref().unwrap_or(&body.bytes);
             let checked = check::check(&self.definitions, message, None, &mut found);
             if let Some(fault) = found.fault {
@@ -219,21 +217,6 @@ fn speech(version: Version) -> Speech {
 pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &Gathered) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))
-}
-
-/// What is said of a message that is no XML.
-pub(crate) fn malformed(error: &xml::Error, message: &[u8]) -> String {
-    words::malformed(error, message)
-}
-
-/// What libxml2 says of a definition that is no XML.
-pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
-    words::not_xml(error, bytes)
-}
-
-/// What libxml2 says of a text that does not even begin as XML does, of a definition too.
-pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
-    words::no_xml(error, bytes)
 }
 
 /// The fault for a request that a step refuses.
@@ -327,14 +310,14 @@ impl OnPieces<RequestHead> for Pieces {
         match arriving.feed(bytes, so_far, &mut found) {
             Ok(()) => Ok(()),
             // Read in a wrong encoding; it is read again when it is whole.
-            Err(_) if charset::may_differ(&head.headers, so_far) => Ok(()),
+            Err(_) if charset::may_differ(head.headers.get("content-type"), so_far) => Ok(()),
             Err(failed) => self.side.judged(ex, &found, Err(failed)),
         }
     }
 
     fn on_end(&mut self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
         let Some(arriving) = self.arriving.take() else { return Ok(Onward::Next) };
-        if charset::may_differ(&head.headers, &body.bytes) {
+        if charset::may_differ(head.headers.get("content-type"), &body.bytes) {
             return self.side.request(ex, head, &body.bytes).map(|()| Onward::Next);
         }
         let mut found = check::Found::default();

@@ -7,12 +7,12 @@ mod find;
 
 use std::sync::Arc;
 
+use mediation::{Failed, charset, words};
 use message::{Gathered, RequestHead};
 use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
 use xpath::{Budget, ErrorKind, Evaluation, Expr, Limits, NoHost, World};
 
-use crate::charset;
-use crate::soap::{self, Failed};
+use crate::soap;
 use find::Search;
 
 /// Nodes looked at for one message, all cases together.
@@ -57,7 +57,7 @@ impl Routing {
         match &self.search {
             Some(search) => {
                 let first = search.first(message);
-                let malformed = |error| Failed::client(soap::malformed(&error, message));
+                let malformed = |error| Failed::client(words::malformed(&error, message));
                 Ok(first.map_err(malformed)?.and_then(|at| self.settings.cases.get(at)))
             }
             None => self.settings.fitting(message),
@@ -69,7 +69,7 @@ impl Settings {
     /// By a tree.
     fn fitting(&self, message: &[u8]) -> Result<Option<&Case>, Failed> {
         let document = xml::Document::parse(message, &xml::Options::default())
-            .map_err(|error| Failed::client(soap::malformed(&error, message)))?;
+            .map_err(|error| Failed::client(words::malformed(&error, message)))?;
         let world = World::new(Arc::new(document));
         let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
         for case in &self.cases {
@@ -102,7 +102,7 @@ impl OnWhole<RequestHead> for Routing {
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> Decision<'a> {
-        let settled = charset::settled(&head.headers, &body.bytes);
+        let settled = charset::settled(head.headers.get("content-type"), &body.bytes);
         let flow = match self.fitting(settled.as_deref().unwrap_or(&body.bytes)) {
             Ok(fitting) => {
                 if let Some(case) = fitting {

@@ -1,31 +1,18 @@
 //! `xslt`: a message transformed by a stylesheet, on its way to the upstream or back.
 //!
-//! Owns the run's budgets and deadline, the clean-up of empty namespaces, and the content type of what came out. Stylesheets
-//! come compiled, for our own engine or for Saxon; all else is the same for both.
+//! Owns what a transformation is to an exchange: the notes on how its client speaks, the content type of what came out, and the
+//! fault where nothing did. How a stylesheet is run is [`mediation::xslt`]'s.
 
-mod feed;
-mod label;
-mod run;
 mod spoken;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use arc_swap::Guard;
-use bytes::Bytes;
-use fault::Fault;
-use kit::SharedAlarm;
+use fault::{Fault, Kind};
+use mediation::xslt::{Made, Refused, Transformation};
+use mediation::{Failed, Work};
 use message::{Gathered, Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
-use tokio::time::timeout;
-use xml::Shelf;
-use xslt::{Parameter, Style, Stylesheet};
 
 use crate::body_lines;
-use crate::charset;
-use crate::soap::{self, Codings, Failed};
-use crate::supply::Supply;
-use run::{Made, Refused};
+use crate::soap::{self, Codings};
 
 /// Which side it is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,46 +21,19 @@ pub enum On {
     Response,
 }
 
-/// A compiled stylesheet.
-pub enum Sheet {
-    /// For our own engine: XSLT 1.0.
-    Native(Box<Stylesheet>),
-    /// For Saxon, its parameters included.
-    Saxon(saxon::Stylesheet),
-}
-
-/// The stylesheet of a policy.
-pub enum Sheets {
-    /// As it was compiled with the configuration; or why it was not, with which each message is refused.
-    Fixed(Result<Arc<Sheet>, Failed>),
-    /// Fetched and compiled beside the requests.
-    Supplied(Arc<Supply<Sheet>>),
-}
-
-/// A transformation.
+/// A transformation on a route.
 pub struct Settings {
-    pub sheet: Sheets,
-    /// For our own engine.
-    pub parameters: Vec<Parameter>,
-    /// How our own engine writes XML.
-    pub style: Style,
-    /// Takes every ` xmlns=""` out of the result.
-    pub strip_empty_namespaces: bool,
+    pub transformation: Transformation,
     /// It stands before the validation of its side, or where there is none behind it.
     pub before: bool,
     pub verbose: bool,
     /// A reply other than 200 is let through, because a policy above makes a fault of it.
     pub errors_pass: bool,
     pub codings: Codings,
-    /// How long Saxon may take, the wait for it included.
-    pub timeout: Duration,
-    /// Of messages that Saxon was told; nothing at first.
-    pub known: Known,
 }
 
-/// What is known of earlier messages.
-#[derive(Default)]
-pub struct Known(Shelf<feed::Known>);
+/// When to come again, in seconds: what waits is done in far less.
+const RETRY_AFTER: &str = "1";
 
 /// The policy.
 pub fn policy(on: On, settings: Settings) -> Policy {
@@ -94,76 +54,40 @@ impl Settings {
         }
     }
 
-    /// By whichever engine the stylesheet is for. Ready at once but for Saxon.
-    fn transformed<'a>(
-        &'a self,
+    fn transformed(
+        &self,
         ex: &Exchange,
         headers: &Headers,
         body: &Gathered,
-    ) -> Decision<'a, Result<Made, Refused>> {
-        let json = label::is_json(headers, &body.bytes);
-        let alarm = ex.alarm.clone();
-        let settled = charset::settled(headers, &body.bytes);
-        let message = settled.map_or_else(|| body.bytes.clone(), Bytes::from);
-        match &self.sheet {
-            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
-            Sheets::Fixed(Err(why)) => Decision::Ready(Err(why.clone().into())),
-            Sheets::Supplied(supply) => {
-                if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
-                    && let Some(Sheet::Native(stylesheet)) = serving.as_deref()
-                {
-                    return Decision::Ready(self.natively(stylesheet, &message));
-                }
-                Decision::Waits(Box::pin(async move {
-                    if !supply.is_ready() {
-                        let _late = timeout(supply.patience(), supply.settled()).await;
-                    }
-                    self.by_supplied(supply, alarm, message, json).await
-                }))
-            }
-        }
+    ) -> Work<'_, Result<Made, Refused>> {
+        let content_type = headers.get("content-type");
+        self.transformation.run(content_type, &body.bytes, ex.alarm.clone())
     }
+}
 
-    async fn by_supplied(
-        &self,
-        supply: &Supply<Sheet>,
-        alarm: SharedAlarm,
-        message: Bytes,
-        json: bool,
-    ) -> Result<Made, Refused> {
-        let serving = supply.current()?;
-        // For as long as Saxon takes, another one may come into service.
-        let serving = Guard::into_inner(serving);
-        match &serving {
-            Some(sheet) => match self.by(sheet, alarm, message, json) {
-                Decision::Ready(made) => made,
-                Decision::Waits(made) => made.await,
-            },
-            None => Err(Failed::server("there is no stylesheet").into()),
+/// The fault, which `of` makes of a failed step as its side does.
+fn fault(refused: Refused, of: impl FnOnce(Failed) -> Fault) -> Fault {
+    match refused {
+        Refused::Failed(failed) => of(failed),
+        Refused::Late(failed) => Fault { kind: Kind::EngineTimeout, ..of(failed) },
+        Refused::Broken(cause) => {
+            let fault = of(Failed::server("The stylesheet could not be run"));
+            Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
         }
-    }
-
-    fn by<'a>(
-        &'a self,
-        sheet: &'a Sheet,
-        alarm: SharedAlarm,
-        message: Bytes,
-        json: bool,
-    ) -> Decision<'a, Result<Made, Refused>> {
-        match sheet {
-            Sheet::Saxon(stylesheet) => Decision::Waits(Box::pin(async move {
-                self.by_saxon(alarm, stylesheet, &message, json).await
-            })),
-            Sheet::Native(stylesheet) => Decision::Ready(self.natively(stylesheet, &message)),
-        }
+        // No fault of the step: like others of the gateway's own it keeps its status.
+        Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
+            .with_header("Retry-After", RETRY_AFTER),
     }
 }
 
 /// The result takes the message's place.
-fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) -> Result<(), Fault> {
-    body.bytes = made.bytes;
+fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) {
     body_lines::replaced(headers);
-    label::label(headers, &body.bytes, made.charset)
+    if let Some(label) = made.label(headers.get("content-type")) {
+        headers.remove("content-type");
+        headers.add_known("Content-Type", label.as_bytes());
+    }
+    body.bytes = made.bytes;
 }
 
 impl OnWhole<RequestHead> for Settings {
@@ -182,13 +106,14 @@ impl OnWhole<RequestHead> for Settings {
         let mut take = move |made: Result<Made, Refused>| {
             let refused =
                 |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
-            let made = made.map_err(|why| why.fault(refused))?;
+            let made = made.map_err(|why| fault(why, refused))?;
             spoken::note(ex, speech);
-            replace(&mut head.headers, body, made).map(|()| Onward::Next)
+            replace(&mut head.headers, body, made);
+            Ok(Onward::Next)
         };
         match made {
-            Decision::Ready(made) => Decision::Ready(take(made)),
-            Decision::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
+            Work::Done(made) => Decision::Ready(take(made)),
+            Work::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
         }
     }
 }
@@ -238,12 +163,12 @@ impl OnWhole<ReplyHead> for Settings {
         let mut take = move |made: Result<Made, Refused>| {
             let (step, status) = (self.step(On::Response), head.status);
             let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
-            replace(&mut head.headers, body, made.map_err(|why| why.fault(refused))?)?;
+            replace(&mut head.headers, body, made.map_err(|why| fault(why, refused))?);
             self.codings.put_on(ex, head, body).map(|()| Onward::Next)
         };
         match made {
-            Decision::Ready(made) => Decision::Ready(take(made)),
-            Decision::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
+            Work::Done(made) => Decision::Ready(take(made)),
+            Work::Waits(made) => Decision::Waits(Box::pin(async move { take(made.await) })),
         }
     }
 }

@@ -87,8 +87,11 @@ const RESERVED: &[Reserved] = &[
     Reserved { names: &["mimalloc"], users: &["tidegate"], instead: "leave it to the program" },
 ];
 
-/// The crates of the hot path that the cold path may use.
-const SEEN_BY_COLD: &[&str] = &["plan", "policies"];
+/// What the cold path may name of the hot path.
+const SEEN_BY_COLD: &[&str] = &["plan", "policies", "mediation"];
+
+/// What the engines behind policies know of the contracts: lines and media types, and words of metrics. No exchange, no fault.
+const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
 
 /// The crates that may use the configuration.
 const READERS: &[&str] = &["tidegate", "control", "compile", "import"];
@@ -219,11 +222,17 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
             "ask `control`, which is all that `admin` sees".to_owned()
         }
         (Band::Cold, Band::Hot) if !SEEN_BY_COLD.contains(&name) => {
-            "use what `plan` re-exports: of the hot path the cold one sees `plan` and `policies`"
+            "use what `plan` re-exports: of the hot path the cold one sees `plan`, `policies` and `mediation`"
                 .to_owned()
         }
-        (_, Band::Hot) if from.name == "policies" => {
+        (_, Band::Hot) if from.name == "policies" && name != "mediation" => {
             "a policy knows the contract in `policy`, no upstream and no pipeline".to_owned()
+        }
+        (_, Band::Hot | Band::Contracts)
+            if from.name == "mediation" && !UNDER_MEDIATION.contains(&name) =>
+        {
+            "an engine takes parts of messages: leave exchanges and faults to who calls it"
+                .to_owned()
         }
         (Band::Tools, _) if down && are_family(&from.name, name) => return None,
         (Band::Tools, _) if from.name == "http1" || !UNDER_TOOLS.contains(&name) => {
@@ -271,6 +280,7 @@ members = [
   "crates/pipeline",
   "crates/plan",
   "crates/policies",
+  "crates/mediation",
   "crates/upstream",
   # contracts: the words
   "crates/policy",
@@ -303,7 +313,7 @@ members = [
     #[test]
     fn the_listing_is_read_with_its_bands() {
         let members = members(MANIFEST);
-        assert_eq!(members.len(), 18);
+        assert_eq!(members.len(), 19);
         assert_eq!(members.first(), Some(&("crates/tidegate".to_owned(), Band::Program)));
         assert_eq!(members.last(), Some(&("xtask".to_owned(), Band::Beside)));
     }
@@ -326,6 +336,10 @@ members = [
             ("listen", "rustls"),
             ("plan", "upstream"),
             ("policies", "policy"),
+            ("policies", "mediation"),
+            ("compile", "mediation"),
+            ("mediation", "telemetry"),
+            ("mediation", "kit"),
             ("tls", "rustls"),
             ("telemetry", "kit"),
             ("bench", "hyper"),
@@ -351,6 +365,9 @@ members = [
             ("compile", "upstream", "use what `plan` re-exports"),
             ("policies", "upstream", "a policy knows the contract"),
             ("policies", "plan", "a policy knows the contract"),
+            ("mediation", "policy", "an engine takes parts of messages"),
+            ("mediation", "upstream", "an engine takes parts of messages"),
+            ("mediation", "policies", "an engine takes parts of messages"),
             ("tls", "http1", "a tool knows nothing"),
             ("http1", "kit", "a tool knows nothing"),
             ("http1", "http2", "a tool knows nothing"),

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::supply::{Last, Pace, Recipe, Supply, Wanted};
+use ::policies::supply::{self as supplies, Recipe, Wanted};
 use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
+use mediation::supply::{Last, Pace, Supply};
 use plan::upstreams::Timeouts;
 
 use crate::policy::Place;
@@ -72,11 +73,12 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
             last.put(first);
         }
         let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
-        let supply = place.making.kept_or(&key, || {
-            Arc::new(Supply::new(self.location, self.recipe, outlets, pace, metrics, last))
+        let kept = place.making.kept_or(&key, || {
+            let name = self.location;
+            Arc::new(supplies::Supplied::new(name, self.recipe, outlets, pace, metrics, last))
         });
-        place.making.work(supply.clone());
-        Some(supply)
+        place.making.work(kept.renewal.clone());
+        Some(kept.supply.clone())
     }
 }
 

@@ -6,11 +6,12 @@ mod told;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::policies::soap::Failed;
 use ::policies::supply::{self as supplies, Fetched, Wanted};
-use ::policies::xslt::{self as transforms, On, Settings, Sheet, Sheets};
+use ::policies::xslt::{self as transforms, On, Settings};
 use ::saxon::Engine;
 use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
+use mediation::Failed;
+use mediation::xslt::{Known, Sheet, Sheets, Transformation};
 use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
 use super::soap;
@@ -37,18 +38,23 @@ pub(crate) fn build(
         local: name.value.as_str().into(),
         value: Argument::Text(value.as_str().into()),
     });
-    let settings = Settings {
+    let codings = soap::codings(keys.body_bytes_max, place);
+    let transformation = Transformation {
         // What is not there was complained about.
         sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
         parameters: parameters.collect(),
         style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
+        bytes_max: codings.bytes_max,
+        timeout: place.config.saxon.timeout.0,
+        known: Known::default(),
+    };
+    let settings = Settings {
+        transformation,
         before: is_before(keys.side.value, place),
         verbose: keys.verbose,
         errors_pass: soap::errors_pass(place),
-        codings: soap::codings(keys.body_bytes_max, place),
-        timeout: place.config.saxon.timeout.0,
-        known: transforms::Known::default(),
+        codings,
     };
     match on == On::Response && soap::is_mock(place) {
         true => plan::Policy { name: "xslt", request: None, response: None },

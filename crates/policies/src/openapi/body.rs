@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use mediation::charset;
 use message::Headers;
 
 use super::document::{Document, Unreadable};
 use super::model::Content;
 use super::parameter;
-use crate::charset;
 
 /// What a body came to.
 pub(super) enum Checked {

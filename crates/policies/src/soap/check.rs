@@ -6,6 +6,8 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
+use mediation::supply::Supply;
+use mediation::{Failed, words};
 use message::Headers;
 use telemetry::SoapFault;
 use xml::{Here, Precedents, QName, Sink, Start};
@@ -15,8 +17,7 @@ use super::code::Code;
 use super::recall::{Gap, Memory, Whole};
 use wsdl::{SOAP_11, SOAP_12};
 
-use super::{Compiled, Definitions, Failed, NO_SCHEMA, Version, words};
-use crate::supply::Supply;
+use super::{Compiled, Definitions, NO_SCHEMA, Version};
 
 /// What a message is, as far as anybody asked.
 #[derive(Default)]

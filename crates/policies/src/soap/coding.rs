@@ -7,10 +7,9 @@ use std::io::{Read, Write as _};
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use flate2::Compression;
+use mediation::Failed;
 use message::{Gathered, Headers, ReplyHead};
 use policy::Exchange;
-
-use super::Failed;
 
 /// The level of zlib where time and size still pay for one another; see `compress`.
 const LEVEL: u32 = 5;

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use mediation::Failed;
+use mediation::supply::Supply;
 use message::Headers;
 use tokio::time::timeout;
 
 use super::action::{self, Quotes};
 use super::{Actions, Asked, Envelope, Schemas, Version};
-use crate::supply::Supply;
 
 /// What messages are held to, compiled.
 pub struct Definitions {
@@ -129,53 +130,5 @@ impl Definitions {
         let quotes = if self.lenient { Quotes::Either } else { Quotes::Double };
         action::check(actions, asked, version, operation, headers, message, quotes)
             .map_err(Failed::client)
-    }
-}
-
-/// Why a message is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
-    /// In the words of libxml2 where it has some.
-    pub text: Box<str>,
-    /// Not the sender's fault.
-    pub server: bool,
-    /// Where the text names what the sender did not: what is told instead.
-    pub(crate) told: Option<Box<Told>>,
-}
-
-/// What is told of a definition that names services only the operator knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// To clients, but for those of routes whose faults are the reference system's to the letter: without addresses.
-    pub(crate) client: Box<str>,
-    /// To the log: all of it.
-    pub(crate) log: Box<str>,
-}
-
-impl Failed {
-    /// The sender's fault.
-    pub fn client(text: impl Into<Box<str>>) -> Failed {
-        Failed { text: text.into(), server: false, told: None }
-    }
-
-    /// The receiver's.
-    pub fn server(text: impl Into<Box<str>>) -> Failed {
-        Failed { text: text.into(), server: true, told: None }
-    }
-
-    /// The receiver's, where `text` is the reference system's and names what the sender did not. `client` is for everybody
-    /// else's clients and `log` for the log.
-    pub fn hiding(
-        text: impl Into<Box<str>>,
-        client: impl Into<Box<str>>,
-        log: impl Into<Box<str>>,
-    ) -> Failed {
-        let told = Told { client: client.into(), log: log.into() };
-        Failed { told: Some(Box::new(told)), ..Failed::server(text) }
-    }
-
-    /// For the log.
-    pub(crate) fn cause(&self) -> &str {
-        self.told.as_ref().map_or(&self.text, |told| &told.log)
     }
 }

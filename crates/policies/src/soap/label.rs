@@ -2,10 +2,10 @@
 //!
 //! Owns what is refused of labels. What a message is was found by whoever read it.
 
+use mediation::{Failed, charset};
 use message::Headers;
 
-use super::{Failed, Version, coding};
-use crate::charset;
+use super::{Version, coding};
 
 /// A message is read as it came, so that it is in no coding, whatever its head says.
 pub(super) fn coding(headers: &Headers) -> Result<(), Failed> {
@@ -23,7 +23,7 @@ pub(super) fn content_type(
     message: &[u8],
     version: Option<Version>,
 ) -> Result<(), Failed> {
-    if let Some(charset) = charset::contradicted(headers, message) {
+    if let Some(charset) = charset::contradicted(headers.get_all("content-type"), message) {
         return Err(Failed::client(format!(
             "Invalid XML input. The 'charset' of the 'Content-Type' is '{charset}', and the message is not"
         )));

@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use mediation::Failed;
 use xml::QName;
 use xsd::Schema;
-
-use super::Failed;
 
 /// A message is parsed once for each of them, so that there have to be few. Who writes so many of one name means one of the
 /// first.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use mediation::charset;
 use message::{Gathered, ReplyHead};
 use policy::{Decision, Exchange, OnWhole, Onward, Slot};
 use serde_json::{Map, Value as Json, json};
@@ -11,7 +12,6 @@ use wsdl::typed::{self, Said};
 
 use super::{Faults, Settings};
 use crate::body_lines;
-use crate::charset;
 use crate::soap::coding::Refused;
 use crate::soap::has_no_body;
 
@@ -63,7 +63,7 @@ impl Translate {
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());
         }
-        let settled = charset::settled(&head.headers, &body.bytes);
+        let settled = charset::settled(head.headers.get("content-type"), &body.bytes);
         let message = settled.as_deref().unwrap_or(&body.bytes);
         body_lines::replaced(&mut head.headers);
         let bytes_max = codings.bytes_max.saturating_mul(GROWTH_MAX);

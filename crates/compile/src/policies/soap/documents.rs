@@ -9,9 +9,9 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use ::policies::soap::Failed;
 use ::policies::supply::Fetched;
 use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
+use mediation::Failed;
 use wsdl::{WSDL11, WSDL20};
 use xml::{Document, NodeId};
 use xsd::{Resolver, Unresolved};

@@ -4,9 +4,12 @@
 
 use std::sync::Arc;
 
-use ::policies::soap::{Compiled, Failed, NO_SCHEMA, Schemas, Tried, no_xml};
-use ::policies::supply::{Fetched, Recipe, Supply, Wanted};
+use ::policies::soap::{Compiled, NO_SCHEMA, Schemas, Tried};
+use ::policies::supply::{Fetched, Recipe, Wanted};
 use config::{At, DefinitionFetch, Report};
+use mediation::Failed;
+use mediation::supply::Supply;
+use mediation::words::no_xml;
 use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;

@@ -1,8 +1,8 @@
 //! What clients are told of a stylesheet that does not compile: the sentences of libxml2, libxslt and Saxon, as clients of the
 //! reference system compare them, and no names of files or hosts but those that the stylesheet itself names.
 
-use ::policies::soap::not_xml;
 use ::saxon::Complaint;
+use mediation::words::not_xml;
 use xslt::{Error, ErrorKind};
 
 use super::Found;

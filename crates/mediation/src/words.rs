@@ -9,7 +9,7 @@ use xsd::{Breach, Invalid, TypeName};
 const EXPECTED_MAX: usize = 10;
 
 /// `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`
-pub(super) fn invalid(invalid: &Invalid, message: &[u8]) -> String {
+pub fn invalid(invalid: &Invalid, message: &[u8]) -> String {
     let about = &invalid.about;
     // The node of a complaint about an attribute is its element.
     let node = about.element.as_ref().unwrap_or(&about.name);
@@ -24,7 +24,7 @@ pub(super) fn invalid(invalid: &Invalid, message: &[u8]) -> String {
 }
 
 /// A message that is no XML.
-pub(super) fn malformed(error: &xml::Error, message: &[u8]) -> String {
+pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
     match no_xml(error, message) {
         Some(text) => format!("Invalid XML input. {text}"),
         None => format!("Invalid XML input. Line: {}, Message: {}", error.at.line, error.kind),
@@ -32,7 +32,7 @@ pub(super) fn malformed(error: &xml::Error, message: &[u8]) -> String {
 }
 
 /// What libxml2 says of a text that does not even begin as XML does.
-pub(super) fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
+pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
     let message = match begins.chars().next() {
@@ -44,7 +44,7 @@ pub(super) fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
 }
 
 /// What libxml2 says of a text that is no XML; a rule that it words by pieces we do not have keeps our own sentence.
-pub(super) fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
+pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     if let Some(text) = no_xml(error, bytes) {
         return text;
     }
@@ -165,7 +165,7 @@ const PLAIN: &[(&str, bool, u16, &str)] = &[
 ];
 
 /// Whether a declaration is missing: what another schema may have (libxml2's 1845).
-pub(super) fn is_undeclared(invalid: &Invalid) -> bool {
+pub fn is_undeclared(invalid: &Invalid) -> bool {
     invalid.about.breach.is_none() && worded(invalid).0 == 1845
 }
 

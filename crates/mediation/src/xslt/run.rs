@@ -6,14 +6,13 @@ use std::sync::LazyLock;
 use std::task::Poll;
 
 use bytes::Bytes;
-use fault::{Fault, Kind};
 use kit::{SharedAlarm, clock};
 use memchr::memmem::Finder;
 use saxon::Message;
 use xslt::{Budgets, Encoding, Run, Stylesheet};
 
-use super::{Settings, feed};
-use crate::soap::{self, Failed};
+use super::{Transformation, feed, label};
+use crate::{Failed, words};
 
 /// What a transformation by our own engine may cost: it runs on a worker that others wait for.
 // A tenth of a second at worst; messages of services take thousands.
@@ -23,13 +22,21 @@ const STEPS_MAX: u64 = 5_000_000;
 const GROWTH_MAX: usize = 4;
 
 /// What came out.
-pub(super) struct Made {
-    pub(super) bytes: Bytes,
-    pub(super) charset: &'static str,
+pub struct Made {
+    pub bytes: Bytes,
+    /// The encoding it is in.
+    pub charset: &'static str,
+}
+
+impl Made {
+    /// Its content type, where that of the message it was made of is not true of it.
+    pub fn label(&self, content_type: Option<&[u8]>) -> Option<String> {
+        label::label(content_type, &self.bytes, self.charset)
+    }
 }
 
 /// Why nothing did.
-pub(super) enum Refused {
+pub enum Refused {
     /// The step failed at this message.
     Failed(Failed),
     /// It took too long.
@@ -46,27 +53,7 @@ impl From<Failed> for Refused {
     }
 }
 
-impl Refused {
-    /// The fault, which `of` makes of a failed step as its side does.
-    pub(super) fn fault(self, of: impl FnOnce(Failed) -> Fault) -> Fault {
-        match self {
-            Refused::Failed(failed) => of(failed),
-            Refused::Late(failed) => Fault { kind: Kind::EngineTimeout, ..of(failed) },
-            Refused::Broken(cause) => {
-                let fault = of(Failed::server("The stylesheet could not be run"));
-                Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
-            }
-            // No fault of the step: like others of the gateway's own it keeps its status.
-            Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
-                .with_header("Retry-After", RETRY_AFTER),
-        }
-    }
-}
-
-/// When to come again, in seconds: what waits is done in far less.
-const RETRY_AFTER: &str = "1";
-
-impl Settings {
+impl Transformation {
     /// By our own engine.
     pub(super) fn natively(
         &self,
@@ -86,7 +73,7 @@ impl Settings {
         };
         let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(
             |failed| match failed {
-                xslt::Failed::Source(error) => Failed::client(soap::malformed(&error, message)),
+                xslt::Failed::Source(error) => Failed::client(words::malformed(&error, message)),
                 xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
             },
         )?;
@@ -115,7 +102,7 @@ impl Settings {
             true => Message::Json(message.clone()),
             false => Message::Xml(
                 feed::feed(message, &self.known.0)
-                    .map_err(|error| Failed::client(soap::malformed(&error, message)))?,
+                    .map_err(|error| Failed::client(words::malformed(&error, message)))?,
             ),
         };
         alarm.borrow_mut().set(clock::now(), self.timeout);
@@ -133,7 +120,7 @@ impl Settings {
     }
 
     fn output_bytes_max(&self) -> usize {
-        self.codings.bytes_max.saturating_mul(GROWTH_MAX)
+        self.bytes_max.saturating_mul(GROWTH_MAX)
     }
 
     fn made(&self, bytes: Vec<u8>, charset: &'static str) -> Made {

@@ -1,39 +1,31 @@
 //! The content type of what a stylesheet made.
 
-use fault::Fault;
-use message::Headers;
-use policy::Speech;
-
 use crate::charset;
 
 /// Whether a message is JSON: by its first character, and where that says nothing by its label.
-pub(super) fn is_json(headers: &Headers, message: &[u8]) -> bool {
+pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
         Some(b'{' | b'[') => true,
         Some(b'<') => false,
-        Some(_) | None => says_json(headers.get("content-type")),
+        Some(_) | None => says_json(content_type),
     }
 }
 
 fn says_json(content_type: Option<&[u8]>) -> bool {
-    matches!(Speech::of(content_type), Speech::Json)
+    let media = message::media_type(content_type.unwrap_or_default());
+    media.eq_ignore_ascii_case(b"application/json")
+        || media.eq_ignore_ascii_case(b"application/vnd.api+json")
 }
 
-/// A result of another kind than the message was has another content type, and one in another encoding another charset.
-pub(super) fn label(headers: &mut Headers, result: &[u8], charset: &str) -> Result<(), Fault> {
+/// A result of another kind than the message was has another content type, and one in another encoding another charset. None
+/// where the message's is as good.
+pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], charset: &str) -> Option<String> {
     let first = result.trim_ascii_start().first().copied();
-    let written = headers.get("content-type");
-    let label = match (first, says_json(written)) {
-        (Some(b'<'), true) => format!("text/xml; charset={charset}"),
-        (Some(b'{' | b'['), false) => "application/json".to_owned(),
-        _ => match recoded(written.unwrap_or_default(), charset) {
-            Some(label) => label,
-            None => return Ok(()),
-        },
-    };
-    headers.remove("content-type");
-    headers.add_known("Content-Type", label.as_bytes());
-    Ok(())
+    match (first, says_json(content_type)) {
+        (Some(b'<'), true) => Some(format!("text/xml; charset={charset}")),
+        (Some(b'{' | b'['), false) => Some("application/json".to_owned()),
+        _ => recoded(content_type.unwrap_or_default(), charset),
+    }
 }
 
 /// The content type with another charset, where it says one and that is no longer true.
@@ -64,12 +56,6 @@ fn recoded(written: &[u8], name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(content_type: &str) -> Headers {
-        let mut headers = Headers::new();
-        headers.add("Content-Type", content_type.as_bytes()).unwrap();
-        headers
-    }
-
     #[test]
     fn what_became_something_else_is_labelled() {
         for (was, result, is) in [
@@ -91,9 +77,8 @@ mod tests {
                 "application/soap+xml; charset=utf-8; action=\"urn:x;y\\\";z\"; a=b",
             ),
         ] {
-            let mut headers = of(was);
-            label(&mut headers, result.as_bytes(), "utf-8").unwrap();
-            assert_eq!(headers.get("content-type"), Some(is.as_bytes()), "{was} {result}");
+            let label = label(Some(was.as_bytes()), result.as_bytes(), "utf-8");
+            assert_eq!(label.as_deref().unwrap_or(was), is, "{was} {result}");
         }
     }
 
@@ -107,7 +92,11 @@ mod tests {
             ("application/json", "", true),
             ("text/xml", "1", false),
         ] {
-            assert_eq!(is_json(&of(label), message.as_bytes()), json, "{label} {message}");
+            assert_eq!(
+                is_json(Some(label.as_bytes()), message.as_bytes()),
+                json,
+                "{label} {message}"
+            );
         }
     }
 }

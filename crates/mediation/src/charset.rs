@@ -3,14 +3,12 @@
 //!
 //! Owns the rare message that cannot be what its declaration says, or what it looks like. All others are read as they stand.
 
-use message::Headers;
-
 /// The declaration has to end within so many bytes, as where the parser looks for it.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
 /// Whether a message of which there is this much may be in another encoding than it looks.
-pub(crate) fn may_differ(headers: &Headers, so_far: &[u8]) -> bool {
-    match headers.get("content-type").and_then(charset) {
+pub fn may_differ(content_type: Option<&[u8]>, so_far: &[u8]) -> bool {
+    match content_type.and_then(charset) {
         Some(told) if is_utf8(told) => declares_another(so_far),
         Some(told) => is_latin1(told),
         None => false,
@@ -21,15 +19,15 @@ fn is_utf8(told: &[u8]) -> bool {
     told.eq_ignore_ascii_case(b"utf-8") || told.eq_ignore_ascii_case(b"utf8")
 }
 
-pub(crate) fn is_latin1(told: &[u8]) -> bool {
+pub fn is_latin1(told: &[u8]) -> bool {
     [&b"iso-8859-1"[..], b"iso_8859-1", b"latin1"]
         .iter()
         .any(|name| told.eq_ignore_ascii_case(name))
 }
 
 /// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands.
-pub(crate) fn settled(headers: &Headers, message: &[u8]) -> Option<Vec<u8>> {
-    let told = charset(headers.get("content-type")?)?;
+pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
+    let told = charset(content_type?)?;
     if is_utf8(told) {
         return match declares_another(message) {
             true => std::str::from_utf8(message).ok().map(undeclared),
@@ -79,9 +77,13 @@ fn declared(message: &[u8]) -> Option<&[u8]> {
 }
 
 /// The charset of a content type, if it is not what a message was read in ([`settled`], and the parser of the rest): one that
-/// nobody here reads, or another one that makes another text of it. The message was found to be XML.
-pub(crate) fn contradicted(headers: &Headers, message: &[u8]) -> Option<String> {
-    for content_type in headers.get_all("content-type") {
+/// nobody here reads, or another one that makes another text of it. The message was found to be XML. Each line of the content
+/// type is looked at.
+pub fn contradicted<'h>(
+    content_types: impl Iterator<Item = &'h [u8]>,
+    message: &[u8],
+) -> Option<String> {
+    for content_type in content_types {
         let told = parameters(content_type).filter_map(|written| value_of(written, "charset"));
         for told in told.map(plain) {
             if !is_read_as(told, message) {
@@ -127,7 +129,7 @@ fn undeclared(text: &str) -> Vec<u8> {
 }
 
 /// The parameter `charset`, without quotes.
-pub(crate) fn charset(content_type: &[u8]) -> Option<&[u8]> {
+pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
     // What nearly all say.
     if let b"text/xml; charset=utf-8" | b"text/xml;charset=utf-8" = content_type {
         return Some(b"utf-8");
@@ -142,14 +144,14 @@ fn plain(value: &[u8]) -> &[u8] {
 }
 
 /// The value of a parameter, if it is the one of this name.
-pub(crate) fn value_of<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
+pub fn value_of<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
     let at = parameter.iter().position(|byte| *byte == b'=')?;
     let (written, value) = (parameter.get(..at)?, parameter.get(at + 1..)?);
     written.trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
 /// The parameters of a content type as they are written: what stands between semicolons outside quotes.
-pub(crate) fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     let pieces = content_type.split(move |byte| {
         let plain = !std::mem::take(&mut escaped);
@@ -168,9 +170,8 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, message: &[u8]) -> Option<String> {
-        let mut headers = Headers::new();
-        headers.add("Content-Type", content_type.as_bytes()).unwrap();
-        settled(&headers, message).map(|bytes| String::from_utf8(bytes).unwrap())
+        settled(Some(content_type.as_bytes()), message)
+            .map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]

@@ -1,0 +1,49 @@
+//! Why a message is refused, and who is told what of it.
+
+/// Why a message is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// In the words of libxml2 where it has some.
+    pub text: Box<str>,
+    /// Not the sender's fault.
+    pub server: bool,
+    /// Where the text names what the sender did not: what is told instead.
+    pub told: Option<Box<Told>>,
+}
+
+/// What is told of a definition that names services only the operator knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// To clients, but for those of routes whose faults are the reference system's to the letter: without addresses.
+    pub client: Box<str>,
+    /// To the log: all of it.
+    pub log: Box<str>,
+}
+
+impl Failed {
+    /// The sender's fault.
+    pub fn client(text: impl Into<Box<str>>) -> Failed {
+        Failed { text: text.into(), server: false, told: None }
+    }
+
+    /// The receiver's.
+    pub fn server(text: impl Into<Box<str>>) -> Failed {
+        Failed { text: text.into(), server: true, told: None }
+    }
+
+    /// The receiver's, where `text` is the reference system's and names what the sender did not. `client` is for everybody
+    /// else's clients and `log` for the log.
+    pub fn hiding(
+        text: impl Into<Box<str>>,
+        client: impl Into<Box<str>>,
+        log: impl Into<Box<str>>,
+    ) -> Failed {
+        let told = Told { client: client.into(), log: log.into() };
+        Failed { told: Some(Box::new(told)), ..Failed::server(text) }
+    }
+
+    /// For the log.
+    pub fn cause(&self) -> &str {
+        self.told.as_ref().map_or(&self.text, |told| &told.log)
+    }
+}

@@ -1,0 +1,214 @@
+//! Definitions that are made beside the messages: schemas, descriptions, envelopes and stylesheets alike.
+//!
+//! Owns what serves, who waits for it, and when it is to be made anew. Who makes it, and of what, is the caller's business; no
+//! message makes anything, and none waits longer than once for the first time.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwapOption, Guard};
+use kit::clock;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use crate::Failed;
+
+/// How much longer than a fetch a message waits, for the others that follow from it and for the compiling.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after the time of a fetch one that failed is tried again, as Kong does, and at most.
+const AGAIN: Duration = Duration::from_millis(75);
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// What clients are told instead of where the documents are and what the system says about it.
+const LATE: &str = "The definition has not been fetched yet";
+
+/// When a definition is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// For one document.
+    pub timeout: Duration,
+    /// Until all is made anew.
+    pub ttl: Duration,
+    /// Without being asked.
+    pub eager: bool,
+}
+
+/// The last good definition. It outlives the supply that made it: the next one for the same serves it until it has a newer.
+pub struct Last<M>(ArcSwapOption<M>);
+
+impl<M> Last<M> {
+    pub fn put(&self, definition: Arc<M>) {
+        self.0.store(Some(definition));
+    }
+}
+
+impl<M> Default for Last<M> {
+    fn default() -> Last<M> {
+        Last(ArcSwapOption::empty())
+    }
+}
+
+/// A definition `M` that changes.
+pub struct Supply<M> {
+    /// For the log.
+    name: String,
+    pace: Pace,
+    serving: Arc<Last<M>>,
+    state: watch::Sender<State>,
+    /// A message asked for it, which is what one that is not eager waits for.
+    asked: AtomicBool,
+    wanted: Notify,
+    /// Whoever makes it, which has to live as long as there is somebody to wait for it.
+    _maker: Arc<dyn Any + Send + Sync>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// There is one that serves.
+    ready: bool,
+    /// Why the last try came to nothing.
+    failed: Option<Failed>,
+    failures: u32,
+    due: Option<clock::Instant>,
+}
+
+impl<M: Send + Sync + 'static> Supply<M> {
+    /// `last` is what serves at once. `fetched`: it is made of what is fetched, so that nobody knows how old what serves is, and
+    /// it is due at once.
+    pub fn new(
+        name: &str,
+        pace: Pace,
+        last: Arc<Last<M>>,
+        fetched: bool,
+        maker: Arc<dyn Any + Send + Sync>,
+    ) -> Supply<M> {
+        let ready = last.0.load().is_some();
+        let due = match ready && !fetched {
+            true => clock::now().checked_add(pace.ttl),
+            false => None,
+        };
+        let state = State { ready, due, ..State::default() };
+        Supply {
+            name: name.to_owned(),
+            pace,
+            serving: last,
+            state: watch::Sender::new(state),
+            asked: AtomicBool::new(false),
+            wanted: Notify::new(),
+            _maker: maker,
+        }
+    }
+
+    /// What serves now, or why nothing does.
+    pub fn current(&self) -> Result<Guard<Option<Arc<M>>>, Failed> {
+        if !self.pace.eager {
+            self.ask();
+        }
+        let serving = self.serving.0.load();
+        match serving.is_some() {
+            true => Ok(serving),
+            false => Err(self.state.borrow().failed.clone().unwrap_or_else(|| self.late())),
+        }
+    }
+
+    /// There is something to hold messages to.
+    pub fn is_ready(&self) -> bool {
+        self.serving.0.load().is_some()
+    }
+
+    /// How long a message waits for the first definition.
+    pub fn patience(&self) -> Duration {
+        self.pace.timeout + PATIENCE
+    }
+
+    /// Waits for the first definition, or for a failure to make one. At once where it has failed already.
+    pub async fn settled(&self) {
+        self.ask();
+        let mut seen = self.state.subscribe();
+        // Its sender is ours.
+        let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
+    }
+
+    /// Says that somebody waits for it.
+    pub fn ask(&self) {
+        if !self.asked.swap(true, Ordering::AcqRel) {
+            self.wanted.notify_one();
+        }
+    }
+
+    fn late(&self) -> Failed {
+        let cause = format!("what '{}' is made of has not been fetched yet", self.name);
+        Failed::hiding(LATE, LATE, cause)
+    }
+}
+
+/// What its maker asks of it.
+impl<M: Send + Sync + 'static> Supply<M> {
+    /// How long one document may take.
+    pub fn timeout(&self) -> Duration {
+        self.pace.timeout
+    }
+
+    /// How long it is until it is made; nothing where it is due.
+    pub fn left(&self) -> Duration {
+        let due = self.state.borrow().due;
+        let left = due.map(|due| due.saturating_duration_since(clock::now()));
+        left.unwrap_or_default()
+    }
+
+    /// Whether one that is due is to be made now; else waits for somebody who asks, at most so long.
+    pub async fn is_wanted(&self, at_most: Duration) -> bool {
+        if self.pace.eager || self.asked.load(Ordering::Acquire) {
+            return true;
+        }
+        let _asked = timeout(at_most, self.wanted.notified()).await;
+        false
+    }
+
+    /// It is about to be made for all who asked until now.
+    pub fn begin(&self) {
+        self.asked.store(false, Ordering::Release);
+    }
+
+    /// It was made, and serves from now on.
+    pub fn serve(&self, compiled: M) {
+        if self.state.borrow().failures > 0 || !self.is_ready() {
+            tracing::info!(definition = self.name, "the definition was fetched and compiled");
+        }
+        let due = clock::now().checked_add(self.pace.ttl);
+        self.serving.put(Arc::new(compiled));
+        self.state.send_replace(State { ready: true, due, ..State::default() });
+    }
+
+    /// It could not be made.
+    pub fn fail(&self, failed: Failed) {
+        let failures = self.state.borrow().failures;
+        // The first time and now and then after it: an outage is told, and does not fill the log.
+        if failures == 0 || failures.is_power_of_two() {
+            let meanwhile = match self.is_ready() {
+                true => "the last good one serves",
+                false => "messages are refused",
+            };
+            tracing::warn!(
+                definition = self.name,
+                "the definition cannot be made, {meanwhile}: {}",
+                failed.cause()
+            );
+        }
+        let pause = (self.pace.timeout + AGAIN).saturating_mul(1 << failures.min(5));
+        self.state.send_modify(|state| {
+            state.failed = Some(failed);
+            state.failures = failures.saturating_add(1);
+            state.due = clock::now().checked_add(pause.min(AGAIN_MAX.max(self.pace.timeout)));
+        });
+    }
+}
+
+impl<M> std::fmt::Debug for Supply<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supply").field("name", &self.name).finish_non_exhaustive()
+    }
+}

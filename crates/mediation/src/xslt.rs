@@ -1,0 +1,125 @@
+//! A message transformed by a stylesheet.
+//!
+//! Owns the run's budgets and deadline, the clean-up of empty namespaces, and the content type of what came out. Stylesheets
+//! come compiled, for our own engine or for Saxon; all else is the same for both.
+
+mod feed;
+mod label;
+mod run;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Guard;
+use bytes::Bytes;
+use kit::SharedAlarm;
+use tokio::time::timeout;
+use xml::Shelf;
+use xslt::{Parameter, Style, Stylesheet};
+
+use crate::supply::Supply;
+use crate::{Failed, Work, charset};
+
+pub use run::{Made, Refused};
+
+/// A compiled stylesheet.
+pub enum Sheet {
+    /// For our own engine: XSLT 1.0.
+    Native(Box<Stylesheet>),
+    /// For Saxon, its parameters included.
+    Saxon(saxon::Stylesheet),
+}
+
+/// The stylesheet of a transformation.
+pub enum Sheets {
+    /// As it was compiled with the configuration; or why it was not, with which each message is refused.
+    Fixed(Result<Arc<Sheet>, Failed>),
+    /// Fetched and compiled beside the messages.
+    Supplied(Arc<Supply<Sheet>>),
+}
+
+/// A transformation.
+pub struct Transformation {
+    pub sheet: Sheets,
+    /// For our own engine.
+    pub parameters: Vec<Parameter>,
+    /// How our own engine writes XML.
+    pub style: Style,
+    /// Takes every ` xmlns=""` out of the result.
+    pub strip_empty_namespaces: bool,
+    /// The largest message. What comes out may be a few times as large.
+    pub bytes_max: usize,
+    /// How long Saxon may take, the wait for it included.
+    pub timeout: Duration,
+    /// Of messages that Saxon was told; nothing at first.
+    pub known: Known,
+}
+
+/// What is known of earlier messages.
+#[derive(Default)]
+pub struct Known(Shelf<feed::Known>);
+
+impl Transformation {
+    /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
+    pub fn run<'a>(
+        &'a self,
+        content_type: Option<&[u8]>,
+        message: &Bytes,
+        alarm: SharedAlarm,
+    ) -> Work<'a, Result<Made, Refused>> {
+        let json = label::is_json(content_type, message);
+        let settled = charset::settled(content_type, message);
+        let message = settled.map_or_else(|| message.clone(), Bytes::from);
+        match &self.sheet {
+            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
+            Sheets::Fixed(Err(why)) => Work::Done(Err(why.clone().into())),
+            Sheets::Supplied(supply) => {
+                if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
+                    && let Some(Sheet::Native(stylesheet)) = serving.as_deref()
+                {
+                    return Work::Done(self.natively(stylesheet, &message));
+                }
+                Work::Waits(Box::pin(async move {
+                    if !supply.is_ready() {
+                        let _late = timeout(supply.patience(), supply.settled()).await;
+                    }
+                    self.by_supplied(supply, alarm, message, json).await
+                }))
+            }
+        }
+    }
+
+    async fn by_supplied(
+        &self,
+        supply: &Supply<Sheet>,
+        alarm: SharedAlarm,
+        message: Bytes,
+        json: bool,
+    ) -> Result<Made, Refused> {
+        let serving = supply.current()?;
+        // For as long as Saxon takes, another one may come into service.
+        let serving = Guard::into_inner(serving);
+        match &serving {
+            Some(sheet) => match self.by(sheet, alarm, message, json) {
+                Work::Done(made) => made,
+                Work::Waits(made) => made.await,
+            },
+            None => Err(Failed::server("there is no stylesheet").into()),
+        }
+    }
+
+    fn by<'a>(
+        &'a self,
+        sheet: &'a Sheet,
+        alarm: SharedAlarm,
+        message: Bytes,
+        json: bool,
+    ) -> Work<'a, Result<Made, Refused>> {
+        match sheet {
+            Sheet::Saxon(stylesheet) => Work::Waits(Box::pin(async move {
+                self.by_saxon(alarm, stylesheet, &message, json).await
+            })),
+            Sheet::Native(stylesheet) => Work::Done(self.natively(stylesheet, &message)),
+        }
+    }
+}
