@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use xml::{
-    Doctype, Document, Error, Form, Here, Options, Parser, Precedents, QName, Recall, Sink, Start,
+    Doctype, Document, Error, Form, Here, Options, Parser, TemplateCache, QName, Recall, Sink, Start,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     // Met, learnt, gone on with, filled.
     let other: Vec<u8> = document.iter().map(|b| if *b == b'1' { b'2' } else { *b }).collect();
     for placeless in [false, true] {
-        let mut precedents = Precedents::default();
+        let mut precedents = TemplateCache::default();
         for document in [document, document, document, &other, document] {
             let mut plain = Told { placeless, ..Told::default() };
             let ended = xml::parse(document, &options, &mut plain);

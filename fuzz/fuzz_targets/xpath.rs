@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use xpath::{Budget, Evaluation, Expr, Limits, NoHost, Options, Pattern, Plain, Unknown, World};
+use xpath::{Budget, Evaluation, Expr, Limits, NoHost, Options, Pattern, Plain, Unknown, DocumentSet};
 
 static DOCUMENT: LazyLock<Arc<xml::Document>> = LazyLock::new(|| {
     let text = b"<a id='1' xmlns:p='urn:p' xml:lang='en'><b>x</b><p:b id='2'>2</p:b><!--c--><?t d?><b><a/></b>tail</a>";
@@ -14,7 +14,7 @@ static DOCUMENT: LazyLock<Arc<xml::Document>> = LazyLock::new(|| {
 fuzz_target!(|text: &str| {
     let options = Options { xpath2: true, current: true, unknown: Unknown::Later };
     let statics = Plain { prefixes: &[("p", "urn:p")], options };
-    let world = World::new(Arc::clone(&DOCUMENT));
+    let world = DocumentSet::new(Arc::clone(&DOCUMENT));
     let limits = Limits { steps_max: 100_000, ..Limits::default() };
     let (mut host, mut budget) = (NoHost, Budget::new(limits));
     let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);

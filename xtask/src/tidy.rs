@@ -8,6 +8,7 @@ mod calls;
 mod doors;
 mod edges;
 mod links;
+mod names;
 mod size;
 mod source;
 
@@ -86,6 +87,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(edges::check(&crates));
     complaints.extend(rust.iter().flat_map(calls::check));
     complaints.extend(rust.iter().filter_map(doors::check));
+    complaints.extend(rust.iter().flat_map(names::check));
     complaints.extend(size::check(&rust, recorded));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)

@@ -18,7 +18,7 @@ use plan::path::Refused;
 use plan::{Found, Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, Want};
 use policy::Scheme;
 
-use verdicts::{Asking, Way};
+use verdicts::{Asking, Outcome};
 
 /// Routes that are told why they were not taken; past the nearest few nobody reads on.
 const OTHERS_MAX: usize = 20;
@@ -162,11 +162,11 @@ fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {
     }
     let destination = destination(route, path);
     match way {
-        Way::Clear => line(text, format_args!("  -> {destination}")),
-        Way::Open(policy) => {
+        Outcome::Clear => line(text, format_args!("  -> {destination}")),
+        Outcome::Open(policy) => {
             line(text, format_args!("  -> {destination}, if `{policy}` lets it pass"))
         }
-        Way::Ended => line(text, format_args!("  not reached: {destination}")),
+        Outcome::Ended => line(text, format_args!("  not reached: {destination}")),
     }
 }
 

@@ -11,7 +11,7 @@ use plan::{Plan, Revoked};
 use policies::jwt::backend::OwnKeys;
 use policies::jwt::{Introspection, Issuer, Keys, Location, Published};
 
-use crate::making::Making;
+use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
 
 /// How long connections to an issuer are kept. It is asked seldom.
@@ -59,24 +59,24 @@ impl Tokens {
 /// Every issuer, as far as it is sound.
 pub(crate) fn compile(
     config: &Config,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
     telemetry: &Telemetry,
     report: &mut Report,
 ) {
     for name in config.issuers.names() {
         // What cannot be read was complained about, and is not unknown.
-        making.tokens.issuers.insert(name.to_owned(), None);
+        builder.tokens.issuers.insert(name.to_owned(), None);
     }
     for (name, issuer) in config.issuers.iter() {
-        let made = self::issuer(&name.value, issuer, making, telemetry, report);
-        making.tokens.issuers.insert(name.value.clone(), made);
+        let made = self::issuer(&name.value, issuer, builder, telemetry, report);
+        builder.tokens.issuers.insert(name.value.clone(), made);
     }
 }
 
 fn issuer(
     name: &str,
     written: &Spanned<config::Issuer>,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
     telemetry: &Telemetry,
     report: &mut Report,
 ) -> Option<Arc<Issuer>> {
@@ -94,7 +94,7 @@ fn issuer(
     let published = match &location {
         Some((url, location)) => {
             let settings = outlet(url, keys, report)?;
-            Some(published(name, keys, settings, location, making, telemetry))
+            Some(published(name, keys, settings, location, builder, telemetry))
         }
         None => None,
     };
@@ -115,10 +115,10 @@ fn issuer(
         let asked = &asked.value;
         let secret = asked.client_secret.as_ref().map_or("", |secret| &secret.0);
         let client = (!asked.client_id.is_empty()).then_some((asked.client_id.as_str(), secret));
-        let (path, outlet) = (asked.url.value.path.clone(), making.own_outlet(settings));
+        let (path, outlet) = (asked.url.value.path.clone(), builder.own_outlet(settings));
         Introspection::new(outlet, path, client, keys.timeout.0, asked.cache)
     });
-    Some(making.kept_or(&key, || {
+    Some(builder.kept_or(&key, || {
         Arc::new(Issuer {
             issuer: keys.issuer.as_ref().map(|issuer| issuer.value.clone()),
             keys: match (fixed, published) {
@@ -246,16 +246,16 @@ fn published(
     keys: &config::Issuer,
     settings: Settings,
     location: &Location,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
     telemetry: &Telemetry,
 ) -> Arc<Published> {
     let key = format!("published keys {name} {location:?} {:?} {settings:?}", keys.refresh.0);
-    let outlet = making.own_outlet(settings);
-    let published = making.kept_or(&key, || {
+    let outlet = builder.own_outlet(settings);
+    let published = builder.kept_or(&key, || {
         let (refresh, timeout) = (keys.refresh.0, keys.timeout.0);
         let metrics = telemetry.issuer(name);
         Arc::new(Published::new(name, outlet, location.clone(), refresh, timeout, metrics))
     });
-    making.work(published.clone());
+    builder.work(published.clone());
     published
 }

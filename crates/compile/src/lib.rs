@@ -16,11 +16,11 @@ mod facts;
 mod files;
 mod issuers;
 mod listeners;
-mod making;
 mod names;
 mod paths;
 mod policies;
 mod policy;
+mod policy_builder;
 mod routes;
 mod sets;
 mod streams;
@@ -38,7 +38,7 @@ use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
 
-use making::Making;
+use policy_builder::PolicyBuilder;
 
 pub use explain::{explain, explain_differences, explain_request};
 
@@ -67,10 +67,10 @@ pub fn compile(
 
     let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
-    let mut making = Making::new(previous, &upstreams, telemetry);
-    making.tokens = issuers::Tokens::new(previous);
-    issuers::compile(config, &mut making, telemetry, &mut report);
-    let routes = routes::check(config, &open, &mut making, &mut report);
+    let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
+    builder.tokens = issuers::Tokens::new(previous);
+    issuers::compile(config, &mut builder, telemetry, &mut report);
+    let routes = routes::check(config, &open, &mut builder, &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);
@@ -78,11 +78,11 @@ pub fn compile(
         return Err(report);
     }
 
-    let generation = making.generation;
-    let (revoked, own_keys) = (making.tokens.revoked.clone(), making.tokens.publish());
-    upstreams.extend(making.made());
+    let generation = builder.generation;
+    let (revoked, own_keys) = (builder.tokens.revoked.clone(), builder.tokens.publish());
+    upstreams.extend(builder.made());
     let upstreams = upstreams::build(upstreams, previous, telemetry);
-    let (kept, background) = making.finish(&upstreams);
+    let (kept, background) = builder.finish(&upstreams);
     let unchanged_since = routes::unchanged_since(&routes);
     let (table, warnings) = routes::build(routes, &upstreams, telemetry, report)?;
     let plan = Plan {

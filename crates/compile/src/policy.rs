@@ -3,16 +3,16 @@
 use config::Config;
 use plan::{Slots, UNKNOWN_OPERATION};
 
-use crate::making::Making;
+use crate::policy_builder::PolicyBuilder;
 
 /// Where a policy stands.
-pub(crate) struct Place<'a, 'p> {
+pub(crate) struct RouteScope<'a, 'p> {
     /// The route's name.
     pub(crate) route: &'a str,
     pub(crate) config: &'a Config,
     /// The route itself, as written.
     pub(crate) of: &'a config::Route,
-    pub(crate) making: &'a mut Making<'p>,
+    pub(crate) builder: &'a mut PolicyBuilder<'p>,
     /// Names of the upstreams that policies of the route may send an exchange to; a policy notes the index.
     pub(crate) diversions: &'a mut Vec<String>,
     /// Operations that policies of the route tell apart; a policy notes the index.
@@ -23,7 +23,7 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) at: usize,
 }
 
-impl Place<'_, '_> {
+impl RouteScope<'_, '_> {
     /// The index of an operation among the route's.
     pub(crate) fn operation(&mut self, name: &str) -> u32 {
         let known = self.operations.iter().position(|known| known == name);

@@ -12,9 +12,9 @@ use plan::{
 };
 
 use crate::destinations::{End, Ends};
-use crate::making::Making;
 use crate::policies::{self, Access, Facts};
-use crate::policy::Place;
+use crate::policy::RouteScope;
+use crate::policy_builder::PolicyBuilder;
 use crate::{destinations, facts, names, paths, streams};
 
 /// A route that was found sound, before it has its upstream and its metrics.
@@ -44,7 +44,7 @@ pub(crate) struct Draft<'c> {
 pub(crate) fn check<'c>(
     config: &'c Config,
     open: &HashSet<String>,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Vec<Draft<'c>> {
     if config.routes.is_empty() && !report.has_errors() {
@@ -56,7 +56,7 @@ pub(crate) fn check<'c>(
     let drafts: Vec<Draft<'c>> = routes
         .map(|(name, route)| {
             facts::check(&route.value, open.contains(&name.value), report);
-            draft(name, route, config, &upstreams, making, report)
+            draft(name, route, config, &upstreams, builder, report)
         })
         .collect();
     // Conflicts are looked for among all routes, also when some of them cannot be built.
@@ -199,7 +199,7 @@ fn draft<'c>(
     route: &'c Spanned<Route>,
     config: &'c Config,
     upstreams: &BTreeSet<&str>,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
@@ -213,11 +213,11 @@ fn draft<'c>(
     let mut diversions = destinations::split_names(&route.value);
     let mut operations = Vec::new();
     let mut slots = Slots::default();
-    let mut place = Place {
+    let mut place = RouteScope {
         route: &name.value,
         config,
         of: &route.value,
-        making,
+        builder,
         diversions: &mut diversions,
         operations: &mut operations,
         slots: &mut slots,
@@ -228,7 +228,7 @@ fn draft<'c>(
         policies::build(item, &mut place, report)
     };
     let policies = policies.iter().enumerate().map(build).collect();
-    let streams = streams::of(&name.value, &route.value, &diversions, config, making);
+    let streams = streams::of(&name.value, &route.value, &diversions, config, builder);
     Draft {
         name,
         at: matches.at,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use config::{Config, Route, StreamsOnReload, Upstream};
 use plan::{OnReload, Streams};
 
-use crate::making::Making;
+use crate::policy_builder::PolicyBuilder;
 
 /// What a route is made of, as it was written: a reload that leaves this as it is does not change the route.
 #[derive(PartialEq)]
@@ -27,7 +27,7 @@ pub(crate) fn of(
     route: &Route,
     others: &[String],
     config: &Config,
-    making: &mut Making<'_>,
+    builder: &mut PolicyBuilder<'_>,
 ) -> Streams {
     let reload = match route.streams.reload {
         StreamsOnReload::Keep => OnReload::Keep,
@@ -36,16 +36,16 @@ pub(crate) fn of(
             let names = own.chain(others.iter().map(String::as_str));
             let upstreams = names.map(|name| config.upstreams.get(name).cloned()).collect();
             let written = Written { route: route.clone(), upstreams };
-            OnReload::Close { since: since(name, written, making) }
+            OnReload::Close { since: since(name, written, builder) }
         }
     };
     let age_max = route.streams.max_age.map(|age| age.0);
     Streams { reload, drain: route.streams.drain, age_max }
 }
 
-fn since(name: &str, written: Written, making: &mut Making<'_>) -> u64 {
-    let generation = making.generation;
+fn since(name: &str, written: Written, builder: &mut PolicyBuilder<'_>) -> u64 {
+    let generation = builder.generation;
     let now = Arc::new(Since { written, generation });
     let is_same = |before: &Since| before.written == now.written;
-    making.kept_if(&format!("streams {name}"), is_same, &now).generation
+    builder.kept_if(&format!("streams {name}"), is_same, &now).generation
 }

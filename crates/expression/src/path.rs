@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use xml::Document;
 use xpath::{
-    Call, DocId, Evaluation, Expr, Host, Lookup, Name, Node, Options, Plain, Statics, World,
+    Call, DocId, DocumentSet, Evaluation, Expr, Host, Lookup, Name, Node, Options, Plain, Statics,
 };
 
 use crate::expression::{below, resolve};
@@ -80,7 +80,7 @@ impl Path {
         };
         // Paths over a message that is no XML find nothing in it.
         let start = start.unwrap_or_else(|| Arc::new(xml::Builder::new().finish()));
-        let world = World::new(start);
+        let world = DocumentSet::new(start);
         let mut spent = xpath::Budget::new(xpath::Limits {
             steps_max: budget.steps_left(),
             nodes_max: budget.limits().results_max,
@@ -148,7 +148,7 @@ struct Values<'v> {
 }
 
 impl Values<'_> {
-    fn find(&mut self, number: u32, world: &World) -> Result<xpath::Value, FailureKind> {
+    fn find(&mut self, number: u32, world: &DocumentSet) -> Result<xpath::Value, FailureKind> {
         let Some(variable) = self.variables.get(number as usize) else {
             return Ok(xpath::Value::text(""));
         };
@@ -217,7 +217,7 @@ impl Host for Values<'_> {
 }
 
 /// Nodes of a value in a world, to which their documents are added once each.
-fn node_set(nodes: &Nodes, world: &World) -> Result<xpath::Value, FailureKind> {
+fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureKind> {
     let mut all = Vec::with_capacity(nodes.len());
     for group in nodes.groups() {
         let doc = document_in(world, &group.document)?;
@@ -226,7 +226,7 @@ fn node_set(nodes: &Nodes, world: &World) -> Result<xpath::Value, FailureKind> {
     Ok(xpath::Value::nodes(all))
 }
 
-fn document_in(world: &World, document: &Arc<Document>) -> Result<DocId, FailureKind> {
+fn document_in(world: &DocumentSet, document: &Arc<Document>) -> Result<DocId, FailureKind> {
     let known = (0..world.len()).map(DocId);
     let known = known.into_iter().find(|id| Arc::ptr_eq(world.shared(*id), document));
     match known {
@@ -238,7 +238,7 @@ fn document_in(world: &World, document: &Arc<Document>) -> Result<DocId, Failure
 }
 
 /// A result, taken out of its world. A namespace has no place in a document: it is its text.
-fn taken(value: &xpath::Value, world: &World) -> Value {
+fn taken(value: &xpath::Value, world: &DocumentSet) -> Value {
     match value {
         xpath::Value::Boolean(yes) => Value::Boolean(*yes),
         xpath::Value::Number(number) => Value::Number(Number::of(*number)),

@@ -4,7 +4,7 @@
 //! the answer, and whether there is one, are those that a tree gives.
 
 use xml::{Here, QName, Sink, Start};
-use xpath::{NodeKind, Selection, Told};
+use xpath::{NodeKind, Selection, StreamNode};
 
 use crate::{Budget, FailureKind};
 
@@ -60,7 +60,7 @@ enum Found {
 
 impl Reading<'_> {
     /// A node begins. Where its value is told, that is all of it.
-    fn node(&mut self, told: &Told<'_>) {
+    fn node(&mut self, told: &StreamNode<'_>) {
         let depth = self.depth;
         let asked = self.path.below.get(depth).filter(|_| self.steps == depth);
         let fits = asked.is_some_and(|asked| asked.iter().any(|asked| asked.accepts(told)));
@@ -94,14 +94,14 @@ impl Sink for Reading<'_> {
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
         self.end_of(NodeKind::Text);
         let (kind, attributes) = (NodeKind::Element, Some(start.attributes));
-        self.node(&Told { kind, name: start.name, value: None, attributes });
+        self.node(&StreamNode { kind, name: start.name, value: None, attributes });
         self.depth += 1;
         Ok(())
     }
 
     fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
         let kind = NodeKind::Text;
-        self.node(&Told { kind, name: QName::NONE, value: None, attributes: None });
+        self.node(&StreamNode { kind, name: QName::NONE, value: None, attributes: None });
         if let Found::Part { text: so_far, .. } = &mut self.found {
             so_far.push_str(text);
         }
@@ -121,14 +121,14 @@ impl Sink for Reading<'_> {
     fn comment(&mut self, text: &str, _: Here<'_>) -> Result<(), xml::Error> {
         self.end_of(NodeKind::Text);
         let kind = NodeKind::Comment;
-        self.node(&Told { kind, name: QName::NONE, value: Some(text), attributes: None });
+        self.node(&StreamNode { kind, name: QName::NONE, value: Some(text), attributes: None });
         Ok(())
     }
 
     fn instruction(&mut self, target: &str, data: &str, _: Here<'_>) -> Result<(), xml::Error> {
         self.end_of(NodeKind::Text);
         let (kind, name) = (NodeKind::Instruction, QName { local: target, ..QName::NONE });
-        self.node(&Told { kind, name, value: Some(data), attributes: None });
+        self.node(&StreamNode { kind, name, value: Some(data), attributes: None });
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Turns a document into the routes and upstreams it describes.
 
-mod alike;
+mod merge_routes;
 mod policies;
 
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
         }
     }
     expansion.rest();
-    alike::join(&mut expansion.made);
+    merge_routes::join(&mut expansion.made);
     expansion.made
 }
 

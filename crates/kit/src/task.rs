@@ -40,7 +40,7 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
 /// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a peer
 /// that sleeps wakes it, which takes longer than the write. Writes in a batch pay for one wake-up instead of many. Where nothing
 /// else is ready it costs one more poll.
-pub async fn behind_others() {
+pub async fn yield_to_ready() {
     let mut stood_back = false;
     std::future::poll_fn(|cx| {
         if std::mem::replace(&mut stood_back, true) {
@@ -71,7 +71,7 @@ mod tests {
         let both = tokio::task::LocalSet::new();
         both.spawn_local(async move {
             late.borrow_mut().push("reads");
-            behind_others().await;
+            yield_to_ready().await;
             late.borrow_mut().push("writes");
         });
         both.spawn_local(async move { early.borrow_mut().push("reads too") });

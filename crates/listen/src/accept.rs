@@ -13,14 +13,14 @@ use telemetry::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::connections::{Door, Place};
+use crate::connections::{ListenerState, Permit};
 use crate::worker::Worker;
 use crate::{h1, h2, proxy_protocol};
 
 /// One client connection, as far as HTTP is concerned.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) place: Place,
+    pub(crate) permit: Permit,
     pub(crate) caller: Rc<Caller>,
 }
 
@@ -29,12 +29,21 @@ pub(crate) struct Connection {
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts until the door closes.
-pub(crate) async fn run(worker: Rc<Worker>, door: Rc<Door>, socket: std::net::TcpListener) {
+pub(crate) async fn run(
+    worker: Rc<Worker>,
+    listener_state: Rc<ListenerState>,
+    socket: std::net::TcpListener,
+) {
     let listener = match TcpListener::from_std(socket) {
         Ok(listener) => listener,
-        Err(e) => return tracing::error!(listener = door.listener().name, "cannot accept: {e}"),
+        Err(e) => {
+            return tracing::error!(
+                listener = listener_state.listener().name,
+                "cannot accept: {e}"
+            );
+        }
     };
-    let watch = door.watch();
+    let watch = listener_state.watch();
     loop {
         let accepted = std::future::poll_fn(|cx| match watch.is_closing(cx.waker()) {
             true => Poll::Ready(None),
@@ -42,40 +51,40 @@ pub(crate) async fn run(worker: Rc<Worker>, door: Rc<Door>, socket: std::net::Tc
         });
         match accepted.await {
             None => return,
-            Some(Ok((socket, peer))) => match door.enter(worker.index) {
-                Some(place) => drop(kit::spawn(connection(worker.clone(), place, socket, peer))),
-                None => door.metrics.refused(worker.index, Refusal::ConnectionsMax),
+            Some(Ok((socket, peer))) => match listener_state.enter(worker.index) {
+                Some(permit) => drop(kit::spawn(connection(worker.clone(), permit, socket, peer))),
+                None => listener_state.metrics.refused(worker.index, Refusal::ConnectionsMax),
             },
             Some(Err(e)) => {
-                door.metrics.refused(worker.index, Refusal::Accept);
-                tracing::warn!(listener = door.listener().name, "accept: {e}");
+                listener_state.metrics.refused(worker.index, Refusal::Accept);
+                tracing::warn!(listener = listener_state.listener().name, "accept: {e}");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-async fn connection(worker: Rc<Worker>, mut place: Place, socket: TcpStream, peer: SocketAddr) {
-    let door = place.door.clone();
-    let listener = door.listener();
+async fn connection(worker: Rc<Worker>, mut permit: Permit, socket: TcpStream, peer: SocketAddr) {
+    let listener_state = permit.listener_state.clone();
+    let listener = listener_state.listener();
     // Boxed, so that the handshake's memory is not the connection's for life.
-    let prepared = Box::pin(prepare(&listener, &mut place, socket, peer, worker.index));
+    let prepared = Box::pin(prepare(&listener, &mut permit, socket, peer, worker.index));
     let prepared = tokio::time::timeout(listener.timeout.tls, prepared).await;
     let prepared = match prepared {
         Ok(Ok(prepared)) => prepared,
         Ok(Err((refusal, why))) => {
-            door.metrics.refused(worker.index, refusal);
+            listener_state.metrics.refused(worker.index, refusal);
             return log_refused(&listener.name, peer, &why);
         }
         Err(_) => {
-            door.metrics.refused(
+            listener_state.metrics.refused(
                 worker.index,
                 if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls },
             );
             return tracing::info!(listener = listener.name, %peer, "connection refused: handshake too slow");
         }
     };
-    let connection = Connection { worker, place, caller: Rc::new(prepared.caller) };
+    let connection = Connection { worker, permit, caller: Rc::new(prepared.caller) };
     if prepared.http2 {
         Box::pin(h2::serve(prepared.wire, Vec::new(), connection)).await;
     } else if let Some((wire, early, connection)) = h1::serve(prepared.wire, connection).await {
@@ -103,7 +112,7 @@ struct Prepared {
 
 async fn prepare(
     listener: &Arc<plan::Listener>,
-    place: &mut Place,
+    permit: &mut Permit,
     mut socket: TcpStream,
     peer: SocketAddr,
     worker: usize,
@@ -116,7 +125,7 @@ async fn prepare(
         ends = said.unwrap_or(ends);
     }
     let (peer, local) = ends;
-    if !place.count(peer.ip()) {
+    if !permit.count(peer.ip()) {
         let why = io::Error::other("the client has as many connections as it may");
         return Err((Refusal::ConnectionsPerClient, why));
     }

@@ -11,7 +11,7 @@ use fault::{Fault, Kind};
 use http1::Decoder;
 use kit::scratch::{self, SCRATCH_BYTES};
 use kit::{Alarm, Wire};
-use message::{Fill, Outlet, ReplyHead, Source, Trailers};
+use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
 use crate::pace::{Pace, Replying};
@@ -260,9 +260,9 @@ impl Source for ClientBody {
 }
 
 /// The way out to the client. Borrowed only while it writes, so that the body in between may read.
-pub(crate) struct ClientOutlet<'a>(pub(crate) &'a Shared);
+pub(crate) struct ClientWriter<'a>(pub(crate) &'a Shared);
 
-impl Outlet for ClientOutlet<'_> {
+impl WriteTarget for ClientWriter<'_> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,

@@ -16,7 +16,7 @@ use telemetry::ListenerMetrics;
 use crate::clients::{Counted, Open};
 
 /// One listener as a worker sees it. It outlives plans: a reload changes what it says, not what it is.
-pub(crate) struct Door {
+pub(crate) struct ListenerState {
     pub(crate) metrics: Arc<ListenerMetrics>,
     listener: RefCell<Arc<Listener>>,
     /// Accepts nothing any more, and its connections end after the exchange they are in.
@@ -69,28 +69,28 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Lets a task know when its door closes.
 pub(crate) struct Watch {
-    door: Rc<Door>,
+    listener_state: Rc<ListenerState>,
     number: u64,
     registered: Cell<bool>,
     idle: Rc<Cell<Idle>>,
 }
 
 /// A connection's place; leaving it gives the place back.
-pub(crate) struct Place {
-    pub(crate) door: Rc<Door>,
+pub(crate) struct Permit {
+    pub(crate) listener_state: Rc<ListenerState>,
     worker: usize,
     watch: Watch,
     /// Where clients are counted.
     counted: Option<Counted>,
 }
 
-impl Door {
+impl ListenerState {
     pub(crate) fn new(
         listener: Arc<Listener>,
         metrics: Arc<ListenerMetrics>,
         open: Arc<Open>,
-    ) -> Rc<Door> {
-        Rc::new(Door {
+    ) -> Rc<ListenerState> {
+        Rc::new(ListenerState {
             metrics,
             listener: RefCell::new(listener),
             closing: Cell::new(false),
@@ -134,17 +134,17 @@ impl Door {
         self.wakers.borrow().len()
     }
 
-    pub(crate) fn watch(self: &Rc<Door>) -> Watch {
+    pub(crate) fn watch(self: &Rc<ListenerState>) -> Watch {
         let number = self.next.replace(self.next.get() + 1);
         let watched = Watched::default();
         let idle = watched.idle.clone();
         self.wakers.borrow_mut().insert(number, watched);
-        Watch { door: self.clone(), number, registered: Cell::new(false), idle }
+        Watch { listener_state: self.clone(), number, registered: Cell::new(false), idle }
     }
 
     /// Takes a place for a connection that was accepted. Where all are taken, over all workers, it is that of the connection which
     /// is idle longest of this worker's; none where none is idle.
-    pub(crate) fn enter(self: &Rc<Door>, worker: usize) -> Option<Place> {
+    pub(crate) fn enter(self: &Rc<ListenerState>, worker: usize) -> Option<Permit> {
         let max = self.listener.borrow().limits.connections_max;
         if !self.open.enter(max) {
             // Its place passes on as it is: the connection that had it gives none back.
@@ -152,7 +152,7 @@ impl Door {
             self.metrics.displaced(worker);
         }
         self.metrics.opened(worker);
-        Some(Place { door: self.clone(), worker, watch: self.watch(), counted: None })
+        Some(Permit { listener_state: self.clone(), worker, watch: self.watch(), counted: None })
     }
 
     /// Takes the place from the connection that is idle longest, and wakes it to end.
@@ -244,15 +244,15 @@ impl Watch {
     /// registers once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         if !self.registered.replace(true)
-            && let Some(watched) = self.door.wakers.borrow_mut().get_mut(&self.number)
+            && let Some(watched) = self.listener_state.wakers.borrow_mut().get_mut(&self.number)
         {
             watched.waker = Some(waker.clone());
         }
-        self.door.is_closing()
+        self.listener_state.is_closing()
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        self.door.is_cutting()
+        self.listener_state.is_cutting()
     }
 
     /// Becomes true, and wakes the task, when a plan changes the route, as this one may have; nothing where no reload ends its streams.
@@ -262,12 +262,12 @@ impl Watch {
         }
         let changed = Rc::new(Cell::new(!plan.keeps_streams_of(route)));
         let stream = Stream { route: route.clone(), changed: changed.clone() };
-        self.door.streams.borrow_mut().insert(self.number, stream);
+        self.listener_state.streams.borrow_mut().insert(self.number, stream);
         Some(changed)
     }
 }
 
-impl Place {
+impl Permit {
     /// See [`Watch::is_closing`].
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         self.watch.is_closing(waker) || self.is_given_up()
@@ -275,7 +275,7 @@ impl Place {
 
     /// It ends after the exchange it is in.
     pub(crate) fn is_ending(&self) -> bool {
-        self.door.is_closing() || self.is_given_up()
+        self.listener_state.is_closing() || self.is_given_up()
     }
 
     /// Its place is another's: it ends after the exchange it is in.
@@ -292,26 +292,26 @@ impl Place {
 
     /// Counts it as one of this client's; false where that has as many as it may.
     pub(crate) fn count(&mut self, client: IpAddr) -> bool {
-        let Some(max) = self.door.listener.borrow().limits.connections_per_client else {
+        let Some(max) = self.listener_state.listener.borrow().limits.connections_per_client else {
             return true;
         };
-        self.counted = self.door.open.count(client, max);
+        self.counted = self.listener_state.open.count(client, max);
         self.counted.is_some()
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.door.wakers.borrow_mut().remove(&self.number);
-        self.door.streams.borrow_mut().remove(&self.number);
+        self.listener_state.wakers.borrow_mut().remove(&self.number);
+        self.listener_state.streams.borrow_mut().remove(&self.number);
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if !self.is_given_up() {
-            self.door.open.leave();
+            self.listener_state.open.leave();
         }
-        self.door.metrics.closed(self.worker);
+        self.listener_state.metrics.closed(self.worker);
     }
 }

@@ -10,7 +10,7 @@ use message::{Body, Fill, Reply, Source, Trailers};
 use pipeline::Account;
 
 use crate::accept::Connection;
-use crate::connections::Place;
+use crate::connections::Permit;
 use crate::stay::Stay;
 
 /// The body of an event stream, which ends behind a whole event as soon as it has to leave.
@@ -48,12 +48,12 @@ pub(crate) fn end_between(
 
 /// What the work of a connection came to, or nothing if its listener was cut before.
 pub(crate) async fn until_cut<T>(
-    place: &Place,
+    permit: &Permit,
     mut work: impl Future<Output = T> + Unpin,
 ) -> Option<T> {
     poll_fn(|cx| match Pin::new(&mut work).poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if place.is_closing(cx.waker()) && place.door.is_cutting() => {
+        Poll::Pending if permit.is_closing(cx.waker()) && permit.listener_state.is_cutting() => {
             Poll::Ready(None)
         }
         Poll::Pending => Poll::Pending,
@@ -101,7 +101,7 @@ impl Source for Events {
         let fill = ready!(self.body.poll_fill(cx, out))?;
         let came = out.get(before..).unwrap_or_default();
         if !is_leaving {
-            self.last = came.iter().fold(self.last, |place, byte| place.pass(*byte));
+            self.last = came.iter().fold(self.last, |permit, byte| permit.pass(*byte));
         } else if let Some(passed) = self.last.pass_to_between(came) {
             out.truncate(before + passed);
             return Poll::Ready(Ok(Fill::End));
@@ -138,8 +138,8 @@ mod tests {
             (": ping\n\n\n", true),
             ("\n", true),
         ] {
-            let place = bytes.bytes().fold(Boundary::START, Boundary::pass);
-            assert_eq!(place.is_between, is_between, "{bytes:?}");
+            let permit = bytes.bytes().fold(Boundary::START, Boundary::pass);
+            assert_eq!(permit.is_between, is_between, "{bytes:?}");
         }
     }
 
@@ -152,8 +152,8 @@ mod tests {
             ("data: 1\n", "\r", Some(1)),
             ("data: 1", "2\n", None),
         ] {
-            let mut place = begun.bytes().fold(Boundary::START, Boundary::pass);
-            assert_eq!(place.pass_to_between(rest.as_bytes()), passed, "{begun:?} {rest:?}");
+            let mut permit = begun.bytes().fold(Boundary::START, Boundary::pass);
+            assert_eq!(permit.pass_to_between(rest.as_bytes()), passed, "{begun:?} {rest:?}");
         }
     }
 }

@@ -73,8 +73,8 @@ impl Frames {
         if self.payload == 0 {
             while self.begun < self.header_bytes() {
                 let Some(byte) = bytes.get(taken) else { return taken };
-                if let Some(place) = self.header.get_mut(usize::from(self.begun)) {
-                    *place = *byte;
+                if let Some(permit) = self.header.get_mut(usize::from(self.begun)) {
+                    *permit = *byte;
                 }
                 (self.begun, taken) = (self.begun + 1, taken + 1);
             }

@@ -17,11 +17,11 @@ use policy::{Exchange, Interim};
 use crate::accept::Connection;
 use crate::client::{Client, ClientBody, Shared, SharedClient};
 use crate::head::{limits, refusal, refused_method};
-use crate::reply::{self, Asked};
+use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stay::Stay;
 use crate::tunnel::{self, Silence};
-use crate::{events, goodbye, h2};
+use crate::{events, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -80,7 +80,7 @@ pub(crate) async fn serve(
     wire: Wire,
     connection: Connection,
 ) -> Option<(Wire, Vec<u8>, Connection)> {
-    let listener = connection.place.door.listener();
+    let listener = connection.permit.listener_state.listener();
     let client = SharedClient::new(wire);
     let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
     loop {
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
             Next::Request(arrival) => {
                 // Boxed, so that a connection that waits for a request holds no room for one.
                 let exchange = Box::pin(h1.exchange(arrival));
-                let after = events::until_cut(&h1.connection.place, exchange).await;
+                let after = events::until_cut(&h1.connection.permit, exchange).await;
                 after.unwrap_or(After::Cut)
             }
             Next::Refused(fault) => Box::pin(h1.refuse(fault)).await,
@@ -99,11 +99,11 @@ pub(crate) async fn serve(
             After::Next => h1.first = false,
             After::Discard if Box::pin(h1.discard()).await => h1.first = false,
             After::Close => {
-                goodbye::shut(&mut h1.take_wire().0).await;
+                lingering_close::shut(&mut h1.take_wire().0).await;
                 return None;
             }
             After::Discard | After::Linger => {
-                Box::pin(goodbye::linger(&mut h1.take_wire().0)).await;
+                Box::pin(lingering_close::linger(&mut h1.take_wire().0)).await;
                 return None;
             }
             After::Cut => {
@@ -117,15 +117,15 @@ pub(crate) async fn serve(
 impl H1 {
     /// Waits for the next head.
     async fn next(&mut self) -> Next {
-        self.connection.place.door.refresh(&mut self.listener);
+        self.connection.permit.listener_state.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
         let wait = if self.first { timeout.head } else { timeout.idle };
         let now = clock::now();
         self.client.borrow_mut().alarm.set(now, wait);
-        self.connection.place.set_idle(Some(now));
+        self.connection.permit.set_idle(Some(now));
         let mut waiting = Waiting::default();
         let next = poll_fn(|cx| self.poll_next(cx, &mut waiting)).await;
-        self.connection.place.set_idle(None);
+        self.connection.permit.set_idle(None);
         next
     }
 
@@ -179,10 +179,10 @@ impl H1 {
     ) -> Poll<Next> {
         let begun = !client.buffer.is_empty();
         let timeout = &self.listener.timeout;
-        let closing = self.connection.place.is_closing(cx.waker());
+        let closing = self.connection.permit.is_closing(cx.waker());
         if begun && !waiting.for_rest {
             waiting.for_rest = true;
-            self.connection.place.set_idle(None);
+            self.connection.permit.set_idle(None);
             client.alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
             waiting.to_close = true;
@@ -270,13 +270,13 @@ impl H1 {
     /// One exchange, from its head to the end of its reply.
     async fn exchange(&self, mut arrival: Arrival) -> After {
         let current = self.connection.worker.current();
-        let mut account = self.account(current.books.clone());
+        let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;
         account.asked_for(&request.head);
         if request.head.protocol != Protocol::Http10 {
             account.ex.interim = Some(Interim::new(self.client.clone(), 0));
         }
-        let asked = Asked {
+        let rules = ReplyRules {
             protocol: request.head.protocol,
             head: request.head.method() == b"HEAD",
             keep_alive: arrival.keep_alive,
@@ -294,8 +294,8 @@ impl H1 {
         match served {
             Some(mut reply) => {
                 let stay = events::end_between(&mut reply, &account, &self.connection);
-                reply.body.behind_others().await;
-                self.answer(&mut account, asked, reply, stay).await
+                reply.body.yield_to_ready().await;
+                self.answer(&mut account, rules, reply, stay).await
             }
             None => After::Cut,
         }
@@ -314,21 +314,21 @@ impl H1 {
     }
 
     async fn refuse(&self, fault: Fault) -> After {
-        let mut account = self.account(self.connection.worker.current().books.clone());
+        let mut account = self.account(self.connection.worker.current().recorders.clone());
         let reply = pipeline::refuse(&mut account, fault);
-        let asked = Asked { protocol: Protocol::Http11, head: false, keep_alive: false };
-        self.answer(&mut account, asked, reply, None).await;
+        let rules = ReplyRules { protocol: Protocol::Http11, head: false, keep_alive: false };
+        self.answer(&mut account, rules, reply, None).await;
         After::Linger
     }
 
-    fn account(&self, books: Rc<pipeline::Books>) -> Account {
-        Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), books)
+    fn account(&self, recorders: Rc<pipeline::Recorders>) -> Account {
+        Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), recorders)
     }
 
     async fn answer(
         &self,
         account: &mut Account,
-        asked: Asked,
+        rules: ReplyRules,
         mut reply: Reply,
         stay: Option<Rc<Stay>>,
     ) -> After {
@@ -336,12 +336,12 @@ impl H1 {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
-        let keep_alive = asked.keep_alive && !ends && !stuck && !self.connection.place.is_ending();
+        let keep_alive = rules.keep_alive && !ends && !stuck && !self.connection.permit.is_ending();
         self.client.borrow().begin_reply();
         let tunnelled = tunnel.is_some();
         let (outgoing, keep_alive) =
-            reply::outgoing(reply, Asked { keep_alive, ..asked }, tunnelled);
-        let ends_by_closing = asked.protocol == Protocol::Http10 && outgoing.is_endless();
+            reply::outgoing(reply, ReplyRules { keep_alive, ..rules }, tunnelled);
+        let ends_by_closing = rules.protocol == Protocol::Http10 && outgoing.is_endless();
         let timeout = self.listener.timeout.body;
         let written = reply::write(&self.client, outgoing, account, timeout, stay).await;
         let written = match (written, tunnel) {

@@ -13,20 +13,20 @@ mod date;
 mod events;
 mod frames;
 mod gateway;
-mod goodbye;
 mod h1;
 mod h2;
 mod head;
+mod lingering_close;
 mod pace;
 mod proxy_protocol;
 mod reply;
 mod sockets;
 mod stay;
-mod taking;
 mod tunnel;
 #[cfg(feature = "fake")]
 mod unbound;
 mod worker;
+mod write_progress;
 
 pub use gateway::{Gateway, Upkeep};
 #[cfg(feature = "fake")]

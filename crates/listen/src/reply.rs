@@ -11,14 +11,14 @@ use kit::scratch;
 use message::{Body, Broken, Outgoing, Protocol, Reply};
 use pipeline::Account;
 
-use crate::client::{ClientOutlet, Shared};
+use crate::client::{ClientWriter, Shared};
 use crate::date;
 use crate::stay::Stay;
-use crate::taking::Taking;
+use crate::write_progress::WriteProgress;
 
 /// What the request says about its reply.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ReplyRules {
     pub(crate) protocol: Protocol,
     pub(crate) head: bool,
     /// The connection shall go on afterwards.
@@ -36,9 +36,9 @@ enum Framing {
 }
 
 /// Readies a reply for the wire. Gives what to write, and whether the connection can go on after it.
-pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outgoing, bool) {
-    let framing = framing(&mut reply, asked);
-    let keep_alive = asked.keep_alive && !matches!(framing, Framing::Close);
+pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> (Outgoing, bool) {
+    let framing = framing(&mut reply, rules);
+    let keep_alive = rules.keep_alive && !matches!(framing, Framing::Close);
     let mut head = scratch::lend();
     reply.head.write_to(&mut head);
     if !reply.head.headers.contains("date") {
@@ -49,7 +49,7 @@ pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outg
         Framing::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::None | Framing::Length(None) | Framing::Close => {}
     }
-    match (keep_alive, asked.protocol) {
+    match (keep_alive, rules.protocol) {
         (true, Protocol::Http10) => head.extend_from_slice(b"Connection: keep-alive\r\n"),
         (false, Protocol::Http11 | Protocol::Http2) if !tunnelled => {
             head.extend_from_slice(b"Connection: close\r\n");
@@ -61,7 +61,7 @@ pub(crate) fn outgoing(mut reply: Reply, asked: Asked, tunnelled: bool) -> (Outg
 }
 
 /// RFC 9112, 6.3, from the sender's side. Drops a body that may not be sent.
-fn framing(reply: &mut Reply, asked: Asked) -> Framing {
+fn framing(reply: &mut Reply, rules: ReplyRules) -> Framing {
     let status = reply.head.status;
     let said = reply.head.headers.get("content-length");
     let (announced, said) = (said.is_some(), said.and_then(http1::parse_content_length));
@@ -71,7 +71,7 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
         return Framing::None;
     }
     let remaining = reply.body.remaining();
-    if status == 304 || asked.head {
+    if status == 304 || rules.head {
         // What a GET would have got: as the upstream said, or as long as the body made here.
         let made = remaining.filter(|n| !announced && *n > 0);
         reply.body = Body::Empty;
@@ -86,7 +86,7 @@ fn framing(reply: &mut Reply, asked: Asked) -> Framing {
     }
     match remaining {
         Some(n) => Framing::Length(Some(n)),
-        None if asked.protocol == Protocol::Http10 => Framing::Close,
+        None if rules.protocol == Protocol::Http10 => Framing::Close,
         None => Framing::Chunked,
     }
 }
@@ -101,8 +101,9 @@ pub(crate) async fn write(
     stay: Option<Rc<Stay>>,
 ) -> Result<(), Fault> {
     let endless = outgoing.is_endless();
-    let taking = Taking::default();
-    let mut writing = Writing { timeout, endless, waiting: None, sent_before: 0, taking, stay };
+    let write_progress = WriteProgress::default();
+    let mut writing =
+        Writing { timeout, endless, waiting: None, sent_before: 0, write_progress, stay };
     let written = poll_fn(|cx| writing.poll(cx, client, &mut outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
     written
@@ -114,7 +115,7 @@ struct Writing {
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
-    taking: Taking,
+    write_progress: WriteProgress,
     stay: Option<Rc<Stay>>,
 }
 
@@ -133,10 +134,10 @@ impl Writing {
                 false => account.ex.totals.upstream_wait.add(waited),
             }
         }
-        match outgoing.poll(cx, &mut ClientOutlet(client)) {
+        match outgoing.poll(cx, &mut ClientWriter(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(Broken::Source(fault))) => {
-                outgoing.flush(cx, &mut ClientOutlet(client));
+                outgoing.flush(cx, &mut ClientWriter(client));
                 Poll::Ready(Err(fault))
             }
             Poll::Ready(Err(Broken::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
@@ -160,11 +161,11 @@ impl Writing {
             // The deadline moves with every piece the client takes.
             if outgoing.sent_bytes() != self.sent_before || !client.alarm.is_set() {
                 self.sent_before = outgoing.sent_bytes();
-                self.taking = Taking::default();
-                client.alarm.set(now, Taking::first_look(self.timeout));
+                self.write_progress = WriteProgress::default();
+                client.alarm.set(now, WriteProgress::first_look(self.timeout));
             }
             while client.alarm.poll(cx).is_ready() {
-                if !self.taking.goes_on(&client.wire) {
+                if !self.write_progress.goes_on(&client.wire) {
                     return Poll::Ready(Err(gone("it takes nothing of its reply")));
                 }
                 client.alarm.set(clock::now(), self.timeout);

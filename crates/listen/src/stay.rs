@@ -27,7 +27,7 @@ pub(crate) struct Stay {
 impl Stay {
     /// A stream begins, with the route that its account has.
     pub(crate) fn begin(account: &Account, connection: &Connection) -> Stay {
-        let watch = connection.place.door.watch();
+        let watch = connection.permit.listener_state.watch();
         let current = connection.worker.current();
         let route = account.route();
         let changed = route.and_then(|route| watch.of_route(route, &current.plan));

@@ -83,7 +83,7 @@ struct Direction {
 struct WebSocket {
     frames: Frames,
     /// The Close frame that tells the other side of the end.
-    goodbye: &'static [u8],
+    lingering_close: &'static [u8],
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -99,11 +99,11 @@ enum State {
 }
 
 impl Direction {
-    fn new(pending: Vec<u8>, goodbye: Option<&'static [u8]>) -> Direction {
-        let websocket = goodbye.map(|goodbye| {
+    fn new(pending: Vec<u8>, lingering_close: Option<&'static [u8]>) -> Direction {
+        let websocket = lingering_close.map(|lingering_close| {
             let mut frames = Frames::default();
             frames.pass(&pending);
-            WebSocket { frames, goodbye }
+            WebSocket { frames, lingering_close }
         });
         Direction { pending, sent: 0, passed: 0, state: State::Open, websocket }
     }
@@ -118,7 +118,7 @@ impl Direction {
         let (State::Open, Some(websocket)) = (self.state, &self.websocket) else { return };
         self.state = match websocket.frames.is_between() {
             true => {
-                self.pending.extend_from_slice(websocket.goodbye);
+                self.pending.extend_from_slice(websocket.lingering_close);
                 State::Left
             }
             false => State::Leaving,
@@ -196,7 +196,7 @@ impl Direction {
         websocket.frames.pass(bytes.get(passed..).unwrap_or_default());
         bytes.truncate(passed);
         if !is_told {
-            bytes.extend_from_slice(websocket.goodbye);
+            bytes.extend_from_slice(websocket.lingering_close);
         }
         self.state = State::Left;
     }

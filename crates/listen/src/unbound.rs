@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kit::Wire;
-use pipeline::Books;
+use pipeline::Recorders;
 use plan::{Listener, Plan};
 use policy::{Caller, Scheme};
 use telemetry::Telemetry;
@@ -15,29 +15,29 @@ use tokio::io::AsyncRead;
 
 use crate::accept::Connection;
 use crate::clients::Open;
-use crate::connections::Door;
+use crate::connections::ListenerState;
 use crate::worker::Worker;
 use crate::{h1, h2, proxy_protocol};
 
 /// The first worker of a plan, with one of its listeners.
 pub struct Unbound {
     worker: Rc<Worker>,
-    door: Rc<Door>,
+    listener_state: Rc<ListenerState>,
 }
 
 impl Unbound {
     pub fn new(plan: Arc<Plan>, listener: Arc<Listener>, telemetry: Arc<Telemetry>) -> Unbound {
         let metrics = telemetry.listener(&listener.name);
-        let door = Door::new(listener, metrics, Arc::new(Open::default()));
-        let books = Rc::new(Books { telemetry, access_log: None });
-        Unbound { worker: Worker::of(plan, books), door }
+        let listener_state = ListenerState::new(listener, metrics, Arc::new(Open::default()));
+        let recorders = Rc::new(Recorders { telemetry, access_log: None });
+        Unbound { worker: Worker::of(plan, recorders), listener_state }
     }
 
     /// Serves a connection to its end; one that finds no place has none. What TLS and a PROXY header would say is not asked.
     pub async fn serve(&self, wire: Wire, peer: SocketAddr, local: SocketAddr) {
-        let Some(place) = self.door.enter(0) else { return };
+        let Some(permit) = self.listener_state.enter(0) else { return };
         let caller = Rc::new(Caller::new(peer, local, Scheme::Http, 0));
-        let connection = Connection { worker: self.worker.clone(), place, caller };
+        let connection = Connection { worker: self.worker.clone(), permit, caller };
         if let Some((wire, early, connection)) = h1::serve(wire, connection).await {
             Box::pin(h2::serve(wire, early, connection)).await;
         }
@@ -45,7 +45,7 @@ impl Unbound {
 
     /// Ends connections that wait for a request, and others after the exchange they are in.
     pub fn close(&self) {
-        self.door.close();
+        self.listener_state.close();
     }
 }
 

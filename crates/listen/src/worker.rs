@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kit::clock;
-use pipeline::Books;
+use pipeline::Recorders;
 use plan::Plan;
 use telemetry::Telemetry;
 use telemetry::access::AccessLog;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::accept;
-use crate::connections::Door;
+use crate::connections::ListenerState;
 use crate::sockets::{Key, Opened};
 
 /// What the gateway tells a worker.
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
 /// What a request takes when it arrives. It keeps the plan until it is answered, and the books until its reply ends.
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) books: Rc<Books>,
+    pub(crate) recorders: Rc<Recorders>,
 }
 
 /// How often idle upstream connections are looked at. They are also checked when they are used, so this only bounds how
@@ -55,9 +55,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 /// Connections that a worker turns to at a time. What they read stands back together and is written together
-/// (`kit::task::behind_others`), so the code of each step serves them all while it is in the cache. All that are ready would do that too,
+/// (`kit::task::yield_to_ready`), so the code of each step serves them all while it is in the cache. All that are ready would do that too,
 /// but at a thousand they push each other's messages out of the cache between the steps: measured, a sixth of a request.
-const AT_A_TIME: usize = 64;
+const EVENTS_PER_TICK: usize = 64;
 
 /// Polls after which a worker asks for new events although some of its tasks are still ready. Those of one turn, each polled a few times,
 /// are through before.
@@ -67,7 +67,7 @@ const POLLS_MAX: u32 = 256;
 pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
     let runtime = Builder::new_current_thread()
         .enable_all()
-        .max_io_events_per_tick(AT_A_TIME)
+        .max_io_events_per_tick(EVENTS_PER_TICK)
         .event_interval(POLLS_MAX)
         .build_local(LocalOptions::default());
     match runtime {
@@ -103,10 +103,10 @@ async fn sweep() {
 }
 
 /// Ends what a listener that is gone has left, once its time is up.
-async fn cut_after(drain: Duration, door: Weak<Door>) {
+async fn cut_after(drain: Duration, listener_state: Weak<ListenerState>) {
     tokio::time::sleep(drain).await;
-    if let Some(door) = door.upgrade() {
-        door.cut();
+    if let Some(listener_state) = listener_state.upgrade() {
+        listener_state.cut();
     }
 }
 
@@ -118,11 +118,11 @@ struct Doors {
     worker: Option<Rc<Worker>>,
     open: HashMap<Key, Open>,
     /// Closed, but with connections that still end.
-    leaving: Vec<Rc<Door>>,
+    leaving: Vec<Rc<ListenerState>>,
 }
 
 struct Open {
-    door: Rc<Door>,
+    listener_state: Rc<ListenerState>,
     /// Holds the socket.
     accepting: Option<JoinHandle<()>>,
 }
@@ -137,20 +137,21 @@ impl Doors {
             let key = Key::of(&opened.listener);
             let open = before.remove(&key).unwrap_or_else(|| {
                 let metrics = self.telemetry.listener(&opened.listener.name);
-                let door = Door::new(opened.listener.clone(), metrics, opened.open);
-                let accept = |socket| accept::run(worker.clone(), door.clone(), socket);
+                let listener_state =
+                    ListenerState::new(opened.listener.clone(), metrics, opened.open);
+                let accept = |socket| accept::run(worker.clone(), listener_state.clone(), socket);
                 let accepting = opened.socket.map(|socket| kit::spawn(accept(socket)));
-                Open { door, accepting }
+                Open { listener_state, accepting }
             });
-            open.door.set_listener(opened.listener);
-            open.door.tell_changes(&plan);
+            open.listener_state.set_listener(opened.listener);
+            open.listener_state.tell_changes(&plan);
             self.open.insert(key, open);
         }
-        self.leaving.retain(|door| door.open_here() > 0);
-        for Open { door, accepting } in before.into_values() {
-            door.close();
-            kit::spawn(cut_after(plan.drain, Rc::downgrade(&door)));
-            self.leaving.push(door);
+        self.leaving.retain(|listener_state| listener_state.open_here() > 0);
+        for Open { listener_state, accepting } in before.into_values() {
+            listener_state.close();
+            kit::spawn(cut_after(plan.drain, Rc::downgrade(&listener_state)));
+            self.leaving.push(listener_state);
             if let Some(accepting) = accepting {
                 // One that panicked has said so already.
                 let _ended = accepting.await;
@@ -159,9 +160,11 @@ impl Doors {
     }
 
     fn publish(&mut self, serving: Serving) -> Rc<Worker> {
-        let books =
-            Rc::new(Books { telemetry: self.telemetry.clone(), access_log: serving.access_log });
-        let current = Rc::new(Current { plan: serving.plan, books });
+        let recorders = Rc::new(Recorders {
+            telemetry: self.telemetry.clone(),
+            access_log: serving.access_log,
+        });
+        let current = Rc::new(Current { plan: serving.plan, recorders });
         match &self.worker {
             Some(worker) => {
                 worker.current.replace(current);
@@ -177,11 +180,11 @@ impl Doors {
 
     async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
-        let doors = || self.open.values().map(|open| &open.door).chain(&self.leaving);
-        doors().for_each(|door| door.close());
-        while doors().any(|door| door.open_here() > 0) {
+        let doors = || self.open.values().map(|open| &open.listener_state).chain(&self.leaving);
+        doors().for_each(|listener_state| listener_state.close());
+        while doors().any(|listener_state| listener_state.open_here() > 0) {
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {
-                doors().for_each(|door| door.cut());
+                doors().for_each(|listener_state| listener_state.cut());
                 tokio::task::yield_now().await;
                 return false;
             }
@@ -194,8 +197,8 @@ impl Doors {
 impl Worker {
     /// The first worker, of a process that serves one plan.
     #[cfg(feature = "fake")]
-    pub(crate) fn of(plan: Arc<Plan>, books: Rc<Books>) -> Rc<Worker> {
-        Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, books })) })
+    pub(crate) fn of(plan: Arc<Plan>, recorders: Rc<Recorders>) -> Rc<Worker> {
+        Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, recorders })) })
     }
 
     pub(crate) fn current(&self) -> Rc<Current> {

@@ -8,8 +8,8 @@
 
 pub mod charset;
 mod failed;
-pub mod supply;
-pub mod words;
+pub mod libxml_messages;
+pub mod remote_definition;
 pub mod xslt;
 
 pub use failed::{Failed, Told};

@@ -14,10 +14,10 @@ use arc_swap::Guard;
 use bytes::Bytes;
 use kit::SharedAlarm;
 use tokio::time::timeout;
-use xml::Shelf;
+use xml::Pool;
 use xslt::{Parameter, Style, Stylesheet};
 
-use crate::supply::Supply;
+use crate::remote_definition::RemoteDefinition;
 use crate::{Failed, Work, charset};
 
 pub use run::{Made, Refused};
@@ -35,7 +35,7 @@ pub enum Sheets {
     /// As it was compiled with the configuration; or why it was not, with which each message is refused.
     Fixed(Result<Arc<Sheet>, Failed>),
     /// Fetched and compiled beside the messages.
-    Supplied(Arc<Supply<Sheet>>),
+    Supplied(Arc<RemoteDefinition<Sheet>>),
 }
 
 /// A transformation.
@@ -57,7 +57,7 @@ pub struct Transformation {
 
 /// What is known of earlier messages.
 #[derive(Default)]
-pub struct Known(Shelf<feed::Known>);
+pub struct Known(Pool<feed::Known>);
 
 impl Transformation {
     /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
@@ -91,7 +91,7 @@ impl Transformation {
 
     async fn by_supplied(
         &self,
-        supply: &Supply<Sheet>,
+        supply: &RemoteDefinition<Sheet>,
         alarm: SharedAlarm,
         message: Bytes,
         json: bool,

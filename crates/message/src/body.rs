@@ -89,9 +89,9 @@ impl Body {
 
     /// Lets all other ready tasks run before the message is written. A large body does not wait: the other tasks would push it
     /// out of the CPU's cache.
-    pub async fn behind_others(&self) {
+    pub async fn yield_to_ready(&self) {
         if self.remaining().is_none_or(|n| n < LARGE_BYTES as u64) {
-            kit::task::behind_others().await;
+            kit::task::yield_to_ready().await;
         }
     }
 

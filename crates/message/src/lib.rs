@@ -14,7 +14,7 @@ pub use body::{Body, Fill, Gathered, Source, Trailers};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{Decided, Headers, InvalidLine, with_lines};
 pub use media_type::{is_json, media_type};
-pub use outgoing::{Broken, Outgoing, Outlet};
+pub use outgoing::{Broken, Outgoing, WriteTarget};
 
 use kit::Wire;
 

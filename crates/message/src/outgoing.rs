@@ -39,7 +39,7 @@ pub enum Broken {
 
 /// The connection that an outgoing message is written to. It is asked anew for every write, so that it may be shared with a
 /// body that reads from the same connection.
-pub trait Outlet {
+pub trait WriteTarget {
     /// See [`Wire::poll_send_two`].
     fn poll_send(
         &mut self,
@@ -49,7 +49,7 @@ pub trait Outlet {
     ) -> Poll<io::Result<()>>;
 }
 
-impl Outlet for Wire {
+impl WriteTarget for Wire {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,10 +132,10 @@ impl Outgoing {
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        outlet: &mut impl Outlet,
+        target: &mut impl WriteTarget,
     ) -> Poll<Result<(), Broken>> {
         loop {
-            if self.poll_pending(cx, outlet).map_err(Broken::Peer)?.is_pending() {
+            if self.poll_pending(cx, target).map_err(Broken::Peer)?.is_pending() {
                 return Poll::Pending;
             }
             if self.ended {
@@ -154,7 +154,7 @@ impl Outgoing {
                 return Poll::Pending;
             }
             let mut sent = 0;
-            let written = outlet.poll_send(cx, [&out, self.at_hand()], &mut sent);
+            let written = target.poll_send(cx, [&out, self.at_hand()], &mut sent);
             self.sent_bytes += bytes(sent);
             match written {
                 Poll::Ready(Ok(())) => self.let_go(),
@@ -170,9 +170,9 @@ impl Outgoing {
     }
 
     /// After the source failed: writes its earlier bytes, as far as the peer takes them at once.
-    pub fn flush(&mut self, cx: &mut Context<'_>, outlet: &mut impl Outlet) {
+    pub fn flush(&mut self, cx: &mut Context<'_>, target: &mut impl WriteTarget) {
         // The message is incomplete already; losing its last piece as well changes nothing.
-        let _unsent = self.poll_pending(cx, outlet);
+        let _unsent = self.poll_pending(cx, target);
     }
 
     /// Keeps the bytes that were not taken. If only a flush is pending, one sent byte is kept as a reminder.
@@ -203,14 +203,14 @@ impl Outgoing {
     fn poll_pending(
         &mut self,
         cx: &mut Context<'_>,
-        outlet: &mut impl Outlet,
+        target: &mut impl WriteTarget,
     ) -> Poll<io::Result<()>> {
         if !self.is_blocked() {
             return Poll::Ready(Ok(()));
         }
         let before = self.sent;
         let mut sent = before;
-        let written = outlet.poll_send(cx, [&self.pending, self.at_hand()], &mut sent);
+        let written = target.poll_send(cx, [&self.pending, self.at_hand()], &mut sent);
         self.sent_bytes += bytes(sent - before);
         self.sent = sent;
         if written.is_ready() {
@@ -291,7 +291,7 @@ mod tests {
         flushing: bool,
     }
 
-    impl Outlet for Slow {
+    impl WriteTarget for Slow {
         fn poll_send(
             &mut self,
             _: &mut Context<'_>,

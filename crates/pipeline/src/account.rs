@@ -16,7 +16,7 @@ use telemetry::{Record, SoapFault, Telemetry};
 use crate::{HeldRoute, problem};
 
 /// The destinations of records. One per worker and plan.
-pub struct Books {
+pub struct Recorders {
     pub telemetry: Arc<Telemetry>,
     pub access_log: Option<Arc<AccessLog>>,
 }
@@ -29,13 +29,13 @@ pub struct Account {
     status: u16,
     route: Option<HeldRoute>,
     /// The request's data for the access log, if there is a log.
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<std::rc::Rc<Cell<u64>>>,
-    books: std::rc::Rc<Books>,
+    recorders: std::rc::Rc<Recorders>,
 }
 
-struct Asked {
+struct RequestSummary {
     time: Duration,
     method: Vec<u8>,
     host: Vec<u8>,
@@ -44,10 +44,10 @@ struct Asked {
     protocol: Protocol,
 }
 
-impl Asked {
+impl RequestSummary {
     /// The data of a request whose head cannot be read.
-    fn unread(ex: &Exchange) -> Asked {
-        Asked {
+    fn unread(ex: &Exchange) -> RequestSummary {
+        RequestSummary {
             time: began(ex),
             method: Vec::new(),
             host: Vec::new(),
@@ -65,7 +65,7 @@ fn began(ex: &Exchange) -> Duration {
 
 impl Account {
     /// Opens an account. The status is 499 until there is a reply.
-    pub fn open(ex: Exchange, books: std::rc::Rc<Books>) -> Account {
+    pub fn open(ex: Exchange, recorders: std::rc::Rc<Recorders>) -> Account {
         Account {
             ex,
             request_bytes: 0,
@@ -74,14 +74,14 @@ impl Account {
             route: None,
             asked: None,
             counted: None,
-            books,
+            recorders,
         }
     }
 
     /// Notes the request's data before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
-        if self.books.access_log.is_some() {
-            self.asked = Some(Box::new(Asked {
+        if self.recorders.access_log.is_some() {
+            self.asked = Some(Box::new(RequestSummary {
                 time: began(&self.ex),
                 method: head.method().to_vec(),
                 host: head.host().to_vec(),
@@ -116,7 +116,7 @@ impl Account {
     }
 
     pub(crate) fn panicked(&self) {
-        self.books.telemetry.worker(self.ex.caller.worker).panics.add(1);
+        self.recorders.telemetry.worker(self.ex.caller.worker).panics.add(1);
     }
 
     /// The body broke after its head was sent: the status stays, and the fault is recorded.
@@ -125,7 +125,7 @@ impl Account {
     }
 
     fn record(&self, duration: Duration) {
-        self.books.telemetry.record(&Record {
+        self.recorders.telemetry.record(&Record {
             worker: self.ex.caller.worker,
             route: self.route.as_ref().map(|route| &*route.metrics),
             status: self.status,
@@ -160,9 +160,9 @@ impl Account {
     }
 
     fn log(&self, duration: Duration) {
-        let Some(log) = &self.books.access_log else { return };
+        let Some(log) = &self.recorders.access_log else { return };
         let called = self.called();
-        let unread = Asked::unread(&self.ex);
+        let unread = RequestSummary::unread(&self.ex);
         let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
         let target = masked(&asked.target, route.map_or(&[], |route| &route.secrets));

@@ -7,13 +7,13 @@ use std::future::poll_fn;
 use fault::Fault;
 use kit::clock;
 use message::{Body, Fill, Gathered};
-use policy::{Decision, Exchange, Flow, OnPieces, OnWhole};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
 use crate::steps::Head;
 
 /// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides.
 pub(crate) async fn whole<H: Head>(
-    step: &dyn OnWhole<H>,
+    step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
     head: &mut H,
     body: &mut Body,
@@ -28,7 +28,7 @@ pub(crate) async fn whole<H: Head>(
     };
     let flow = match pieces {
         Some(mut pieces) => pieces.on_end(ex, head, &mut gathered),
-        None => match step.on_whole(ex, head, &mut gathered) {
+        None => match step.on_buffered(ex, head, &mut gathered) {
             Decision::Ready(flow) => flow,
             Decision::Waits(flow) => flow.await,
         },
@@ -40,7 +40,7 @@ pub(crate) async fn whole<H: Head>(
 type Looked<H> = (Gathered, Option<Box<dyn OnPieces<H>>>);
 
 async fn in_pieces<H: Head>(
-    step: &dyn OnWhole<H>,
+    step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
     head: &H,
     mut body: Body,

@@ -8,7 +8,7 @@ use policy::Exchange;
 pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     let Some(notes) = &mut ex.notes else { return };
     let Some(theirs) = notes.conditions.take() else { return };
-    if notes.went_elsewhere(&theirs.way) {
+    if notes.went_elsewhere(&theirs.route_override) {
         head.headers.remove("if-none-match");
         head.headers.remove("if-modified-since");
         head.headers.add_all(&theirs.lines);

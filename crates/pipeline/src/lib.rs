@@ -12,7 +12,7 @@ mod limited;
 mod problem;
 mod steps;
 
-pub use account::{Account, Books};
+pub use account::{Account, Recorders};
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ async fn answer(
     if !route.policies.is_empty() {
         forward::drop_named(&mut request.head.headers);
     }
-    problem::note_speech(route.errors, ex, &request.head);
+    problem::note_message_format(route.errors, ex, &request.head);
     if request.head.method() == b"HEAD" {
         ex.notes().asked_head = true;
     }
@@ -107,7 +107,7 @@ fn unrouted(
             return allowing(&allow);
         }
         if let Some((fault, route)) = arrive::misdirected(plan, listener, &request.head) {
-            problem::note_speech(route.errors, &mut account.ex, &request.head);
+            problem::note_message_format(route.errors, &mut account.ex, &request.head);
             return problem::reply(&mut account.ex, route.errors, fault);
         }
     }

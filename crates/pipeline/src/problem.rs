@@ -4,7 +4,7 @@
 mod soap;
 mod wso2;
 
-pub(crate) use soap::{is_servers, note_speech};
+pub(crate) use soap::{is_servers, note_message_format};
 
 use fault::{Fault, Kind};
 use message::{Body, Reply};

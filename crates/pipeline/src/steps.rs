@@ -6,7 +6,7 @@ use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
 use plan::Route;
-use policy::{Decision, Exchange, Flow, Frames, Onward, Step, WaitTime};
+use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, WaitTime};
 
 use crate::{gather, limited, problem};
 
@@ -75,8 +75,8 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
             Decision::Ready(flow) => flow,
             Decision::Waits(flow) => flow.await,
         },
-        Step::Frames(step) => {
-            if let Some(frames) = step.on_frames(ex, head)? {
+        Step::Streamed(step) => {
+            if let Some(frames) = step.on_streamed(ex, head)? {
                 let mapped = Mapped { inner: std::mem::take(body), frames };
                 if mapped.remaining().is_none() {
                     head.headers().remove("content-length");
@@ -85,7 +85,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
             }
             Ok(Onward::Next)
         }
-        Step::Whole(step) => {
+        Step::Buffered(step) => {
             if !step.wants(ex, head)? {
                 return Ok(Onward::Next);
             }
@@ -142,7 +142,7 @@ impl Head for ReplyHead {
 /// A body whose bytes pass through a step's frames.
 struct Mapped {
     inner: Body,
-    frames: Box<dyn Frames>,
+    frames: Box<dyn BodyTransform>,
 }
 
 impl Source for Mapped {

@@ -5,11 +5,10 @@
 //! that began with it is answered; a long reply keeps only its route.
 #![forbid(unsafe_code)]
 
+mod carried_state;
 mod destination;
 mod forward;
-mod kept;
 mod listener;
-mod outlet;
 pub mod path;
 mod path_regex;
 mod pattern;
@@ -17,24 +16,25 @@ mod respond;
 mod route;
 mod streams;
 mod table;
+mod upstream_handle;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use carried_state::CarriedState;
 pub use destination::Destination;
 pub use forward::{Forward, PathSent, Piece};
-pub use kept::Kept;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
-pub use outlet::Outlet;
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use respond::{Filled, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use streams::{OnReload, Streams};
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
+pub use upstream_handle::UpstreamHandle;
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
@@ -63,7 +63,7 @@ pub struct Plan {
     /// Work beside the requests.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.
-    pub kept: Kept,
+    pub kept: CarriedState,
     /// Revoked tokens. All plans share one list.
     pub revoked: Arc<Revoked>,
     /// The public keys of the tokens that policies sign, as a JWK set.

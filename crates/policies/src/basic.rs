@@ -21,8 +21,8 @@ use crate::credentials::{Hashed, sha256};
 use crate::hash::Key;
 use crate::identity::identity;
 use crate::jwt::next_number;
-use crate::key::By;
-use crate::memory::Memory;
+use crate::key::KeySource;
+use crate::verdict_cache::VerdictCache;
 use checks::{Checks, Full};
 
 /// No name with its password is longer.
@@ -52,8 +52,8 @@ enum Known {
 }
 
 thread_local! {
-    static KNOWN: RefCell<Memory<Known>> =
-        RefCell::new(Memory::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
+    static KNOWN: RefCell<VerdictCache<Known>> =
+        RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
 /// The checks of the whole process, and what its clients are known by.
@@ -134,7 +134,7 @@ impl Users {
         head: &RequestHead,
     ) -> Result<bool, Fault> {
         let (checks, key) = &*CHECKS;
-        let client = By::Client.hash(*key, ex, head);
+        let client = KeySource::Client.hash(*key, ex, head);
         let place = checks.place(client, &ex.alarm).await.map_err(full)?;
         let hash = self.users.get(name).map(|(hash, _)| hash);
         let is_user = hash.is_some();

@@ -19,8 +19,8 @@ use fault::Fault;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{
-    Conditions, Decision, Exchange, Flow, Frames, OnCall, OnFrames, Onward, Policy, Slot, Slots,
-    Step, Way,
+    BodyTransform, Conditions, Decision, Exchange, Flow, OnCall, OnStreamed, Onward, Policy,
+    RouteOverride, Slot, Slots, Step,
 };
 
 pub use entry::KEPT;
@@ -80,7 +80,7 @@ pub fn policy(settings: Settings, store: Arc<Store>, slots: &mut Slots) -> Polic
     Policy {
         name: "cache",
         request: Some(Step::Call(Box::new(Ask(cache.clone())))),
-        response: Some(Step::Frames(Box::new(Keep(cache)))),
+        response: Some(Step::Streamed(Box::new(Keep(cache)))),
     }
 }
 
@@ -107,7 +107,7 @@ enum Pending {
 struct Asked {
     key: Box<[u8]>,
     /// Where the request was to go when it came here.
-    way: Way,
+    route_override: RouteOverride,
     /// As the request was here; what the reply varies by is among it.
     headers: Headers,
     at: Instant,
@@ -210,7 +210,7 @@ impl Cache {
     /// how the path was written, where policies above this one send the request, and the lines that tell of another URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
         let mut key = Cache::url(ex, head);
-        let (divert, target) = way(ex);
+        let (divert, target) = route_override(ex);
         if let Some(upstream) = divert.and_then(|at| self.settings.diversions.get(at)) {
             key.extend_from_slice(b" to ");
             key.extend_from_slice(upstream.as_bytes());
@@ -262,30 +262,33 @@ impl Cache {
         leader: Option<Leader>,
     ) {
         let headers = head.headers.clone();
-        let way = way(ex);
+        let route_override = route_override(ex);
         let noted = ex.notes();
         if let Some(known) = stale.as_ref().filter(|known| known.has_validator()) {
             let lines = known.ask_about(&mut head.headers);
             // A cache above may have asked already.
-            noted.conditions.get_or_insert_with(|| Conditions { way: way.clone(), lines }.into());
+            noted.conditions.get_or_insert_with(|| {
+                Conditions { route_override: route_override.clone(), lines }.into()
+            });
         }
         let theirs = noted.conditions.as_ref().map_or(&headers, |theirs| &theirs.lines);
         let condition = theirs.get("if-none-match").map(Box::from);
-        let asked = Asked { key, way, headers, at: clock::now(), stale, condition, leader };
+        let asked =
+            Asked { key, route_override, headers, at: clock::now(), stale, condition, leader };
         self.slot.put(ex, Pending::Get(Box::new(asked)));
     }
 }
 
-fn way(ex: &Exchange) -> Way {
-    ex.notes.as_ref().map(|notes| notes.way()).unwrap_or_default()
+fn route_override(ex: &Exchange) -> RouteOverride {
+    ex.notes.as_ref().map(|notes| notes.route_override()).unwrap_or_default()
 }
 
-impl OnFrames<ReplyHead> for Keep {
-    fn on_frames(
+impl OnStreamed<ReplyHead> for Keep {
+    fn on_streamed(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(pending) = self.0.slot.take(ex) else { return Ok(None) };
         match pending {
             Pending::Unsafe { key, url, host, lines } => {
@@ -343,7 +346,7 @@ impl Cache {
         ex: &Exchange,
         head: &mut ReplyHead,
         asked: Asked,
-    ) -> Option<Box<dyn Frames>> {
+    ) -> Option<Box<dyn BodyTransform>> {
         if asked.went_elsewhere(ex) {
             if let Some(leader) = asked.leader {
                 leader.release();
@@ -434,7 +437,7 @@ impl Cache {
         head: &mut ReplyHead,
         asked: &Asked,
         now: Instant,
-    ) -> Box<dyn Frames> {
+    ) -> Box<dyn BodyTransform> {
         let how = "; fwd=stale; fwd-status=304";
         if !stale.is_meant_by(&head.headers) {
             self.store.remove(&asked.key);
@@ -458,7 +461,7 @@ impl Cache {
 impl Asked {
     /// A policy below chose another way for this one request, which the key does not tell.
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
-        ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.way))
+        ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.route_override))
     }
 }
 
@@ -475,7 +478,7 @@ impl Entry {
         asked: &Asked,
         how: &str,
         now: Instant,
-    ) -> Box<dyn Frames> {
+    ) -> Box<dyn BodyTransform> {
         let reply = self.told(asked.condition.as_deref(), how, now);
         *head = reply.0;
         Box::new(Given { bytes: Some(reply.1) })
@@ -487,7 +490,7 @@ struct Given {
     bytes: Option<Bytes>,
 }
 
-impl Frames for Given {
+impl BodyTransform for Given {
     fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
@@ -515,7 +518,7 @@ struct Record {
     leader: Option<Leader>,
 }
 
-impl Frames for Record {
+impl BodyTransform for Record {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         out.extend_from_slice(bytes);
         self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);

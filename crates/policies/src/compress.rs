@@ -8,7 +8,9 @@ mod coder;
 
 use fault::Fault;
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Exchange, Flow, Frames, OnFrames, OnHead, Onward, Policy, Slot, Slots, Step};
+use policy::{
+    BodyTransform, Exchange, Flow, OnHead, OnStreamed, Onward, Policy, Slot, Slots, Step,
+};
 
 pub use coder::Encoding;
 
@@ -42,7 +44,7 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     Policy {
         name: "compress",
         request: Some(Step::Head(Box::new(choose))),
-        response: Some(Step::Frames(Box::new(Compress { settings, chosen }))),
+        response: Some(Step::Streamed(Box::new(Compress { settings, chosen }))),
     }
 }
 
@@ -66,12 +68,12 @@ impl OnHead<RequestHead> for Choose {
     }
 }
 
-impl OnFrames<ReplyHead> for Compress {
-    fn on_frames(
+impl OnStreamed<ReplyHead> for Compress {
+    fn on_streamed(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let is_held = head.status == 304 && self.settings.may_have_compressed(&head.headers);
         if !is_held && !self.settings.may_compress(head) {
             return Ok(None);
@@ -99,7 +101,7 @@ impl OnFrames<ReplyHead> for Compress {
 /// The body of a reply to a HEAD: nobody sends it, and how long it would be is not known.
 struct Unsent;
 
-impl Frames for Unsent {
+impl BodyTransform for Unsent {
     fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }

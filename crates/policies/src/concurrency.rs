@@ -15,19 +15,19 @@ use message::RequestHead;
 use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Slot, Slots, Step};
 
 use crate::hash::Key;
-use crate::key::By;
+use crate::key::KeySource;
 
 /// What the operator said.
 #[derive(Debug)]
 pub struct Settings {
     pub requests: u32,
-    pub by: By,
+    pub by: KeySource,
     /// How long a request may wait for a place.
     pub wait: Duration,
 }
 
 /// The places of one limit. A shard's lock is held for one step in its map.
-pub struct Places {
+pub struct Permits {
     hash: Key,
     shards: Box<[Mutex<Shard>]>,
 }
@@ -43,16 +43,16 @@ struct Taken {
 }
 
 /// The right to be one of so many; given back on drop.
-struct Place {
-    places: Arc<Places>,
+struct Permit {
+    permits: Arc<Permits>,
     key: u64,
 }
 
 struct Limit {
     settings: Settings,
-    places: Arc<Places>,
+    permits: Arc<Permits>,
     /// Where an exchange has its place.
-    slot: Slot<Place>,
+    slot: Slot<Permit>,
 }
 
 /// Workers rarely meet in one of so many.
@@ -62,9 +62,9 @@ const SHARDS: usize = 64;
 const RETRY_AFTER: &str = "1";
 
 /// The policy. The places are the plan's before where nothing changed.
-pub fn policy(settings: Settings, places: Arc<Places>, slots: &mut Slots) -> Policy {
+pub fn policy(settings: Settings, permits: Arc<Permits>, slots: &mut Slots) -> Policy {
     let waits = !settings.wait.is_zero();
-    let limit = Limit { settings, places, slot: slots.assign() };
+    let limit = Limit { settings, permits, slot: slots.assign() };
     let request: Step<RequestHead> = match waits {
         true => Step::Call(Box::new(limit)),
         false => Step::Head(Box::new(limit)),
@@ -72,33 +72,39 @@ pub fn policy(settings: Settings, places: Arc<Places>, slots: &mut Slots) -> Pol
     Policy { name: "concurrency", request: Some(request), response: None }
 }
 
-impl Default for Places {
-    fn default() -> Places {
-        Places { hash: Key::random(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+impl Default for Permits {
+    fn default() -> Permits {
+        Permits { hash: Key::random(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 }
 
-impl Places {
+impl Permits {
     fn shard(&self, key: u64) -> Option<MutexGuard<'_, Shard>> {
         let at = usize::try_from(key % 64).unwrap_or_default();
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(self: &Arc<Places>, key: u64, max: u32) -> Option<Place> {
+    fn take(self: &Arc<Permits>, key: u64, max: u32) -> Option<Permit> {
         let mut shard = self.shard(key)?;
         let taken = shard.entry(key).or_default();
         let free = taken.count < max;
         taken.count += u32::from(free);
-        free.then(|| Place { places: self.clone(), key })
+        free.then(|| Permit { permits: self.clone(), key })
     }
 
     /// Takes a place, or is woken when one may be free.
-    fn poll_take(self: &Arc<Places>, cx: &Context<'_>, key: u64, max: u32, id: u64) -> Poll<Place> {
+    fn poll_take(
+        self: &Arc<Permits>,
+        cx: &Context<'_>,
+        key: u64,
+        max: u32,
+        id: u64,
+    ) -> Poll<Permit> {
         let Some(mut shard) = self.shard(key) else { return Poll::Pending };
         let taken = shard.entry(key).or_default();
         if taken.count < max {
             taken.count += 1;
-            return Poll::Ready(Place { places: self.clone(), key });
+            return Poll::Ready(Permit { permits: self.clone(), key });
         }
         taken.waiting.retain(|(known, _)| *known != id);
         taken.waiting.push_back((id, cx.waker().clone()));
@@ -118,43 +124,46 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.places.give_back(self.key, 1);
+        self.permits.give_back(self.key, 1);
     }
 }
 
 /// Somebody who waits; its turn passes on if it goes.
 struct Waiting<'p> {
-    places: &'p Places,
+    permits: &'p Permits,
     key: u64,
     id: u64,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Some(mut shard) = self.places.shard(self.key) else { return };
+        let Some(mut shard) = self.permits.shard(self.key) else { return };
         let Some(taken) = shard.get_mut(&self.key) else { return };
         let before = taken.waiting.len();
         taken.waiting.retain(|(id, _)| *id != self.id);
         let was_woken = taken.waiting.len() == before;
         drop(shard);
         if was_woken {
-            self.places.give_back(self.key, 0);
+            self.permits.give_back(self.key, 0);
         }
     }
 }
 
 impl Limit {
     fn key(&self, ex: &Exchange, head: &RequestHead) -> u64 {
-        self.settings.by.hash(self.places.hash, ex, head)
+        self.settings.by.hash(self.permits.hash, ex, head)
     }
 
     /// Who shares a place with everybody is told that the service is busy, anybody else that it asks too much.
     fn refusal(&self) -> Fault {
         let kind = match self.settings.by {
-            By::Everybody | By::Operation => Kind::Busy,
-            By::Client | By::Subject | By::Header(_) | By::Expression(_) => Kind::RateLimited,
+            KeySource::Everybody | KeySource::Operation => Kind::Busy,
+            KeySource::Client
+            | KeySource::Subject
+            | KeySource::Header(_)
+            | KeySource::Expression(_) => Kind::RateLimited,
         };
         let cause = format!("{} under way", self.settings.requests);
         Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
@@ -163,8 +172,8 @@ impl Limit {
 
 impl OnHead<RequestHead> for Limit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let place = self.places.take(self.key(ex, head), self.settings.requests);
-        self.slot.put(ex, place.ok_or_else(|| self.refusal())?);
+        let permit = self.permits.take(self.key(ex, head), self.settings.requests);
+        self.slot.put(ex, permit.ok_or_else(|| self.refusal())?);
         Ok(Onward::Next)
     }
 }
@@ -172,26 +181,26 @@ impl OnHead<RequestHead> for Limit {
 impl OnCall<RequestHead> for Limit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let key = self.key(ex, head);
-        if let Some(place) = self.places.take(key, self.settings.requests) {
-            self.slot.put(ex, place);
+        if let Some(permit) = self.permits.take(key, self.settings.requests) {
+            self.slot.put(ex, permit);
             return Decision::Ready(Ok(Onward::Next));
         }
         Decision::Waits(Box::pin(async move {
-            let place = self.wait(key, ex.alarm.clone()).await?;
-            self.slot.put(ex, place);
+            let permit = self.wait(key, ex.alarm.clone()).await?;
+            self.slot.put(ex, permit);
             Ok(Onward::Next)
         }))
     }
 }
 
 impl Limit {
-    async fn wait(&self, key: u64, alarm: SharedAlarm) -> Result<Place, Fault> {
+    async fn wait(&self, key: u64, alarm: SharedAlarm) -> Result<Permit, Fault> {
         let id = fastrand::u64(..);
-        let waiting = Waiting { places: &self.places, key, id };
+        let waiting = Waiting { permits: &self.permits, key, id };
         alarm.borrow_mut().set(clock::now(), self.settings.wait);
         let taken =
-            poll_fn(|cx| match self.places.poll_take(cx, key, self.settings.requests, id) {
-                Poll::Ready(place) => Poll::Ready(Ok(place)),
+            poll_fn(|cx| match self.permits.poll_take(cx, key, self.settings.requests, id) {
+                Poll::Ready(permit) => Poll::Ready(Ok(permit)),
                 Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Err(self.refusal())),
             })
             .await;
@@ -205,35 +214,35 @@ impl Limit {
 mod tests {
     use super::*;
 
-    fn left(places: &Places) -> usize {
-        places.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
+    fn left(permits: &Permits) -> usize {
+        permits.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
     }
 
     #[test]
     fn places_come_back_and_nothing_is_left_of_a_key() {
-        let places = Arc::new(Places::default());
-        let first = places.take(1, 2);
-        let second = places.take(1, 2);
+        let permits = Arc::new(Permits::default());
+        let first = permits.take(1, 2);
+        let second = permits.take(1, 2);
         assert!(first.is_some() && second.is_some());
-        assert!(places.take(1, 2).is_none());
-        assert!(places.take(2, 2).is_some(), "another key");
+        assert!(permits.take(1, 2).is_none());
+        assert!(permits.take(2, 2).is_some(), "another key");
         drop(first);
-        assert!(places.take(1, 2).is_some());
+        assert!(permits.take(1, 2).is_some());
         drop(second);
-        assert_eq!(left(&places), 0);
+        assert_eq!(left(&permits), 0);
     }
 
-    fn waiting_limit() -> (Arc<Places>, Limit) {
-        let places = Arc::new(Places::default());
+    fn waiting_limit() -> (Arc<Permits>, Limit) {
+        let permits = Arc::new(Permits::default());
         let wait = Duration::from_secs(1);
-        let settings = Settings { requests: 1, by: By::Everybody, wait };
-        (places.clone(), Limit { settings, places, slot: Slots::default().assign() })
+        let settings = Settings { requests: 1, by: KeySource::Everybody, wait };
+        (permits.clone(), Limit { settings, permits, slot: Slots::default().assign() })
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_gets_the_place_or_is_refused_in_time() {
-        let (places, limit) = waiting_limit();
-        let held = places.take(1, 1);
+        let (permits, limit) = waiting_limit();
+        let held = permits.take(1, 1);
         let start = clock::now();
         let refused = limit.wait(1, SharedAlarm::default()).await;
         assert!(refused.is_err_and(|fault| fault.kind == Kind::Busy));
@@ -245,13 +254,13 @@ mod tests {
         assert!(taken.is_ok());
         assert!(start.elapsed() < Duration::from_millis(1100));
         drop(taken);
-        assert_eq!(left(&places), 0);
+        assert_eq!(left(&permits), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_turn_of_one_that_goes_passes_on() {
-        let (places, limit) = waiting_limit();
-        let held = places.take(1, 1);
+        let (permits, limit) = waiting_limit();
+        let held = permits.take(1, 1);
         let mut gone = Box::pin(limit.wait(1, SharedAlarm::default()));
         let mut next = Box::pin(limit.wait(1, SharedAlarm::default()));
         poll_fn(|cx| {
@@ -262,6 +271,6 @@ mod tests {
         drop(held);
         drop(gone);
         assert!(next.await.is_ok());
-        assert_eq!(left(&places), 0);
+        assert_eq!(left(&permits), 0);
     }
 }

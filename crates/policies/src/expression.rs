@@ -1,6 +1,6 @@
 //! Rules and keys in CEL: compiled once, worked out for one request.
 
-mod sound;
+mod check;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ impl Expression {
         if let Some(unknown) = names.iter().find(|name| !is_known(name) && !is_bound(name, text)) {
             return Err(format!("there is no `{unknown}`; {}", known()));
         }
-        if let Some(wrong) = sound::wrong(program.expression(), &env) {
+        if let Some(wrong) = check::wrong(program.expression(), &env) {
             return Err(wrong);
         }
         let uses = VARIABLES.iter().copied().filter(|name| names.contains(name)).collect();
@@ -53,7 +53,7 @@ impl Expression {
     /// Compiles a rule: what can be seen to give no yes or no is refused.
     pub fn compile_rule(text: &str) -> Result<Expression, String> {
         let rule = Expression::compile(text)?;
-        match sound::no_verdict(rule.program.expression()) {
+        match check::no_verdict(rule.program.expression()) {
             Some(gives) => Err(format!("it gives {gives}, not true or false")),
             None => Ok(rule),
         }

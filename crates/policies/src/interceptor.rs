@@ -103,7 +103,7 @@ fn request_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<St
     let notes = later.request_headers || later.invocation_context;
     match (gathers, settings.request.is_some(), notes) {
         (true, _, _) => {
-            Some(Step::Whole(Box::new(request::Interceptor::new(settings.clone(), slot))))
+            Some(Step::Buffered(Box::new(request::Interceptor::new(settings.clone(), slot))))
         }
         (false, true, _) => {
             Some(Step::Call(Box::new(request::Interceptor::new(settings.clone(), slot))))
@@ -118,7 +118,7 @@ fn request_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<St
 fn response_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<Step<ReplyHead>> {
     let includes = settings.response.as_ref()?.includes;
     Some(match includes.response_body || includes.response_trailers {
-        true => Step::Whole(Box::new(response::Interceptor::new(settings.clone(), slot))),
+        true => Step::Buffered(Box::new(response::Interceptor::new(settings.clone(), slot))),
         false => Step::Call(Box::new(response::Interceptor::new(settings.clone(), slot))),
     })
 }

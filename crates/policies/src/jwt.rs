@@ -22,7 +22,7 @@ use kit::clock;
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked, Step};
 
-use crate::memory::Memory;
+use crate::verdict_cache::VerdictCache;
 
 pub use claims::{Subscription, Wanted};
 pub use introspect::Introspection;
@@ -118,10 +118,10 @@ const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {
-    static BELIEVED: RefCell<Memory<Verified>> =
-        RefCell::new(Memory::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
-    static REFUSED: RefCell<Memory<Refused>> =
-        RefCell::new(Memory::new(REFUSED_MAX, REFUSED_BYTES_MAX));
+    static BELIEVED: RefCell<VerdictCache<Verified>> =
+        RefCell::new(VerdictCache::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
+    static REFUSED: RefCell<VerdictCache<Refused>> =
+        RefCell::new(VerdictCache::new(REFUSED_MAX, REFUSED_BYTES_MAX));
 }
 
 /// The number of the next verifier of this process.

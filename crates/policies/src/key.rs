@@ -12,7 +12,7 @@ use crate::hash::{Hash, Key};
 
 /// By whom a limit counts.
 #[derive(Debug)]
-pub enum By {
+pub enum KeySource {
     /// The client's address; of IPv6, the network of 64 bits that one subscriber has.
     Client,
     /// Who was found to be asking; the client where nobody was.
@@ -27,31 +27,31 @@ pub enum By {
     Operation,
 }
 
-impl By {
+impl KeySource {
     /// Adds what tells this request's key from others.
     pub(crate) fn write(&self, ex: &Exchange, head: &RequestHead, hash: &mut Hash) {
         match self {
-            By::Client => write_client(ex.client, hash),
-            By::Subject => match &ex.identity {
+            KeySource::Client => write_client(ex.client, hash),
+            KeySource::Subject => match &ex.identity {
                 Some(identity) => hash.write(&identity.digest),
                 None => write_client(ex.client, hash),
             },
-            By::Header(name) => match head.headers.get(name) {
+            KeySource::Header(name) => match head.headers.get(name) {
                 Some(value) => {
                     hash.write(b"header");
                     hash.write(value);
                 }
                 None => write_client(ex.client, hash),
             },
-            By::Expression(expression) => match expression.text(ex, head) {
+            KeySource::Expression(expression) => match expression.text(ex, head) {
                 Ok(text) => {
                     hash.write(b"expression");
                     hash.write(text.as_bytes());
                 }
                 Err(_) => write_client(ex.client, hash),
             },
-            By::Everybody => {}
-            By::Operation => {
+            KeySource::Everybody => {}
+            KeySource::Operation => {
                 let index = ex.notes.as_ref().and_then(|notes| notes.operation);
                 hash.write(&index.unwrap_or(policy::UNKNOWN_OPERATION).to_le_bytes());
             }
@@ -98,8 +98,8 @@ mod tests {
             head.headers.add("X-Key", value.as_bytes()).unwrap();
             head
         };
-        let header = By::Header("x-key".to_owned());
-        let expression = |text| By::Expression(Arc::new(Expression::compile(text).unwrap()));
+        let header = KeySource::Header("x-key".to_owned());
+        let expression = |text| KeySource::Expression(Arc::new(Expression::compile(text).unwrap()));
         let (tenant, missing) =
             (expression("request.headers['x-key']"), expression("claims.missing"));
         let cases = [
@@ -107,17 +107,27 @@ mod tests {
             (&tenant, ("192.0.2.1", None, "a"), ("192.0.2.1", None, "b"), false),
             (&missing, ("192.0.2.1", None, "a"), ("192.0.2.1", None, "b"), true),
             (&missing, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
-            (&By::Client, ("192.0.2.1", None, "a"), ("192.0.2.1", Some("x"), "b"), true),
-            (&By::Client, ("192.0.2.1", None, "a"), ("::ffff:192.0.2.1", None, "a"), true),
-            (&By::Client, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
-            (&By::Client, ("2001:db8::1", None, "a"), ("2001:db8::f:2", None, "a"), true),
-            (&By::Client, ("2001:db8::1", None, "a"), ("2001:db8:0:1::1", None, "a"), false),
-            (&By::Subject, ("192.0.2.1", Some("x"), "a"), ("192.0.2.2", Some("x"), "b"), true),
-            (&By::Subject, ("192.0.2.1", Some("x"), "a"), ("192.0.2.1", Some("y"), "a"), false),
-            (&By::Subject, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
+            (&KeySource::Client, ("192.0.2.1", None, "a"), ("192.0.2.1", Some("x"), "b"), true),
+            (&KeySource::Client, ("192.0.2.1", None, "a"), ("::ffff:192.0.2.1", None, "a"), true),
+            (&KeySource::Client, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
+            (&KeySource::Client, ("2001:db8::1", None, "a"), ("2001:db8::f:2", None, "a"), true),
+            (&KeySource::Client, ("2001:db8::1", None, "a"), ("2001:db8:0:1::1", None, "a"), false),
+            (
+                &KeySource::Subject,
+                ("192.0.2.1", Some("x"), "a"),
+                ("192.0.2.2", Some("x"), "b"),
+                true,
+            ),
+            (
+                &KeySource::Subject,
+                ("192.0.2.1", Some("x"), "a"),
+                ("192.0.2.1", Some("y"), "a"),
+                false,
+            ),
+            (&KeySource::Subject, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), false),
             (&header, ("192.0.2.1", None, "a"), ("192.0.2.2", None, "a"), true),
             (&header, ("192.0.2.1", None, "a"), ("192.0.2.1", None, "b"), false),
-            (&By::Everybody, ("192.0.2.1", None, "a"), ("192.0.2.2", Some("x"), "b"), true),
+            (&KeySource::Everybody, ("192.0.2.1", None, "a"), ("192.0.2.2", Some("x"), "b"), true),
         ];
         for (by, one, other, same) in cases {
             let of = |(client, subject, value): (&str, Option<&str>, &str)| {

@@ -16,7 +16,7 @@ use tls::Certificate;
 
 use crate::credentials::{sha256, unhex};
 use crate::jwt::next_number;
-use crate::memory::Memory;
+use crate::verdict_cache::VerdictCache;
 
 /// Which certificates are taken. One on any list is; where all are empty, any that was checked.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +36,8 @@ const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 thread_local! {
-    static KNOWN: RefCell<Memory<Option<Arc<Identity>>>> =
-        RefCell::new(Memory::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
+    static KNOWN: RefCell<VerdictCache<Option<Arc<Identity>>>> =
+        RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
 struct OnCertificate {

@@ -53,13 +53,13 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     Policy {
         name: "openapi",
         request: watches.then(|| request_step(&checks, bodies)),
-        response: replies.then(|| Step::Whole(Box::new(reply::Checks(checks.clone())))),
+        response: replies.then(|| Step::Buffered(Box::new(reply::Checks(checks.clone())))),
     }
 }
 
 fn request_step(checks: &Arc<request::Checks>, bodies: bool) -> Step<RequestHead> {
     match bodies {
-        true => Step::Whole(Box::new(request::Step(checks.clone()))),
+        true => Step::Buffered(Box::new(request::Step(checks.clone()))),
         false => Step::Head(Box::new(request::Step(checks.clone()))),
     }
 }

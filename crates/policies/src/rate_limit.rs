@@ -21,7 +21,7 @@ pub use counts::{Counts, WINDOWS_MAX};
 pub use window::Window;
 
 use crate::hash::Hash;
-use crate::key::By;
+use crate::key::KeySource;
 use counts::Taken;
 use shared::Shared;
 use window::seconds;
@@ -29,7 +29,7 @@ use window::seconds;
 /// What the operator said.
 #[derive(Debug)]
 pub struct Settings {
-    pub by: By,
+    pub by: KeySource,
     /// For whoever is on no plan.
     pub otherwise: Tier,
     /// By the names of plans.
@@ -82,7 +82,7 @@ pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared
 }
 
 struct Limit {
-    by: By,
+    by: KeySource,
     /// With the beginning of their keys' hashes. The first is for whoever is on no plan.
     tiers: Vec<(Tier, Hash)>,
     by_plan: HashMap<Box<str>, usize>,

@@ -19,7 +19,8 @@ use fault::{Fault, Kind, Processing};
 use mediation::{Failed, charset};
 use message::{Gathered, ReplyHead, RequestHead};
 use policy::{
-    Decision, Exchange, Flow, Frames, OnFrames, OnPieces, OnWhole, Onward, Policy, Speech, Step,
+    BodyTransform, Decision, Exchange, Flow, MessageFormat, OnBuffered, OnPieces, OnStreamed,
+    Onward, Policy, Step,
 };
 
 pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
@@ -76,11 +77,12 @@ const UPSTREAM_ERROR: &str =
 /// The policy. A side that is not looked into has no step, but for what is counted of it.
 pub fn policy(definitions: Arc<Definitions>, settings: Settings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
-    let request = settings.request.then(|| Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>));
+    let request =
+        settings.request.then(|| Step::Buffered(Box::new(side()) as Box<dyn OnBuffered<_>>));
     let response = match settings.response || settings.upstream_errors_fault {
-        true => Some(Step::Whole(Box::new(side()) as Box<dyn OnWhole<_>>)),
+        true => Some(Step::Buffered(Box::new(side()) as Box<dyn OnBuffered<_>>)),
         false if definitions.operations.is_empty() => None,
-        false => Some(Step::Frames(Box::new(Watch) as Box<dyn OnFrames<_>>)),
+        false => Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>)),
     };
     Policy { name: "soap", request, response }
 }
@@ -93,12 +95,12 @@ struct Side {
 /// Reads the codes of faults as they pass.
 struct Watch;
 
-impl OnFrames<ReplyHead> for Watch {
-    fn on_frames(
+impl OnStreamed<ReplyHead> for Watch {
+    fn on_streamed(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-    ) -> Result<Option<Box<dyn Frames>>, Fault> {
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         // A service's faults come with 500 (SOAP 1.1, 6.2), those of 1.2 with 400 too (part 2, 7.5.2.2).
         let fault = matches!(head.status, 400 | 500) && ex.fault.is_none();
         let counted = ex.notes.as_ref().is_some_and(|notes| notes.operation.is_some());
@@ -128,7 +130,7 @@ impl Side {
             let notes = ex.notes();
             // The envelope says better than the head how the client speaks, if it is the client's.
             if let (Some(version), false) = (found.version, notes.translated) {
-                notes.speech = Some(speech(version));
+                notes.message_format = Some(message_format(version));
             }
             if counted {
                 notes.operation = Some(found.operation.unwrap_or(policy::UNKNOWN_OPERATION));
@@ -206,10 +208,10 @@ impl Side {
     }
 }
 
-fn speech(version: Version) -> Speech {
+fn message_format(version: Version) -> MessageFormat {
     match version {
-        Version::V11 => Speech::Soap11,
-        Version::V12 => Speech::Soap12,
+        Version::V11 => MessageFormat::Soap11,
+        Version::V12 => MessageFormat::Soap12,
     }
 }
 
@@ -253,7 +255,7 @@ fn fault(
     fault.with_processing(Processing { step, text, plain, server, backend_status, verbose })
 }
 
-impl OnWhole<RequestHead> for Side {
+impl OnBuffered<RequestHead> for Side {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
     }
@@ -269,7 +271,7 @@ impl OnWhole<RequestHead> for Side {
         Some(Box::new(Pieces { side, arriving: Some(arriving) }))
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
@@ -329,12 +331,12 @@ impl OnPieces<RequestHead> for Pieces {
     }
 }
 
-impl OnWhole<ReplyHead> for Side {
+impl OnBuffered<ReplyHead> for Side {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

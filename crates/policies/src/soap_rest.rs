@@ -59,10 +59,10 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     let called = slots.assign();
     Policy {
         name: "soap_rest",
-        request: Some(Step::Whole(Box::new(request::Translate {
+        request: Some(Step::Buffered(Box::new(request::Translate {
             settings: settings.clone(),
             called,
         }))),
-        response: Some(Step::Whole(Box::new(reply::Translate { settings, called }))),
+        response: Some(Step::Buffered(Box::new(reply::Translate { settings, called }))),
     }
 }

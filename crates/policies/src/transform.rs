@@ -11,7 +11,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Gathered, Headers, ReplyHead, RequestHead};
-use policy::{Decision, Escape, Exchange, Flow, OnHead, OnWhole, Onward, Policy, Step, Template};
+use policy::{
+    Decision, Escape, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step, Template,
+};
 
 pub use json::{JsonEdits, Overlap, Pointer};
 pub use query::QueryEdits;
@@ -36,13 +38,13 @@ pub fn policy(settings: Settings) -> Policy {
     let edits_head = reads_reply || !query.is_empty();
     let asked = Asked { query, json: request, reads_reply, bytes_max };
     let request = match (edits_body, edits_head) {
-        (true, _) => Some(Step::Whole(Box::new(asked) as Box<dyn OnWhole<RequestHead>>)),
+        (true, _) => Some(Step::Buffered(Box::new(asked) as Box<dyn OnBuffered<RequestHead>>)),
         (false, true) => Some(Step::Head(Box::new(asked) as Box<dyn OnHead<RequestHead>>)),
         (false, false) => None,
     };
     let replied = Replied { json: response, bytes_max };
     let response =
-        reads_reply.then(|| Step::Whole(Box::new(replied) as Box<dyn OnWhole<ReplyHead>>));
+        reads_reply.then(|| Step::Buffered(Box::new(replied) as Box<dyn OnBuffered<ReplyHead>>));
     Policy { name: "transform", request, response }
 }
 
@@ -81,7 +83,7 @@ impl OnHead<RequestHead> for Asked {
     }
 }
 
-impl OnWhole<RequestHead> for Asked {
+impl OnBuffered<RequestHead> for Asked {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         self.edit_head(ex, head);
         let wants = is_json(&head.headers);
@@ -97,7 +99,7 @@ impl OnWhole<RequestHead> for Asked {
         self.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
@@ -120,7 +122,7 @@ impl OnWhole<RequestHead> for Asked {
     }
 }
 
-impl OnWhole<ReplyHead> for Replied {
+impl OnBuffered<ReplyHead> for Replied {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
         // The gateway's own faults are nobody's document. What a cache below gives in the place of one has an age.
         let is_own = ex.fault.is_some() && !head.headers.contains("age");
@@ -139,7 +141,7 @@ impl OnWhole<ReplyHead> for Replied {
         self.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

@@ -7,10 +7,10 @@ mod find;
 
 use std::sync::Arc;
 
-use mediation::{Failed, charset, words};
+use mediation::{Failed, charset, libxml_messages};
 use message::{Gathered, RequestHead};
-use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
-use xpath::{Budget, ErrorKind, Evaluation, Expr, Limits, NoHost, World};
+use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
+use xpath::{Budget, DocumentSet, ErrorKind, Evaluation, Expr, Limits, NoHost};
 
 use crate::soap;
 use find::Search;
@@ -42,8 +42,8 @@ pub struct Settings {
 /// The policy.
 pub fn policy(settings: Settings) -> Policy {
     let search = Search::of(&settings.cases);
-    let step: Box<dyn OnWhole<RequestHead>> = Box::new(Routing { settings, search });
-    Policy { name: "xpath_route", request: Some(Step::Whole(step)), response: None }
+    let step: Box<dyn OnBuffered<RequestHead>> = Box::new(Routing { settings, search });
+    Policy { name: "xpath_route", request: Some(Step::Buffered(step)), response: None }
 }
 
 struct Routing {
@@ -57,7 +57,7 @@ impl Routing {
         match &self.search {
             Some(search) => {
                 let first = search.first(message);
-                let malformed = |error| Failed::client(words::malformed(&error, message));
+                let malformed = |error| Failed::client(libxml_messages::malformed(&error, message));
                 Ok(first.map_err(malformed)?.and_then(|at| self.settings.cases.get(at)))
             }
             None => self.settings.fitting(message),
@@ -69,8 +69,8 @@ impl Settings {
     /// By a tree.
     fn fitting(&self, message: &[u8]) -> Result<Option<&Case>, Failed> {
         let document = xml::Document::parse(message, &xml::Options::default())
-            .map_err(|error| Failed::client(words::malformed(&error, message)))?;
-        let world = World::new(Arc::new(document));
+            .map_err(|error| Failed::client(libxml_messages::malformed(&error, message)))?;
+        let world = DocumentSet::new(Arc::new(document));
         let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
         for case in &self.cases {
             let mut host = NoHost;
@@ -91,12 +91,12 @@ impl Settings {
     }
 }
 
-impl OnWhole<RequestHead> for Routing {
+impl OnBuffered<RequestHead> for Routing {
     fn bytes_max(&self) -> usize {
         self.settings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,

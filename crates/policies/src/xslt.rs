@@ -9,7 +9,7 @@ use fault::{Fault, Kind};
 use mediation::xslt::{Made, Refused, Transformation};
 use mediation::{Failed, Work};
 use message::{Gathered, Headers, ReplyHead, RequestHead};
-use policy::{Decision, Exchange, OnWhole, Onward, Policy, Step};
+use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 
 use crate::body_lines;
 use crate::soap::{self, Codings};
@@ -38,8 +38,8 @@ const RETRY_AFTER: &str = "1";
 /// The policy.
 pub fn policy(on: On, settings: Settings) -> Policy {
     let (request, response): (Option<Step<_>>, Option<Step<_>>) = match on {
-        On::Request => (Some(Step::Whole(Box::new(settings))), None),
-        On::Response => (None, Some(Step::Whole(Box::new(settings)))),
+        On::Request => (Some(Step::Buffered(Box::new(settings))), None),
+        On::Response => (None, Some(Step::Buffered(Box::new(settings)))),
     };
     Policy { name: "xslt", request, response }
 }
@@ -90,24 +90,24 @@ fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) {
     body.bytes = made.bytes;
 }
 
-impl OnWhole<RequestHead> for Settings {
+impl OnBuffered<RequestHead> for Settings {
     fn bytes_max(&self) -> usize {
         self.codings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
         body: &'a mut Gathered,
     ) -> Decision<'a> {
-        let speech = spoken::heard(ex, &body.bytes);
+        let message_format = spoken::heard(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<Made, Refused>| {
             let refused =
                 |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
             let made = made.map_err(|why| fault(why, refused))?;
-            spoken::note(ex, speech);
+            spoken::note(ex, message_format);
             replace(&mut head.headers, body, made);
             Ok(Onward::Next)
         };
@@ -144,12 +144,12 @@ impl Settings {
     }
 }
 
-impl OnWhole<ReplyHead> for Settings {
+impl OnBuffered<ReplyHead> for Settings {
     fn bytes_max(&self) -> usize {
         self.codings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

@@ -21,11 +21,12 @@ pub use call::{Call, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
-pub use notes::{Conditions, Notes, Speech, UNKNOWN_OPERATION, Way};
+pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, UNKNOWN_OPERATION};
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use slot::{Filled, Slot, Slots};
 pub use step::{
-    Decision, Flow, Frames, OnCall, OnFrames, OnHead, OnPieces, OnWhole, Onward, Policy, Step,
+    BodyTransform, Decision, Flow, OnBuffered, OnCall, OnHead, OnPieces, OnStreamed, Onward,
+    Policy, Step,
 };
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};

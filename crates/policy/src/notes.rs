@@ -8,7 +8,7 @@ use message::Headers;
 use telemetry::SoapFault;
 
 /// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
-pub type Way = (Option<usize>, Option<Box<[u8]>>);
+pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Notes {
     /// The conditional headers of the client, where a cache revalidates its own reply with others.
     pub conditions: Option<Box<Conditions>>,
     /// The message format of the client, on routes with policies over XML messages.
-    pub speech: Option<Speech>,
+    pub message_format: Option<MessageFormat>,
     /// The envelope below was made from the client's message, and says nothing about the client's format.
     pub translated: bool,
     /// The content coding that a policy over XML removed from the reply. The topmost of them applies it again.
@@ -44,42 +44,42 @@ pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 /// The conditional headers of the client, and the upstream they were replaced for. A cache may replace them for that upstream only.
 #[derive(Debug)]
 pub struct Conditions {
-    pub way: Way,
+    pub route_override: RouteOverride,
     pub lines: Headers,
 }
 
 /// The message format of a client of a route with policies over XML messages. It is answered in the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speech {
+pub enum MessageFormat {
     Soap11,
     Soap12,
     Json,
 }
 
 impl Notes {
-    pub fn way(&self) -> Way {
+    pub fn route_override(&self) -> RouteOverride {
         (self.divert, self.target.clone())
     }
 
     /// True if a policy has since chosen another way for this request alone. A path that comes from the configuration is the
     /// same for all requests.
-    pub fn went_elsewhere(&self, (divert, target): &Way) -> bool {
+    pub fn went_elsewhere(&self, (divert, target): &RouteOverride) -> bool {
         self.divert != *divert || self.rewritten && self.target != *target
     }
 }
 
-impl Speech {
+impl MessageFormat {
     /// By a request's `Content-Type`. A missing or unknown one is SOAP 1.1.
-    pub fn of(content_type: Option<&[u8]>) -> Speech {
+    pub fn of(content_type: Option<&[u8]>) -> MessageFormat {
         let media = message::media_type(content_type.unwrap_or_default());
         if media.eq_ignore_ascii_case(b"application/soap+xml") {
-            Speech::Soap12
+            MessageFormat::Soap12
         } else if media.eq_ignore_ascii_case(b"application/json")
             || media.eq_ignore_ascii_case(b"application/vnd.api+json")
         {
-            Speech::Json
+            MessageFormat::Json
         } else {
-            Speech::Soap11
+            MessageFormat::Soap11
         }
     }
 }

@@ -22,9 +22,9 @@ pub enum Step<H> {
     /// May wait for something outside.
     Call(Box<dyn OnCall<H>>),
     /// Sees the body's bytes as they pass.
-    Frames(Box<dyn OnFrames<H>>),
+    Streamed(Box<dyn OnStreamed<H>>),
     /// Gets the gathered body, within its bound.
-    Whole(Box<dyn OnWhole<H>>),
+    Buffered(Box<dyn OnBuffered<H>>),
 }
 
 /// The decision of a step. A fault also turns the exchange around, with the reply of its kind.
@@ -53,13 +53,17 @@ pub trait OnCall<H>: Send + Sync {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> Decision<'a>;
 }
 
-pub trait OnFrames<H>: Send + Sync {
+pub trait OnStreamed<H>: Send + Sync {
     /// Looks at the head and returns a step for the body's bytes, or none to let the body pass untouched.
-    fn on_frames(&self, ex: &mut Exchange, head: &mut H) -> Result<Option<Box<dyn Frames>>, Fault>;
+    fn on_streamed(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault>;
 }
 
 /// Sees one body as it passes.
-pub trait Frames {
+pub trait BodyTransform {
     /// Appends to `out` the bytes that replace `bytes`.
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
 
@@ -72,7 +76,7 @@ pub trait Frames {
     }
 }
 
-pub trait OnWhole<H>: Send + Sync {
+pub trait OnBuffered<H>: Send + Sync {
     /// Looks at the head before its body is gathered. False: the step is done, and the body passes as it comes.
     fn wants(&self, _ex: &mut Exchange, _head: &mut H) -> Result<bool, Fault> {
         Ok(true)
@@ -81,13 +85,13 @@ pub trait OnWhole<H>: Send + Sync {
     /// A larger body is 413 for a request and 502 for a reply.
     fn bytes_max(&self) -> usize;
 
-    /// Looks at a body that comes in pieces, and decides in place of [`OnWhole::on_whole`]. None: the step waits for the end.
+    /// Looks at a body that comes in pieces, and decides in place of [`OnBuffered::on_buffered`]. None: the step waits for the end.
     fn on_pieces(&self, _ex: &mut Exchange, _head: &H) -> Option<Box<dyn OnPieces<H>>> {
         None
     }
 
     /// Reads and may replace the body.
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut H,
@@ -116,8 +120,8 @@ impl<H> Step<H> {
         match self {
             Step::Head(_) => "head",
             Step::Call(_) => "call",
-            Step::Frames(_) => "frames",
-            Step::Whole(_) => "whole",
+            Step::Streamed(_) => "frames",
+            Step::Buffered(_) => "whole",
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Limit {
 
 /// A place under a limit, given back on drop.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Limit>);
+pub(crate) struct Permit(Arc<Limit>);
 
 impl Limits {
     pub(crate) fn new(breaker: &Breaker) -> Limits {
@@ -57,12 +57,12 @@ impl Limit {
     }
 
     /// Enters, and leaves when the place is dropped.
-    pub(crate) fn take(self: &Arc<Limit>) -> Result<Place, Fault> {
-        self.enter().map(|()| Place(self.clone()))
+    pub(crate) fn take(self: &Arc<Limit>) -> Result<Permit, Fault> {
+        self.enter().map(|()| Permit(self.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave();
     }

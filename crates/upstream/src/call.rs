@@ -69,7 +69,7 @@ pub(crate) struct Begun {
 pub(crate) struct Failure {
     pub(crate) fault: Fault,
     /// True if the target closed or reset without a byte of a reply: a pooled connection may have been stale.
-    pub(crate) silent: bool,
+    pub(crate) no_bytes_received: bool,
     /// The request's body, if no byte of it was pulled.
     pub(crate) unsent: Option<Body>,
 }
@@ -251,7 +251,7 @@ impl<'a> Call<'a> {
         let before = self.upload.payload_bytes();
         match self.upload.poll(cx, &mut self.connection.wire) {
             Poll::Ready(Err(Broken::Source(fault))) => {
-                return Err(Failure { fault, silent: false, unsent: None });
+                return Err(Failure { fault, no_bytes_received: false, unsent: None });
             }
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
@@ -336,12 +336,12 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn closed(&mut self, error: Option<io::Error>, silent: bool) -> Failure {
+    fn closed(&mut self, error: Option<io::Error>, no_bytes_received: bool) -> Failure {
         let why = match self.upload_broken.take().or(error) {
             Some(e) => format!("closed before its reply: {e}"),
             None => "closed before its reply".to_owned(),
         };
-        self.failure(Kind::UpstreamReset, &why, silent)
+        self.failure(Kind::UpstreamReset, &why, no_bytes_received)
     }
 
     /// A reply that is not HTTP/1 may be HTTP/2, the only protocol of gRPC services.
@@ -356,8 +356,12 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamMalformed, &error.to_string(), false)
     }
 
-    fn failure(&self, kind: Kind, why: &str, silent: bool) -> Failure {
-        Failure { fault: Fault::new(kind, format!("{}: {why}", self.url)), silent, unsent: None }
+    fn failure(&self, kind: Kind, why: &str, no_bytes_received: bool) -> Failure {
+        Failure {
+            fault: Fault::new(kind, format!("{}: {why}", self.url)),
+            no_bytes_received,
+            unsent: None,
+        }
     }
 }
 

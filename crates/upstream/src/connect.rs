@@ -11,7 +11,7 @@ use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
 use crate::Upstream;
-use crate::breaker::Place;
+use crate::breaker::Permit;
 use crate::target::Target;
 
 /// An open connection to a target, in use or idle.
@@ -32,7 +32,7 @@ pub(crate) struct Open {
 /// A connection that is being opened.
 struct Pending<'a> {
     metrics: &'a PoolMetrics,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// The number of a name's addresses that are tried for one connection.
@@ -132,10 +132,10 @@ impl Target {
 impl Pending<'_> {
     fn begin(upstream: &Upstream, worker: usize) -> Result<Pending<'_>, Fault> {
         let metrics = upstream.metrics.pool(worker);
-        let place =
+        let permit =
             upstream.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
         metrics.requests_pending.add(1);
-        Ok(Pending { metrics, _place: place })
+        Ok(Pending { metrics, _permit: permit })
     }
 }
 

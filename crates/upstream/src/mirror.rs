@@ -60,11 +60,11 @@ impl Mirror {
             return;
         }
         let worker = ex.caller.worker;
-        let Some(place) = Place::take() else {
+        let Some(permit) = Permit::take() else {
             return self.metrics.mirrored(worker, Mirrored::Dropped);
         };
         let outcome = Mirrored::Incomplete;
-        let mut tally = Tally { mirror: self.clone(), worker, outcome, _place: place };
+        let mut tally = Tally { mirror: self.clone(), worker, outcome, _permit: permit };
         let bytes_max = u64::try_from(self.body_bytes_max).unwrap_or(u64::MAX);
         if request.body.remaining().is_some_and(|n| n > bytes_max) {
             tally.outcome = Mirrored::TooLarge;
@@ -94,23 +94,23 @@ struct Tally {
     mirror: Arc<Mirror>,
     worker: usize,
     outcome: Mirrored,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// A place among a worker's active copies.
-struct Place;
+struct Permit;
 
-impl Place {
-    fn take() -> Option<Place> {
+impl Permit {
+    fn take() -> Option<Permit> {
         let taken = UNDER_WAY.get();
         (taken < UNDER_WAY_MAX).then(|| {
             UNDER_WAY.set(taken + 1);
-            Place
+            Permit
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         // The thread may be ending.
         let _gone = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));

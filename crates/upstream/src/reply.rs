@@ -21,7 +21,7 @@ use crate::pool::Pool;
 use crate::target::InFlight;
 
 /// The resources of an exchange until its reply has ended, with the way back for the connection.
-pub(crate) struct Hold {
+pub(crate) struct Lease {
     pub(crate) pool: Rc<Pool>,
     pub(crate) target: usize,
     /// The time between two pieces of the body.
@@ -30,11 +30,11 @@ pub(crate) struct Hold {
     pub(crate) deadline: Option<Instant>,
     pub(crate) alarm: SharedAlarm,
     pub(crate) in_flight: InFlight,
-    pub(crate) _ticket: Ticket,
+    pub(crate) _permit: RequestPermit,
 }
 
 /// An active request: it counts against the breaker and in the metrics until this is dropped.
-pub(crate) struct Ticket {
+pub(crate) struct RequestPermit {
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
     /// True if it also counts as a connection in use.
@@ -54,13 +54,13 @@ struct Incoming {
 
 /// An incoming body with what it holds; both end together.
 struct Held {
-    incoming: Option<(Incoming, Hold)>,
+    incoming: Option<(Incoming, Lease)>,
     trailers: Trailers,
     remaining: Option<u64>,
 }
 
 /// Turns a begun reply into one that can be passed on.
-pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
+pub(crate) fn reply(begun: Begun, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
@@ -81,7 +81,7 @@ pub(crate) fn reply(begun: Begun, hold: Hold, now: Instant) -> Reply {
 
 impl Incoming {
     /// A body in memory, if all of it came with the head and the connection is done.
-    fn body(mut self, hold: Hold, now: Instant) -> Body {
+    fn body(mut self, hold: Lease, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {
             let bytes = std::mem::take(&mut self.ahead);
@@ -104,7 +104,7 @@ impl Incoming {
         &mut self,
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
-        hold: &Hold,
+        hold: &Lease,
     ) -> Poll<Result<Fill, Fault>> {
         if !self.ahead.is_empty() {
             out.extend_from_slice(&std::mem::take(&mut self.ahead));
@@ -162,7 +162,7 @@ impl Incoming {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_alarm(&self, cx: &mut Context<'_>, hold: &Hold) -> Poll<Result<Fill, Fault>> {
+    fn poll_alarm(&self, cx: &mut Context<'_>, hold: &Lease) -> Poll<Result<Fill, Fault>> {
         let starved = self.upload.as_ref().is_some_and(Outgoing::is_starved);
         let mut alarm = hold.alarm.borrow_mut();
         if starved {
@@ -202,7 +202,7 @@ impl Incoming {
     }
 
     /// Gives the connection back if it can be reused.
-    fn finish(self, hold: Hold, now: Instant) {
+    fn finish(self, hold: Lease, now: Instant) {
         if self.reusable && self.upload.is_none() {
             hold.pool.give(hold.target, self.connection, now);
         }
@@ -241,13 +241,13 @@ impl Source for Held {
     }
 }
 
-impl Ticket {
+impl RequestPermit {
     /// Takes a place under the breaker's limit of requests.
-    pub(crate) fn take(upstream: &Arc<Upstream>, pool: Rc<Pool>) -> Result<Ticket, Fault> {
+    pub(crate) fn take(upstream: &Arc<Upstream>, pool: Rc<Pool>) -> Result<RequestPermit, Fault> {
         let metrics = pool.metrics();
         upstream.limits.requests.enter().inspect_err(|_| metrics.breaker_refused.add(1))?;
         metrics.requests_active.add(1);
-        Ok(Ticket { upstream: upstream.clone(), pool, connects: false })
+        Ok(RequestPermit { upstream: upstream.clone(), pool, connects: false })
     }
 
     /// Takes a place under the limit of connections in use, once for all attempts.
@@ -262,7 +262,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         if let Some(limit) = self.upstream.limits.connections.as_ref().filter(|_| self.connects) {
             limit.leave();

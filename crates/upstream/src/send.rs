@@ -11,7 +11,7 @@ use policy::Interim;
 
 use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
-use crate::reply::{Hold, Ticket, reply};
+use crate::reply::{Lease, RequestPermit, reply};
 use crate::settings::HostSent;
 use crate::target::Target;
 use crate::{Upstream, forward};
@@ -52,7 +52,7 @@ impl Upstream {
         request: &mut Request,
         host: &HostSent,
     ) -> Result<Reply, Fault> {
-        request.body.behind_others().await;
+        request.body.yield_to_ready().await;
         let (began, before) = (clock::now(), call.totals.client_wait.get());
         if let Some(end) = self.settings.timeout.total.and_then(|total| began.checked_add(total)) {
             call.deadline = Some(call.deadline.map_or(end, |deadline| deadline.min(end)));
@@ -77,7 +77,7 @@ impl Upstream {
         mut began: Instant,
     ) -> Result<Reply, Fault> {
         let pool = self.pool(call.worker);
-        let mut ticket = Ticket::take(self, pool.clone())?;
+        let mut permit = RequestPermit::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
         if (idempotent || retry.attempts > 0)
@@ -97,24 +97,24 @@ impl Upstream {
         let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
         loop {
             let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
-            ticket.connect()?;
+            permit.connect()?;
             if let Some(noted) = &mut call.target {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.once(at, target, attempt_began).await {
+            match attempts.try_once(at, target, attempt_began).await {
                 Ok(begun) => {
                     let status = begun.parsed.status;
-                    self.judge(target, status < 500);
+                    self.record_outcome(target, status < 500);
                     let Some(next) = attempts.repeats(at, status) else {
-                        let hold = Hold {
+                        let hold = Lease {
                             pool: attempts.pool,
                             target: at,
                             timeout: self.settings.timeout.response,
                             deadline: call.deadline,
                             alarm: attempts.alarm,
                             in_flight,
-                            _ticket: ticket,
+                            _permit: permit,
                         };
                         let now = clock::now();
                         let waited = now.duration_since(began).saturating_sub(begun.starved);
@@ -124,7 +124,7 @@ impl Upstream {
                     };
                     at = next;
                 }
-                Err(failure) => at = attempts.forgive(at, target, failure)?,
+                Err(failure) => at = attempts.next_attempt(at, target, failure)?,
             }
             call.totals.retries.set(call.totals.retries.get().saturating_add(1));
             attempts.pool.metrics().retries.add(1);
@@ -168,7 +168,7 @@ impl Upstream {
     }
 
     /// Counts an outcome for a target, and ejects the target if it fails too often.
-    fn judge(&self, target: &Target, good: bool) {
+    fn record_outcome(&self, target: &Target, good: bool) {
         if good {
             return target.succeeded();
         }
@@ -196,7 +196,12 @@ impl Attempts<'_> {
         self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.key, &self.tried)
     }
 
-    async fn once(&mut self, at: usize, target: &Target, began: Instant) -> Result<Begun, Failure> {
+    async fn try_once(
+        &mut self,
+        at: usize,
+        target: &Target,
+        began: Instant,
+    ) -> Result<Begun, Failure> {
         let pooled = if self.was_stale { None } else { self.pool.take(at) };
         let connection = match pooled {
             Some(connection) => connection,
@@ -241,7 +246,7 @@ impl Attempts<'_> {
         }
         let mut begun = call.begin(began).await;
         if let Err(failure) = &mut begun {
-            failure.silent &= reused;
+            failure.no_bytes_received &= reused;
             if let Some(body) = failure.unsent.take() {
                 self.request.body = body;
                 self.spent = false;
@@ -264,24 +269,29 @@ impl Attempts<'_> {
     }
 
     /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
-    fn forgive(&mut self, at: usize, target: &Target, failure: Failure) -> Result<usize, Fault> {
+    fn next_attempt(
+        &mut self,
+        at: usize,
+        target: &Target,
+        failure: Failure,
+    ) -> Result<usize, Fault> {
         // The target is not to blame for the deadline of the whole call.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
-        match !is_late && self.forgives(at, target, &failure) {
+        match !is_late && self.should_retry(at, target, &failure) {
             true => self.choose().ok_or(failure.fault),
             false => Err(failure.fault),
         }
     }
 
-    fn forgives(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
-        self.was_stale |= failure.silent;
-        if failure.silent && self.stale_left && !self.spent {
+    fn should_retry(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
+        self.was_stale |= failure.no_bytes_received;
+        if failure.no_bytes_received && self.stale_left && !self.spent {
             self.stale_left = false;
             return true;
         }
         let (counts, on) = (counts_against(failure.fault.kind), &self.upstream.settings.retry.on);
         if counts {
-            self.upstream.judge(target, false);
+            self.upstream.record_outcome(target, false);
             self.tried.push(at);
         }
         let kind = failure.fault.kind;
@@ -312,6 +322,6 @@ fn counts_against(kind: Kind) -> bool {
 
 impl Failure {
     fn unsent(fault: Fault) -> Failure {
-        Failure { fault, silent: false, unsent: None }
+        Failure { fault, no_bytes_received: false, unsent: None }
     }
 }

@@ -10,7 +10,7 @@ mod children;
 mod fault;
 mod fragment;
 mod judge;
-mod misfit;
+mod mismatch;
 mod model;
 mod openapi;
 mod proof;
@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 pub use bind::{Wanted, api, services};
-pub use misfit::Misfit;
+pub use mismatch::Mismatch;
 pub use model::{Api, Operation};
 pub use openapi::Document;
 pub use proof::{Proof, prove};
@@ -33,7 +33,7 @@ pub use read::{Fault, Said, Unread};
 
 use crate::Soap;
 use ::json::{Entry, Kind};
-use misfit::Done;
+use mismatch::Done;
 use model::Message;
 use write::Writer;
 use xsd::datatype::Steps;
@@ -53,7 +53,7 @@ pub enum Refused {
     /// Not JSON: the byte offset, and what was expected there.
     Malformed { at: usize, expected: &'static str },
     /// The value does not fit the operation.
-    Misfit(Box<Misfit>),
+    Mismatch(Box<Mismatch>),
 }
 
 /// Reusable memory of a thread's translations.
@@ -96,7 +96,7 @@ impl Api {
         let read = |faults| read::Reader::new(self, faults, output, bytes_max).read(xml);
         match read(&operation.faults) {
             // A fault is returned whatever its detail: a detail that breaks its type is given as XML.
-            Err(why @ Unread::Misfit(_)) => match read(&[]) {
+            Err(why @ Unread::Mismatch(_)) => match read(&[]) {
                 Ok(said @ Said::Fault(_)) => Ok(said),
                 Ok(_) | Err(_) => Err(why),
             },
@@ -134,11 +134,13 @@ impl Api {
             if scratch.tape.capacity() > KEPT_ENTRIES_MAX {
                 *scratch = Scratch::default();
             }
-            written.map_err(Refused::Misfit)?;
+            written.map_err(Refused::Mismatch)?;
             if unsure {
                 let judged = judge::judge(self, message, out.as_bytes());
                 judged.map_err(|what| {
-                    Refused::Misfit(Misfit::new(format!("expected what the schema allows: {what}")))
+                    Refused::Mismatch(Mismatch::new(format!(
+                        "expected what the schema allows: {what}"
+                    )))
                 })?;
             }
             Ok(out)
@@ -169,7 +171,7 @@ impl Api {
         };
         let written = writer.element(element, 0, declarations, false);
         let out = writer.out;
-        written.map(|()| out).map_err(|misfit| misfit.to_string())
+        written.map(|()| out).map_err(|mismatch| mismatch.to_string())
     }
 }
 
@@ -179,7 +181,7 @@ impl<'a> Writer<'a> {
         self.out.push_str(version.namespace());
         self.out.push_str("\">");
         if !message.headers.is_empty() {
-            self.headers(message).map_err(|misfit| misfit.within("$headers"))?;
+            self.headers(message).map_err(|mismatch| mismatch.within("$headers"))?;
         }
         self.out.push_str("<soap:Body>");
         if let Some(root) = &message.body
@@ -191,7 +193,7 @@ impl<'a> Writer<'a> {
         }
         self.out.push_str("</soap:Body></soap:Envelope>");
         if self.out.len() > self.bytes_max {
-            return Err(Misfit::large(self.bytes_max));
+            return Err(Mismatch::large(self.bytes_max));
         }
         Ok(())
     }
@@ -201,7 +203,7 @@ impl<'a> Writer<'a> {
         let mut keys = self.keys(0);
         match self.tape.first().map(|entry| entry.kind) {
             Some(Kind::Object) if keys.all(|(key, _)| headers && key == "$headers") => Ok(()),
-            _ => Err(Misfit::new("expected an object without members")),
+            _ => Err(Mismatch::new("expected an object without members")),
         }
     }
 
@@ -233,8 +235,8 @@ impl<'a> Writer<'a> {
         let given: Vec<(Cow<'a, str>, usize)> = match *all {
             [] => Vec::new(),
             [at] if is_object(at) => self.keys(at).collect(),
-            [_] => return Err(Misfit::new("expected an object")),
-            [..] => return Err(Misfit::new("expected one member of this name")),
+            [_] => return Err(Mismatch::new("expected an object")),
+            [..] => return Err(Mismatch::new("expected one member of this name")),
         };
         let is_twice = |(at, (key, _)): (usize, &(Cow<'_, str>, usize))| {
             given.iter().take(at).any(|(before, _)| before == key)
@@ -243,12 +245,12 @@ impl<'a> Writer<'a> {
         let known: Vec<&str> = message.headers.iter().filter_map(local).collect();
         if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(&&**key)) {
             let what = format!("expected one of {}", known.join(", "));
-            return Err(Misfit::new(what).within(other));
+            return Err(Mismatch::new(what).within(other));
         }
         // All names are known, so there are few.
         if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
             let name = given.get(at).map(|(key, _)| &**key).unwrap_or_default();
-            return Err(Misfit::new("expected one member of this name").within(name));
+            return Err(Mismatch::new("expected one member of this name").within(name));
         }
         self.out.push_str("<soap:Header>");
         for root in &message.headers {
@@ -256,10 +258,10 @@ impl<'a> Writer<'a> {
             match given.iter().find(|(key, _)| **key == *element.local) {
                 Some((key, at)) => self
                     .element(element, *at, &root.declarations, false)
-                    .map_err(|misfit| misfit.within(key))?,
+                    .map_err(|mismatch| mismatch.within(key))?,
                 None => {
                     let what = "expected the member, since the description asks for this header";
-                    return Err(Misfit::new(what).within(&element.local));
+                    return Err(Mismatch::new(what).within(&element.local));
                 }
             }
         }

@@ -6,7 +6,9 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use xml::{Document, Error, Form, Here, Options, Parser, Precedents, QName, Recall, Sink, Start};
+use xml::{
+    Document, Error, Form, Here, Options, Parser, QName, Recall, Sink, Start, TemplateCache,
+};
 
 fn main() {
     divan::main();
@@ -140,7 +142,7 @@ fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
 fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
     let messages = messages(changing);
     let mut turn = messages.iter().cycle();
-    let (mut precedents, options) = (Precedents::default(), Options::default());
+    let (mut precedents, options) = (TemplateCache::default(), Options::default());
     bencher.bench_local(|| {
         let mut look = Look::default();
         let message = turn.next().map(String::as_bytes).unwrap_or_default();

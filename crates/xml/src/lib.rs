@@ -7,7 +7,6 @@
 //! arrive ([`Parser::feed`]). The [`Document`] is built by a sink, and so is everything that validates without a tree.
 #![forbid(unsafe_code)]
 
-mod beginning;
 mod blocks;
 mod chars;
 mod decode;
@@ -21,13 +20,14 @@ mod misc;
 mod name;
 mod parser;
 mod place;
-mod precedent;
+mod pool;
+mod prefix_cache;
 mod scope;
 mod serialize;
-mod shelf;
 mod sink;
-mod skeleton;
 mod tag;
+mod template;
+mod template_cache;
 mod text;
 mod tree;
 
@@ -36,8 +36,8 @@ pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};
 pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use parser::{Parser, parse};
-pub use precedent::{Precedents, Recall};
+pub use pool::Pool;
 pub use serialize::{Form, escape_attribute, escape_text};
-pub use shelf::Shelf;
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
+pub use template_cache::{Recall, TemplateCache};
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -5,9 +5,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::beginning::State;
 use crate::dtd::Dtd;
 use crate::place::Tracker;
+use crate::prefix_cache::State;
 use crate::scope::Spaces;
 use crate::sink::Raw;
 use crate::{ErrorKind, Here, Options, Sink};

@@ -5,9 +5,9 @@
 
 use std::cell::Cell;
 
-use crate::beginning::State;
 use crate::decode::{Decoder, Encoding, Sniffed, sniff, valid};
 use crate::machine::{Halt, Machine, Stop, Window};
+use crate::prefix_cache::State;
 use crate::{Error, ErrorKind, Options, Position, Sink};
 
 /// Bytes decoded at a time if a complete document is not UTF-8.

@@ -2,11 +2,11 @@
 //!
 //! An element is followed by its attributes, then by its children. Names are interned; all text is in one string.
 
+mod arena_pool;
 mod build;
 mod from_bytes;
 mod names;
 mod positions;
-mod spare;
 mod without;
 
 use std::borrow::Cow;
@@ -15,9 +15,9 @@ use std::collections::HashMap;
 pub use build::{BuildError, Builder};
 
 use crate::{Error, Options, Position, QName, XML_NAMESPACE};
+use arena_pool::Arena;
 use names::Names;
 use positions::Positions;
-use spare::Arena;
 
 /// A node of one document. Ids grow in document order: document, element, its attributes, its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

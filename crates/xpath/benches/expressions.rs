@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use xpath::{Budget, Evaluation, Expr, NoHost, Options, Pattern, Plain, World};
+use xpath::{Budget, DocumentSet, Evaluation, Expr, NoHost, Options, Pattern, Plain};
 
 fn main() {
     divan::main();
@@ -79,7 +79,7 @@ fn items(bencher: Bencher<'_, '_>, text: &str) {
 
 fn evaluated(bencher: Bencher<'_, '_>, text: &str, document: &Arc<xml::Document>) {
     let expr = compile(text);
-    let world = World::new(Arc::clone(document));
+    let world = DocumentSet::new(Arc::clone(document));
     bencher.bench_local(|| {
         let (mut host, mut budget) = (NoHost, Budget::default());
         expr.value(&mut Evaluation::of(&world, world.root(), &mut host, &mut budget))
@@ -91,7 +91,7 @@ fn evaluated(bencher: Bencher<'_, '_>, text: &str, document: &Arc<xml::Document>
 fn pattern(bencher: Bencher<'_, '_>, text: &str) {
     let pattern =
         Pattern::compile(text, &Plain::default()).unwrap_or_else(|error| panic!("{error}"));
-    let world = World::new(list());
+    let world = DocumentSet::new(list());
     let document = world.document(xpath::DocId(0));
     bencher.bench_local(|| {
         let (mut host, mut budget) = (NoHost, Budget::default());

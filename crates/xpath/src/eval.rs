@@ -2,12 +2,12 @@
 
 mod compare;
 mod functions;
-mod more;
 mod path;
 mod set;
 mod strings;
 mod val;
 mod walk;
+mod xpath2;
 
 use std::ops::ControlFlow;
 use std::rc::Rc;

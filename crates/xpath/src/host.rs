@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::{Budget, DocId, ErrorKind, Node, Value, World};
+use crate::{Budget, DocId, DocumentSet, ErrorKind, Node, Value};
 
 /// The node for which an expression is evaluated, and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Focus {
 #[derive(Debug)]
 pub struct Call<'a> {
     /// The documents; the function may add new ones.
-    pub world: &'a World,
+    pub world: &'a DocumentSet,
     /// The node for which the function is called.
     pub focus: Focus,
     /// The remaining budget.
@@ -59,7 +59,7 @@ pub struct NoHost;
 /// All inputs of one evaluation.
 pub struct Evaluation<'a> {
     /// The documents.
-    pub world: &'a World,
+    pub world: &'a DocumentSet,
     /// The node for which the expression is evaluated.
     pub focus: Focus,
     /// Variables and functions.
@@ -78,7 +78,7 @@ impl Focus {
 impl<'a> Evaluation<'a> {
     /// An evaluation for a single node.
     pub fn of(
-        world: &'a World,
+        world: &'a DocumentSet,
         node: Node,
         host: &'a mut dyn Host,
         budget: &'a mut Budget,

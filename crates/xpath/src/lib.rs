@@ -1,7 +1,7 @@
 //! XPath 1.0, compiled: a text becomes an [`Expr`] once, and the `Expr` gives a [`Value`] for each context node.
 //!
 //! Owns the grammar, the four types with their conversions, the core functions, match patterns of XSLT 1.0, and the budgets
-//! that bound the cost of an expression. Documents belong to the caller, who puts them into a [`World`]. Variables and further
+//! that bound the cost of an expression. Documents belong to the caller, who puts them into a [`DocumentSet`]. Variables and further
 //! functions are the caller's too: [`Statics`] resolves them at compile time, [`Host`] at run time. The crate never loads a
 //! document, never reads a clock, and knows nothing of stylesheets.
 //!
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod document_set;
 mod error;
 mod eval;
 mod expr;
@@ -28,18 +29,19 @@ mod number;
 mod pattern;
 mod regex;
 mod statics;
+mod streaming;
 mod syntax;
-mod told;
 mod value;
-mod world;
 
 pub use budget::{Budget, Limits};
+pub use document_set::{DocId, DocumentSet, Node, NodeKind};
 pub use error::{Error, ErrorKind};
 pub use expr::Expr;
 pub use host::{Call, Evaluation, Focus, Host, NoHost};
 pub use number::{number_text, text_number};
 pub use pattern::{Alternative, Pattern, Shape};
 pub use statics::{Lookup, Name, NameTest, Options, Plain, Statics, Unknown};
-pub use told::{Around, Asked, Known, Needs, Question, Saying, Selection, Told};
+pub use streaming::{
+    Around, Known, Needs, Selection, StreamNode, StreamStep, StreamString, StreamTest,
+};
 pub use value::Value;
-pub use world::{DocId, Node, NodeKind, World};

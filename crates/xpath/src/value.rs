@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use crate::{Node, World, number_text, text_number};
+use crate::{DocumentSet, Node, number_text, text_number};
 
 /// The result of an expression. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ impl Value {
     }
 
     /// Converts as `number()` does.
-    pub fn to_number(&self, world: &World) -> f64 {
+    pub fn to_number(&self, world: &DocumentSet) -> f64 {
         match self {
             Value::Boolean(value) => f64::from(u8::from(*value)),
             Value::Number(value) => *value,
@@ -68,7 +68,7 @@ impl Value {
     }
 
     /// Converts as `string()` does.
-    pub fn to_text<'a>(&'a self, world: &'a World) -> Cow<'a, str> {
+    pub fn to_text<'a>(&'a self, world: &'a DocumentSet) -> Cow<'a, str> {
         match self {
             Value::Nodes(nodes) => {
                 nodes.first().map_or(Cow::Borrowed(""), |&node| world.string_value(node))

@@ -8,15 +8,15 @@
 //! allocates nothing; [`SimpleType::validate`] also returns the [`Value`].
 
 mod atom;
-mod blame;
 mod builtin;
+mod date_time;
 mod decimal;
+mod diagnose;
 mod duration;
 mod error;
 mod facets;
 mod fail;
 mod kind;
-mod moment;
 mod names;
 mod quick;
 mod restrict;
@@ -28,14 +28,14 @@ mod text;
 mod value;
 mod white;
 
-pub use blame::Breach;
 pub use builtin::Builtin;
+pub use date_time::{DateTime, DateTimeKind};
 pub use decimal::Decimal;
+pub use diagnose::Breach;
 pub use duration::Duration;
 pub use error::{FacetError, Violation};
 pub(crate) use facets::Bound;
 pub use kind::FacetKind;
-pub use moment::{Moment, MomentKind};
 pub use names::{Names, NoNames, Sharing};
 pub use simple::{Identifier, RawFacet, SimpleType, Variety};
 pub(crate) use text::{NAME_REST, NAME_START, is_name_char, is_ncname};

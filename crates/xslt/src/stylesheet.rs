@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use xml::{Builder, Document, Shelf};
-use xpath::{Budget, Evaluation, Expr, Name, NoHost, Plain, Value, World};
+use xml::{Builder, Document, Pool};
+use xpath::{Budget, DocumentSet, Evaluation, Expr, Name, NoHost, Plain, Value};
 
 use crate::compile;
 use crate::error::{At, Error, ErrorKind, Failed};
@@ -28,7 +28,7 @@ pub struct Stylesheet {
     /// The streaming program, if the stylesheet needs no tree.
     streamed: Option<Streamed>,
     /// Pool of caches for streaming runs.
-    shelf: Shelf<Known>,
+    shelf: Pool<Known>,
 }
 
 /// A value for one of the stylesheet's parameters.
@@ -112,7 +112,7 @@ impl Stylesheet {
         let program = compile::compile(bytes, uri, resolver)?;
         let streamed = lower(&program);
         let canonical = Arc::new(program.output.canonical());
-        Ok(Stylesheet { program, canonical, streamed, shelf: Shelf::default() })
+        Ok(Stylesheet { program, canonical, streamed, shelf: Pool::default() })
     }
 
     /// Returns whether [`Stylesheet::transform_bytes`] streams, without a tree of the source.
@@ -185,7 +185,7 @@ impl Stylesheet {
         target: Target,
     ) -> Result<(Option<Composer>, Vec<String>), Error> {
         let source = spaces::stripped(source, &self.program);
-        let mut world = World::new(source);
+        let mut world = DocumentSet::new(source);
         let root = world.root();
         let mut budget = Budget::new(xpath::Limits {
             steps_max: run.budgets.steps_max,
@@ -236,7 +236,7 @@ fn output(composer: Option<Composer>, settings: &Settings, messages: Vec<String>
     Output { bytes, method, media_type, encoding, messages }
 }
 
-fn argument(argument: &Argument, world: &World, budget: &mut Budget) -> Result<Value, Error> {
+fn argument(argument: &Argument, world: &DocumentSet, budget: &mut Budget) -> Result<Value, Error> {
     Ok(match argument {
         Argument::Text(text) => Value::text(&**text),
         Argument::Number(number) => Value::Number(*number),

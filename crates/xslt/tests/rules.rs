@@ -17,9 +17,9 @@ const COPY: &str = "<x:template match='@*|node()'><x:copy><x:apply-templates sel
 const COPY_OF: &str = "<x:template match='/'><x:copy-of select='.'/></x:template>";
 
 /// Modules and documents by name; for those that end in `.xsl`, the body of a stylesheet.
-struct Shelf<'s>(&'s [(&'s str, &'s str)]);
+struct Pool<'s>(&'s [(&'s str, &'s str)]);
 
-impl Resolver for Shelf<'_> {
+impl Resolver for Pool<'_> {
     fn resolve(&self, href: &str, _base: &str) -> Result<Resource, String> {
         let found = self.0.iter().find(|(name, _)| *name == href);
         let (name, text) = found.ok_or_else(|| "there is no such file".to_owned())?;
@@ -37,7 +37,7 @@ fn sheet(body: &str) -> String {
 
 #[track_caller]
 fn check_with(sheet: &str, source: &str, files: &[(&str, &str)], expected: &str) {
-    let shelf = Shelf(files);
+    let shelf = Pool(files);
     let compiled = Stylesheet::compile(sheet.as_bytes(), "main.xsl", &shelf)
         .unwrap_or_else(|error| panic!("{error}: {sheet}"));
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };

@@ -25,9 +25,9 @@ use documents::{DOCUMENTS, encoded};
 use sheets::{BODIES, EXAMPLES, IMPORTED, TREES};
 
 /// A resolver of the imported modules.
-struct Shelf;
+struct Pool;
 
-impl xslt::Resolver for Shelf {
+impl xslt::Resolver for Pool {
     fn resolve(&self, href: &str, _base: &str) -> Result<Resource, String> {
         match href {
             "imported" => {
@@ -47,7 +47,7 @@ fn sheet(body: &str) -> String {
 }
 
 fn compiled(text: &str) -> Stylesheet {
-    Stylesheet::compile(text.as_bytes(), "main", &Shelf)
+    Stylesheet::compile(text.as_bytes(), "main", &Pool)
         .unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

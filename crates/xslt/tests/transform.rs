@@ -14,9 +14,9 @@ use expect_test::{Expect, expect};
 use xslt::{Argument, Budgets, Nothing, Parameter, Resolver, Resource, Run, Stylesheet};
 
 /// Modules and documents by name.
-struct Shelf(&'static [(&'static str, &'static str)]);
+struct Pool(&'static [(&'static str, &'static str)]);
 
-impl Resolver for Shelf {
+impl Resolver for Pool {
     fn resolve(&self, href: &str, _base: &str) -> Result<Resource, String> {
         let found = self.0.iter().find(|(name, _)| *name == href);
         let (name, text) = found.ok_or_else(|| "there is no such file".to_owned())?;
@@ -273,7 +273,7 @@ fn mistakes_have_a_place() {
 
 #[test]
 fn modules_and_documents() {
-    let shelf = Shelf(&[
+    let shelf = Pool(&[
         (
             "low",
             "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'><x:template match='b'>low</x:template></x:stylesheet>",

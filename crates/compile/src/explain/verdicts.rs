@@ -17,7 +17,7 @@ pub(super) struct Asking {
 }
 
 /// How far a request comes.
-pub(super) enum Way {
+pub(super) enum Outcome {
     /// Past all that was asked.
     Clear,
     /// To this policy, whose decision is not known, and so nothing below it.
@@ -31,24 +31,24 @@ pub(super) fn walk(
     route: &Route,
     parameters: Parameters,
     asking: Asking,
-) -> (Vec<(&'static str, String)>, Way) {
+) -> (Vec<(&'static str, String)>, Outcome) {
     let Asking { client, scheme, mut head } = asking;
     let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut caller = Caller::new(SocketAddr::new(client, 0), here, scheme, 0);
     caller.tls = (scheme == Scheme::Https).then_some("TLSv1.3");
     let mut ex = Exchange::new(Rc::new(caller), Default::default());
     ex.parameters = parameters;
-    let mut way = Way::Clear;
+    let mut way = Outcome::Clear;
     let mut verdicts = Vec::with_capacity(route.policies.len());
     for policy in &route.policies {
         let verdict = match way {
-            Way::Clear => {
+            Outcome::Clear => {
                 let verdict;
                 (verdict, way) = ask(policy, &mut ex, &mut head);
                 verdict
             }
-            Way::Open(above) => format!("hangs on `{above}`"),
-            Way::Ended => "not reached".to_owned(),
+            Outcome::Open(above) => format!("hangs on `{above}`"),
+            Outcome::Ended => "not reached".to_owned(),
         };
         verdicts.push((policy.name, verdict));
     }
@@ -56,9 +56,9 @@ pub(super) fn walk(
 }
 
 /// What a policy says, and how far the request comes by it.
-fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, Way) {
-    let clear = |said: &str| (said.to_owned(), Way::Clear);
-    let open = |why: &str| (why.to_owned(), Way::Open(policy.name));
+fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, Outcome) {
+    let clear = |said: &str| (said.to_owned(), Outcome::Clear);
+    let open = |why: &str| (why.to_owned(), Outcome::Open(policy.name));
     let flow = match &policy.request {
         None if policy.response.is_some() => return clear("sees the reply alone"),
         None => return clear("nothing to do"),
@@ -69,17 +69,17 @@ fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, W
                 return open("waits for an answer from elsewhere, which is not asked here");
             }
         },
-        Some(Step::Frames(_)) => return clear("lets the body pass through it"),
-        Some(Step::Whole(step)) => match step.wants(ex, head) {
+        Some(Step::Streamed(_)) => return clear("lets the body pass through it"),
+        Some(Step::Buffered(step)) => match step.wants(ex, head) {
             Ok(true) => return open("decides by the body, which is not here"),
             wanted => wanted.map(|_| Onward::Next),
         },
     };
     match flow {
         Ok(Onward::Next) => clear("passes"),
-        Ok(Onward::Turn(reply)) => (format!("answers with {}", reply.head.status), Way::Ended),
+        Ok(Onward::Turn(reply)) => (format!("answers with {}", reply.head.status), Outcome::Ended),
         Err(fault) => {
-            (format!("refuses with {}: {}", fault.kind.status(), fault.cause), Way::Ended)
+            (format!("refuses with {}: {}", fault.kind.status(), fault.cause), Outcome::Ended)
         }
     }
 }

@@ -7,10 +7,14 @@ use config::{At, Cache, CacheCookies, Decode as _, Policy, Report};
 use policies::cache::{self, Settings, Store};
 
 use crate::listeners::{bytes, count};
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{destinations, told};
 
-pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Cache,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     let entry_bytes_max = bytes(keys.entry_bytes_max);
     let below = place.at + 1;
     let unseen = told::unseen(place.of, below);
@@ -20,7 +24,7 @@ pub(crate) fn build(keys: &Cache, place: &mut Place<'_, '_>, report: &mut Report
         keys.encode(),
         destinations::words(place.of)
     );
-    let store = place.making.kept_or(&key, || {
+    let store = place.builder.kept_or(&key, || {
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });

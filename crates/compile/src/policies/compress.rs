@@ -3,7 +3,7 @@
 use config::{Compress, Encoding, Report, Spanned};
 use policies::compress::{self, MediaType, Settings};
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// What is text in any way. Pictures, sound and archives are compressed already.
 const TYPES: &[&str] = &[
@@ -22,7 +22,7 @@ const TYPES: &[&str] = &[
 
 pub(crate) fn build(
     keys: &Compress,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     if keys.encodings.value.is_empty() && keys.encodings.intact {

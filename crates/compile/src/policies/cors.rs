@@ -4,12 +4,16 @@ use config::{Cors, Report, Spanned};
 use policies::cors::{self, AllowedHeaders, Origin, Origins, Settings};
 
 use crate::names;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// What a browser sends in ordinary life.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-pub(crate) fn build(keys: &Cors, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Cors,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     let methods: Vec<String> =
         keys.methods.0.iter().filter_map(|method| names::method(method, report)).collect();
     let names = |list: &[Spanned<String>], report: &mut Report| -> Vec<String> {

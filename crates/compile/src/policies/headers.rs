@@ -3,10 +3,14 @@
 use ::policies::headers::{self, Edits};
 use config::{Headers, HeadersEdit, Map, Report, Spanned};
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{names, templates};
 
-pub(crate) fn build(keys: &Headers, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Headers,
+    place: &RouteScope<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     let parameters = templates::parameters(&place.of.matches.value);
     let request = edits(&keys.request, &parameters, report);
     refuse_host(&keys.request, report);

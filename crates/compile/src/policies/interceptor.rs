@@ -9,7 +9,7 @@ use plan::upstreams::Timeouts;
 
 use crate::listeners::bytes;
 use crate::policies::Named;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::upstreams;
 
 /// Builds the policy. Without both sides it does nothing, and that is a complaint.
@@ -17,7 +17,7 @@ pub(crate) fn build(
     keys: &Interceptor,
     at: At,
     intact: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let Interceptor { request, response, .. } = keys;
@@ -66,7 +66,7 @@ fn without_reply(side: &Interception, report: &mut Report) {
 
 fn service(
     side: &Spanned<Interception>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Service> {
     let keys = &side.value;
@@ -90,7 +90,7 @@ fn service(
 /// The service: exactly one of `url` and `upstream`.
 fn way(
     side: &Spanned<Interception>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<dyn Fetch>> {
     let keys = &side.value;
@@ -106,14 +106,14 @@ fn way(
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
             let settings = upstreams::to_url(&url.value.0, timeout, tls, report)?;
-            Some(place.making.own_outlet(settings))
+            Some(place.builder.own_outlet(settings))
         }
         (None, Some(name)) => {
             if let Some(tls) = &keys.tls {
                 let help = "write `tls` below the upstream";
                 report.error(tls.at, "the upstream says how its TLS is", help);
             }
-            place.making.outlet(name, report)
+            place.builder.outlet(name, report)
         }
         (Some(_), Some(name)) => {
             let what = "`url` and `upstream` both say where the interceptor is";
@@ -133,10 +133,10 @@ fn way(
 /// What `dynamicEndpoint` may name: what was written, else every upstream by its name.
 fn endpoints(
     keys: &Interceptor,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Vec<interceptor::Endpoint> {
-    let known = place.making.upstream_names().to_vec();
+    let known = place.builder.upstream_names().to_vec();
     if keys.endpoints.is_empty() {
         let all = known.iter().map(|name| interceptor::Endpoint {
             name: name.clone(),
@@ -163,7 +163,7 @@ fn endpoints(
     endpoints
 }
 
-fn api(keys: &Interceptor, place: &Place<'_, '_>) -> Api {
+fn api(keys: &Interceptor, place: &RouteScope<'_, '_>) -> Api {
     let Route { matches, upstream, .. } = place.of;
     let written = &keys.api;
     let methods = match written.methods.is_empty() {

@@ -6,15 +6,19 @@ use ::policies::jwt::{self, Settings, Subscription, Verifier, Wanted, backend};
 use config::{BackendJwt, ClaimWanted, Decode as _, FilePath, Jwks, Jwt, Report, Spanned};
 use jose::Signer;
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{files, names};
 
-pub(crate) fn build(keys: &Jwt, place: &mut Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Jwt,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     if keys.issuers.value.is_empty() && keys.issuers.intact {
         let help = "name at least one of the `issuers`";
         report.error(keys.issuers.at, "no issuer, so no token is good", help);
     }
-    let tokens = &place.making.tokens;
+    let tokens = &place.builder.tokens;
     let listed = keys.issuers.value.iter();
     let issuers: Vec<_> = listed.filter_map(|name| tokens.issuer(name, report)).collect();
     complain_of_doubles(keys, &issuers, report);
@@ -23,7 +27,7 @@ pub(crate) fn build(keys: &Jwt, place: &mut Place<'_, '_>, report: &mut Report) 
     let places: Vec<_> = issuers.iter().map(|issuer| Arc::as_ptr(issuer).addr()).collect();
     let key = format!("jwt {} {places:?}", keys.encode());
     let verifier =
-        place.making.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)));
+        place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)));
     jwt::policy(verifier)
 }
 
@@ -101,7 +105,7 @@ pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
 
 pub(crate) fn backend(
     keys: &BackendJwt,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<plan::Policy> {
     let header = names::changeable_header(&keys.header.value, keys.header.at, report);
@@ -109,7 +113,7 @@ pub(crate) fn backend(
         keys.keys.0.iter().map(|file| signer(file, place, report)).collect();
     let signers = signers?;
     let first = signers.first().cloned();
-    place.making.tokens.signers.extend(signers);
+    place.builder.tokens.signers.extend(signers);
     let settings = backend::Settings {
         header: header?,
         issuer: keys.issuer.clone(),
@@ -123,12 +127,12 @@ pub(crate) fn backend(
 
 fn signer(
     file: &Spanned<FilePath>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<Signer>> {
     let text = String::from_utf8(files::read(file, report)?).unwrap_or_default();
     let made =
-        place.making.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
+        place.builder.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
     let complain = |why| {
         let what = format!("cannot sign with `{}`: {why}", file.value.as_path().display());
         report.error(file.at, what, "make one with `openssl genpkey -algorithm ed25519`");
@@ -136,6 +140,6 @@ fn signer(
     made.map_err(complain).ok()
 }
 
-pub(crate) fn jwks(keys: &Jwks, place: &Place<'_, '_>) -> plan::Policy {
-    backend::publishing(place.making.tokens.own_keys.clone(), keys.max_age)
+pub(crate) fn jwks(keys: &Jwks, place: &RouteScope<'_, '_>) -> plan::Policy {
+    backend::publishing(place.builder.tokens.own_keys.clone(), keys.max_age)
 }

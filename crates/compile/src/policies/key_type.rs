@@ -3,16 +3,16 @@
 use ::policies::key_type::{self, Sandbox};
 use config::{KeyType, Report};
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{names, paths};
 
 pub(crate) fn build(
     keys: &KeyType,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let sandbox = keys.sandbox.as_ref().and_then(|name| {
-        let known = place.making.upstream_names();
+        let known = place.builder.upstream_names();
         if !known.contains(&name.value) {
             let meant = report.suggest(&name.value, known.iter().map(String::as_str));
             let what = names::unknown("upstream", &name.value, meant);

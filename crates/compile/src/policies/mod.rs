@@ -20,9 +20,9 @@ pub(crate) mod mutual_tls;
 pub(crate) mod openapi;
 pub(crate) mod rate_limit;
 pub(crate) mod redirect;
+pub(crate) mod remote_definition;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
-pub(crate) mod supply;
 pub(crate) mod transform;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;
@@ -30,7 +30,7 @@ pub(crate) mod xslt;
 use ::policies::expression::Expression;
 use config::{LimitBy, MessageSide, Policy, Report, Route, Spanned, UpstreamErrors};
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::templates;
 
 /// A row of the table: what one policy does, by its keys.
@@ -120,7 +120,7 @@ pub(crate) struct Xml<'p> {
 /// Builds one policy. What is wrong with it is in the report, and the plan is not built then.
 pub(crate) fn build(
     policy: &Spanned<Policy>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     match &policy.value {

@@ -4,12 +4,12 @@ use ::policies::mutual_tls::{self, Trusted};
 use config::{At, MutualTls, Report};
 
 use crate::names;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 pub(crate) fn build(
     keys: &MutualTls,
     at: At,
-    place: &Place<'_, '_>,
+    place: &RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let asked = |listener: &config::Listener| {

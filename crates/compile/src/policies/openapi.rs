@@ -13,7 +13,7 @@ use import::{Documents, Model, Side, Spot};
 use serde_json::Value as Json;
 
 use crate::listeners::bytes;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// References within schemas that are followed to learn what a text may mean.
 const DEPTH_MAX: usize = 8;
@@ -32,7 +32,7 @@ pub(crate) struct Read {
 /// Builds the policy; what is wrong with the document is complained about at its name.
 pub(crate) fn build(
     keys: &OpenApi,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let settings = settings(keys, place, report).unwrap_or_else(|| Settings {
@@ -47,7 +47,11 @@ pub(crate) fn build(
     checks::policy(settings, place.slots)
 }
 
-fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Settings> {
+fn settings(
+    keys: &OpenApi,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<Settings> {
     let document = &keys.document;
     let read = read(document, place, report);
     let read = match &*read {
@@ -106,11 +110,11 @@ fn settings(keys: &OpenApi, place: &mut Place<'_, '_>, report: &mut Report) -> O
 /// Reads a document, once for all routes.
 fn read(
     document: &Spanned<config::FilePath>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Arc<ReadDocument> {
     let path = document.value.as_path();
-    if let Some(known) = place.making.documents.get(path) {
+    if let Some(known) = place.builder.documents.get(path) {
         return known.clone();
     }
     let read = Documents::read(path, |path| report.depends_on(path.to_owned()));
@@ -119,7 +123,7 @@ fn read(
         Ok(Read { content: hash(&documents), documents, model })
     });
     let read = Arc::new(read);
-    place.making.documents.insert(path.to_owned(), read.clone());
+    place.builder.documents.insert(path.to_owned(), read.clone());
     read
 }
 
@@ -134,14 +138,14 @@ fn schemas(
     read: &Read,
     side: Side,
     wanted: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
 ) -> Result<Option<Arc<Schemas>>, String> {
     if !wanted {
         return Ok(None);
     }
     let key = format!("openapi schemas {side:?} {:x}", read.content);
     let make = || Schemas::new(read.documents.of_side(side), true).map(Arc::new);
-    place.making.kept(&key, make).map(Some)
+    place.builder.kept(&key, make).map(Some)
 }
 
 /// A document's operations on their way to checks.

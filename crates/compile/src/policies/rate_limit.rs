@@ -6,20 +6,20 @@ use config::{
     At, Decode as _, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests, Spanned, Timeout,
 };
 use policies::expression::Expression;
-use policies::key::By;
+use policies::key::KeySource;
 use policies::rate_limit::shared::{Shared, Store, store};
 use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
 
 use crate::listeners::count;
 use crate::names;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::upstreams;
 
 pub(crate) fn build(
     keys: &RateLimit,
     at: At,
     intact: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let by = keys.by.clone().unwrap_or_else(|| {
@@ -45,19 +45,19 @@ pub(crate) fn build(
 }
 
 /// By whom a limit counts, as the policy knows it.
-pub(super) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> By {
+pub(super) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
     match &by.value {
-        LimitBy::Client => By::Client,
-        LimitBy::Subject => By::Subject,
-        LimitBy::Route => By::Everybody,
-        LimitBy::Operation => By::Operation,
-        LimitBy::Header(name) => By::Header(name.clone()),
+        LimitBy::Client => KeySource::Client,
+        LimitBy::Subject => KeySource::Subject,
+        LimitBy::Route => KeySource::Everybody,
+        LimitBy::Operation => KeySource::Operation,
+        LimitBy::Header(name) => KeySource::Header(name.clone()),
         LimitBy::Expression(text) => match Expression::compile(text) {
-            Ok(expression) => By::Expression(Arc::new(expression)),
+            Ok(expression) => KeySource::Expression(Arc::new(expression)),
             Err(why) => {
                 let help = "write CEL that gives a text, such as `cel:claims.org` or `cel:request.query.tenant`";
                 report.error(by.at, format!("the expression cannot be used: {why}"), help);
-                By::Everybody
+                KeySource::Everybody
             }
         },
     }
@@ -139,7 +139,7 @@ fn otherwise(
     own: &Written<'_>,
     name: Option<&str>,
     at: At,
-    place: &Place<'_, '_>,
+    place: &RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Tier {
     if let Some(default) = &keys.default {
@@ -175,7 +175,11 @@ fn otherwise(
     own.tier(name, at, report)
 }
 
-fn plans(keys: &RateLimit, place: &Place<'_, '_>, report: &mut Report) -> Vec<(Box<str>, Tier)> {
+fn plans(
+    keys: &RateLimit,
+    place: &RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Vec<(Box<str>, Tier)> {
     if !keys.plans {
         return Vec::new();
     }
@@ -224,7 +228,7 @@ fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n s
 /// The counts of the plan before if they were made of the same, and who else counts in them.
 fn counts(
     keys: &RateLimit,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     settings: &Settings,
     report: &mut Report,
 ) -> (Arc<Counts>, Option<Arc<Shared>>) {
@@ -241,24 +245,24 @@ fn counts(
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
     let windows = tiers.map(Tier::windows).max().unwrap_or_default();
     let Some(name) = &keys.shared else {
-        let counts = place.making.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
+        let counts = place.builder.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
         return (counts, None);
     };
     let Some(store) = store(name, place, report) else {
         return (Arc::new(Counts::new(1, 1)), None);
     };
-    let metrics = place.making.telemetry.store(&name.value);
-    let shared = place.making.kept_or(&format!("{key} {store:?}"), || {
+    let metrics = place.builder.telemetry.store(&name.value);
+    let shared = place.builder.kept_or(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration hash in the same way, and nobody without it does.
         let counts = Counts::known_by(keys_max, windows, &format!("{key} {:?}", store.password));
         let counts = Arc::new(counts);
         Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans, metrics))
     });
-    place.making.work(shared.clone());
+    place.builder.work(shared.clone());
     (shared.counts(), Some(shared))
 }
 
-fn store(name: &Spanned<String>, place: &Place<'_, '_>, report: &mut Report) -> Option<Store> {
+fn store(name: &Spanned<String>, place: &RouteScope<'_, '_>, report: &mut Report) -> Option<Store> {
     let stores = &place.config.stores;
     let Some(written) = stores.get(&name.value) else {
         let meant = report.suggest(&name.value, stores.names());

@@ -3,7 +3,7 @@
 use ::policies::redirect::{self, Settings};
 use config::{Redirect, Report};
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{names, templates};
 
 /// As the standard has them (RFC 9110, 15.4); the others are no redirects of this kind.
@@ -11,7 +11,7 @@ const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
 pub(crate) fn build(
     keys: &Redirect,
-    place: &Place<'_, '_>,
+    place: &RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<plan::Policy> {
     let Redirect { status, to, keep_path, keep_query } = keys;
@@ -23,7 +23,7 @@ pub(crate) fn build(
     let host = ["https://", "http://"].into_iter().find_map(|scheme| to.value.strip_prefix(scheme));
     let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let is_path = to.value.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
-    let misfit = match host {
+    let mismatch = match host {
         None if !is_path => Some("is neither a URL nor a path"),
         Some("") => Some("has no host"),
         Some(host) if host.replace("{host}", "").contains(['{', '\\', '@']) => {
@@ -37,8 +37,8 @@ pub(crate) fn build(
         }
         Some(_) | None => None,
     };
-    if let Some(misfit) = misfit {
-        let what = format!("`{}` {misfit}", to.value.escape_debug());
+    if let Some(mismatch) = mismatch {
+        let what = format!("`{}` {mismatch}", to.value.escape_debug());
         report.error(to.at, what, "write `https://www.example.com/new`, or a path such as `/new`");
     }
     names::header_value(to, report)?;

@@ -20,8 +20,8 @@ use config::{
 
 use crate::listeners::bytes;
 use crate::policies;
-use crate::policies::supply;
-use crate::policy::Place;
+use crate::policies::remote_definition;
+use crate::policy::RouteScope;
 use documents::Documents;
 use load::{Following, Wrong};
 
@@ -52,7 +52,7 @@ pub(crate) fn reads_replies(keys: &config::Soap) -> bool {
 }
 
 /// Whether definitions that do not compile are answered with faults.
-pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &Place<'_, '_>) -> bool {
+pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_, '_>) -> bool {
     match written {
         Some(BadDefinitions::Fault) => true,
         Some(BadDefinitions::Complain) => false,
@@ -61,7 +61,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &Place<'_, '_>
 }
 
 /// How this policy of the route treats content codings of replies.
-pub(super) fn codings(bytes_max: config::Size, place: &Place<'_, '_>) -> Codings {
+pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Codings {
     let rows = policies::of(place.of);
     let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
     Codings {
@@ -72,21 +72,21 @@ pub(super) fn codings(bytes_max: config::Size, place: &Place<'_, '_>) -> Codings
 }
 
 /// Whether a policy above makes faults of replies other than 200, which are its alone then.
-pub(super) fn errors_pass(place: &Place<'_, '_>) -> bool {
+pub(super) fn errors_pass(place: &RouteScope<'_, '_>) -> bool {
     let rows = policies::of(place.of);
     rows.iter().take(place.at).any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
 /// Whether what comes back up is the route's own reply with 200: nobody's message, which is neither held to a schema nor
 /// transformed.
-pub(super) fn is_mock(place: &Place<'_, '_>) -> bool {
+pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
     place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
 }
 
 /// Builds the policy; what is wrong with a definition is complained about with its file, line and column.
 pub(crate) fn build(
     keys: &config::Soap,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     empty(keys, report);
@@ -102,7 +102,7 @@ pub(crate) fn build(
     };
     match &keys.schema {
         Some(schema) => {
-            let known = supply::may_be_fetched(schema, keys.fetch.as_ref(), report);
+            let known = remote_definition::may_be_fetched(schema, keys.fetch.as_ref(), report);
             let documents =
                 known.then(|| load::load(schema, &keys.imports, Following::of(keys), report));
             let documents = documents.flatten();
@@ -177,7 +177,7 @@ fn api(
     keys: &config::Soap,
     schema: &Spanned<DefinitionAt>,
     faulty: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Api {
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
@@ -257,7 +257,7 @@ fn asked(
 fn counted(
     documents: &Documents,
     keys: &config::Soap,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
 ) -> HashMap<Box<str>, u32> {
     if !keys.validate.value.contains(&MessageSide::Request) {
         return HashMap::new();
@@ -288,7 +288,7 @@ fn envelope(
     keys: &config::Soap,
     version: Version,
     faulty: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> checks::Envelope {
     let written = match version {
@@ -329,10 +329,10 @@ fn own(
     file: &Spanned<DefinitionAt>,
     keys: &config::Soap,
     faulty: bool,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> checks::Envelope {
-    if !supply::may_be_fetched(file, keys.fetch.as_ref(), report) {
+    if !remote_definition::may_be_fetched(file, keys.fetch.as_ref(), report) {
         return checks::Envelope::Missing;
     }
     let Some(documents) = load::load(file, &keys.imports, Following::of(keys), report) else {

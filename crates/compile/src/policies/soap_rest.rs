@@ -10,7 +10,7 @@ use wsdl::typed::{self, Api, Document, Operation, Wanted};
 
 use super::soap;
 use crate::paths;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// Tables of a description, or what is wrong with it.
 type Made = Result<Arc<Api>, Vec<String>>;
@@ -18,7 +18,7 @@ type Made = Result<Arc<Api>, Vec<String>>;
 /// Builds the policy; what is wrong is complained about, and nothing is served in its place.
 pub(crate) fn build(
     keys: &SoapRest,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<plan::Policy> {
     let prefix = prefix(keys, place, report);
@@ -82,7 +82,7 @@ pub(crate) fn build(
 }
 
 /// The tables, taken over from the plan before if it was made of the same.
-fn api(keys: &SoapRest, place: &mut Place<'_, '_>) -> Arc<Made> {
+fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<Made> {
     let imports: Vec<_> = keys
         .imports
         .iter()
@@ -96,7 +96,7 @@ fn api(keys: &SoapRest, place: &mut Place<'_, '_>) -> Arc<Made> {
     let text = |key: &Option<Spanned<String>>| key.as_ref().map(|key| key.value.clone());
     let (service, port) = (text(&keys.service), text(&keys.port));
     let key = format!("soap_rest {} {:x} {service:?} {port:?}", path.display(), read.content);
-    place.making.kept_or(&key, || {
+    place.builder.kept_or(&key, || {
         let wanted = Wanted { service: service.as_deref(), port: port.as_deref() };
         let made = typed::api(&read.description, wanted);
         Arc::new(made.map(Arc::new).map_err(|what| vec![what]))
@@ -104,7 +104,7 @@ fn api(keys: &SoapRest, place: &mut Place<'_, '_>) -> Arc<Made> {
 }
 
 /// What stands in front of every path: as written, or the fixed segments of the route's own.
-fn prefix(keys: &SoapRest, place: &Place<'_, '_>, report: &mut Report) -> String {
+fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> String {
     let Some(written) = &keys.prefix else {
         let [route] = place.of.matches.value.path.0.as_slice() else {
             let what = "the route has several paths, so that the operations have no place";
@@ -145,7 +145,7 @@ fn places(
     keys: &SoapRest,
     api: &Api,
     document: Option<&str>,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Vec<rest::Place>> {
     for (name, _) in keys.operations.iter() {

@@ -6,10 +6,14 @@ use ::policies::transform::{
 use config::{At, JsonEdit, JsonText, Map, QueryEdit, Report, Spanned, Transform};
 use plan::Template;
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{names, templates};
 
-pub(crate) fn build(keys: &Transform, place: &Place<'_, '_>, report: &mut Report) -> plan::Policy {
+pub(crate) fn build(
+    keys: &Transform,
+    place: &RouteScope<'_, '_>,
+    report: &mut Report,
+) -> plan::Policy {
     let parameters = templates::parameters(&place.of.matches.value);
     let (query, request) = asked(keys, report);
     let query = query.map(|keys| self::query(&keys.value, &parameters, report));

@@ -9,7 +9,7 @@ use wsdl::{SOAP_11, SOAP_12};
 use xpath::{Expr, Plain};
 
 use crate::listeners::bytes;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::{names, upstreams};
 
 /// As for upstreams that are written.
@@ -23,7 +23,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 /// Builds the policy.
 pub(crate) fn build(
     keys: &config::XpathRoute,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let written =
@@ -68,12 +68,16 @@ pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
 }
 
 /// Where a case goes: the index among the route's diversions, and the path where it has its own.
-type Way = (usize, Option<Box<[u8]>>);
+type Target = (usize, Option<Box<[u8]>>);
 
-fn way(case: &Spanned<XpathCase>, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Way> {
+fn way(
+    case: &Spanned<XpathCase>,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<Target> {
     match (&case.value.upstream, &case.value.url) {
         (Some(name), None) => {
-            let known = place.making.upstream_names();
+            let known = place.builder.upstream_names();
             if !known.contains(&name.value) {
                 let meant = report.suggest(&name.value, known.iter().map(String::as_str));
                 let what = names::unknown("upstream", &name.value, meant);
@@ -102,14 +106,14 @@ fn way(case: &Spanned<XpathCase>, place: &mut Place<'_, '_>, report: &mut Report
 }
 
 /// A URL whose host is an upstream's name means that upstream.
-fn to_url(url: &WebUrl, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Way> {
+fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Option<Target> {
     let host = &url.target.host;
-    let name = match place.making.upstream_names().contains(host) {
+    let name = match place.builder.upstream_names().contains(host) {
         true => host.clone(),
         false => {
             let tls = <UpstreamTls as config::Decode>::absent()?;
             let settings = upstreams::to_url(&url.target, TIMEOUTS, &tls, report)?;
-            place.making.own_upstream(settings)
+            place.builder.own_upstream(settings)
         }
     };
     Some((place.diversion(&name), Some(url.path.as_bytes().into())))

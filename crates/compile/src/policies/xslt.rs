@@ -6,7 +6,7 @@ mod told;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::policies::supply::{self as supplies, Fetched, Wanted};
+use ::policies::remote_definition::{self as supplies, Fetched, Wanted};
 use ::policies::xslt::{self as transforms, On, Settings};
 use ::saxon::Engine;
 use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
@@ -14,11 +14,11 @@ use mediation::Failed;
 use mediation::xslt::{Known, Sheet, Sheets, Transformation};
 use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
+use super::remote_definition::{self, Supplied};
 use super::soap;
 use super::soap::load::{self, Documents, Following, Found, XSLT};
-use super::supply::{self, Supplied};
 use crate::policies::{self, Facts};
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// The newest version that our own engine runs; 1.1 is 1.0 with what was dropped again.
 const NATIVE_VERSION_MAX: f64 = 1.1;
@@ -26,7 +26,7 @@ const NATIVE_VERSION_MAX: f64 = 1.1;
 /// Builds the policy; what is wrong with the stylesheet is complained about with its file, line and column.
 pub(crate) fn build(
     keys: &config::Xslt,
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
     let on = match keys.side.value {
@@ -63,7 +63,7 @@ pub(crate) fn build(
 }
 
 /// How our own engine writes XML.
-fn style(keys: &config::Xslt, place: &Place<'_, '_>) -> Style {
+fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
     match keys.output.as_ref().map(|output| output.value) {
         Some(XsltOutput::Canonical) => Style::Canonical,
         None if place.of.errors == config::Errors::Kong => Style::Canonical,
@@ -72,7 +72,7 @@ fn style(keys: &config::Xslt, place: &Place<'_, '_>) -> Style {
 }
 
 /// Whether the validation of this side comes after: below on requests, above on replies.
-fn is_before(on: MessageSide, place: &Place<'_, '_>) -> bool {
+fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     let rows = policies::of(place.of);
     let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
     match on {
@@ -82,9 +82,13 @@ fn is_before(on: MessageSide, place: &Place<'_, '_>) -> bool {
 }
 
 /// The stylesheet for its engine. What is wrong with it is complained about.
-fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -> Option<Sheets> {
+fn sheets(
+    keys: &config::Xslt,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<Sheets> {
     let stylesheet = &keys.stylesheet;
-    if !supply::may_be_fetched(stylesheet, keys.fetch.as_ref(), report) {
+    if !remote_definition::may_be_fetched(stylesheet, keys.fetch.as_ref(), report) {
         return None;
     }
     let documents = load::load(stylesheet, &Map::default(), Following::NOTHING_ELSE, report)?;
@@ -104,13 +108,13 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
         report.error(output.at, what, "remove `output`");
     }
     let recipe = match engine {
-        Ok(None) => Recipe { documents, saxon: None },
+        Ok(None) => DefinitionCompiler { documents, saxon: None },
         Ok(Some(engine)) => {
             let parameters = keys.parameters.iter();
             let parameters = parameters.map(|(name, value)| (name.value.clone(), value.clone()));
             let modules = saxon::modules(stylesheet, &first, report);
             let saxon = BySaxon { engine, parameters: parameters.collect(), modules };
-            Recipe { documents, saxon: Some(saxon) }
+            DefinitionCompiler { documents, saxon: Some(saxon) }
         }
         Err(unavailable) => {
             let what = format!("it needs Saxon: {}", unavailable.what);
@@ -147,7 +151,7 @@ fn sheets(keys: &config::Xslt, place: &mut Place<'_, '_>, report: &mut Report) -
 }
 
 /// How a stylesheet is made of its modules.
-struct Recipe {
+struct DefinitionCompiler {
     documents: Documents,
     /// Where it is for Saxon.
     saxon: Option<BySaxon>,
@@ -177,7 +181,7 @@ struct BySaxon {
     modules: Vec<saxon::Module>,
 }
 
-impl Recipe {
+impl DefinitionCompiler {
     /// What has to be fetched. Of stylesheets that are files Saxon gets nothing else.
     fn remote(&self) -> &[String] {
         match &self.saxon {
@@ -192,9 +196,9 @@ impl Recipe {
     }
 
     /// The stylesheet, unless the plan before has it of the same bytes.
-    fn at_once(&self, place: &mut Place<'_, '_>) -> Result<Arc<Sheet>, Wrong> {
-        let metrics = place.making.telemetry.definition(&self.documents.location);
-        let kept = place.making.kept_or(&self.key(), || {
+    fn at_once(&self, place: &mut RouteScope<'_, '_>) -> Result<Arc<Sheet>, Wrong> {
+        let metrics = place.builder.telemetry.definition(&self.documents.location);
+        let kept = place.builder.kept_or(&self.key(), || {
             let made = self.made(&Fetched::new());
             metrics.compiled(made.is_ok());
             Arc::new(made.map(Arc::new))
@@ -220,11 +224,11 @@ impl Recipe {
     }
 }
 
-impl supplies::Recipe<Sheet> for Recipe {
+impl supplies::DefinitionCompiler<Sheet> for DefinitionCompiler {
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
         match self.remote().is_empty() {
             true => Ok(Vec::new()),
-            false => supply::wanted(self.documents.missing(fetched)),
+            false => remote_definition::wanted(self.documents.missing(fetched)),
         }
     }
 
@@ -238,7 +242,7 @@ fn complain(
     what: &str,
     help: &'static str,
     keys: &config::Xslt,
-    place: &Place<'_, '_>,
+    place: &RouteScope<'_, '_>,
     report: &mut Report,
 ) {
     let at = keys.stylesheet.at;

@@ -29,7 +29,7 @@ pub(super) async fn run(
         let current = connection.worker.current();
         let mut ex = Exchange::new(connection.caller.clone(), alarm.clone());
         ex.interim = Some(Interim::new(stream.shared.clone(), stream.number));
-        let mut account = Account::open(ex, current.books.clone());
+        let mut account = Account::open(ex, current.recorders.clone());
         let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
         let mut replying = None;
         let reply = match head {

@@ -25,9 +25,9 @@ use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
 use crate::accept::Connection;
-use crate::goodbye;
 use crate::head::{limits, refusal, refused_method};
-use crate::taking::Taking;
+use crate::lingering_close;
+use crate::write_progress::WriteProgress;
 use stream::{Shared, Stream};
 
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
@@ -56,7 +56,7 @@ struct H2 {
     heard: bool,
     /// Since when the resets of the client are not forgiven yet; nothing while it has none.
     unforgiven: Option<Instant>,
-    taking: Taking,
+    write_progress: WriteProgress,
 }
 
 /// What the connection waits for, apart from its wire: what the alarm is set for.
@@ -90,7 +90,7 @@ enum Ended {
 
 /// Serves a connection to its end. `early` is what was read of it already.
 pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
-    let listener = connection.place.door.listener();
+    let listener = connection.permit.listener_state.listener();
     let config = Config {
         streams_max: listener.limits.streams_max,
         head_bytes_max: listener.limits.head_bytes_max,
@@ -105,7 +105,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
         alarm: Alarm::default(),
         heard: false,
         unforgiven: None,
-        taking: Taking::default(),
+        write_progress: WriteProgress::default(),
     };
     h2.alarm.set(clock::now(), h2.time(Phase::Beginning));
     let ended = poll_fn(|cx| h2.poll(cx)).await;
@@ -120,8 +120,8 @@ impl H2 {
                 Ok(read) => read,
                 Err(ended) => return Poll::Ready(ended),
             };
-            if self.connection.place.is_closing(cx.waker()) {
-                if self.connection.place.door.is_cutting() {
+            if self.connection.permit.is_closing(cx.waker()) {
+                if self.connection.permit.listener_state.is_cutting() {
                     return Poll::Ready(Ended::Cut);
                 }
                 self.shared.session().leave();
@@ -208,7 +208,7 @@ impl H2 {
 
     /// Starts the exchange of a stream.
     fn begin(&mut self, number: u32, head: &Head, block: Block) {
-        self.connection.place.door.refresh(&mut self.listener);
+        self.connection.permit.listener_state.refresh(&mut self.listener);
         let request = self.request_head(head, block);
         let stream = Stream::new(self.shared.clone(), number);
         // Boxed, so that it is not moved on its way into a task.
@@ -273,7 +273,7 @@ impl H2 {
         self.shared.session().rest();
         let now = clock::now();
         self.alarm.set(now, self.time(phase));
-        self.connection.place.set_idle((phase == Phase::Idle).then_some(now));
+        self.connection.permit.set_idle((phase == Phase::Idle).then_some(now));
     }
 
     fn time(&self, phase: Phase) -> Duration {
@@ -296,12 +296,15 @@ impl H2 {
             Phase::Busy if self.heard => Phase::Busy,
             Phase::Busy => {
                 session.ping();
-                self.taking = Taking::since(&self.shared.wire());
+                self.write_progress = WriteProgress::since(&self.shared.wire());
                 Phase::Asked
             }
             Phase::Asked if self.heard => Phase::Busy,
             // The question may not have reached it yet.
-            Phase::Asked if self.taking.goes_on(&self.shared.wire()) && self.taking.is_behind() => {
+            Phase::Asked
+                if self.write_progress.goes_on(&self.shared.wire())
+                    && self.write_progress.is_behind() =>
+            {
                 Phase::Busy
             }
             Phase::Asked => return Some(Ended::Silent),
@@ -338,7 +341,7 @@ impl H2 {
         });
         // Whether the goodbye reaches the peer changes nothing.
         let _late = tokio::time::timeout(LAST_CALL, last).await;
-        goodbye::linger(&mut self.shared.take_wire()).await;
+        lingering_close::linger(&mut self.shared.take_wire()).await;
     }
 }
 

@@ -16,7 +16,7 @@ use pipeline::Account;
 use super::stream::Stream;
 use crate::date;
 use crate::stay::Stay;
-use crate::taking::Taking;
+use crate::write_progress::WriteProgress;
 
 /// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
 pub(super) async fn send(
@@ -72,7 +72,7 @@ struct Sending {
     timeout: Duration,
     /// For the client to take something.
     alarm: Alarm,
-    taking: Taking,
+    write_progress: WriteProgress,
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
     /// What a stream of events asks.
@@ -88,8 +88,19 @@ impl Sending {
             body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
         };
         let (trailers, alarm) = (Trailers::new(), Alarm::default());
-        let (sent, waiting, taking) = (0, None, Taking::default());
-        Sending { body, piece, ended, trailers, sent, timeout, alarm, taking, waiting, stay }
+        let (sent, waiting, write_progress) = (0, None, WriteProgress::default());
+        Sending {
+            body,
+            piece,
+            ended,
+            trailers,
+            sent,
+            timeout,
+            alarm,
+            write_progress,
+            waiting,
+            stay,
+        }
     }
 
     /// Goes on, and puts down to whom it waits for how long that takes.
@@ -168,8 +179,8 @@ impl Sending {
         let now = clock::now();
         self.waiting = Some((now, true));
         if !self.alarm.is_set() {
-            self.taking = Taking::default();
-            self.alarm.set(now, Taking::first_look(self.timeout));
+            self.write_progress = WriteProgress::default();
+            self.alarm.set(now, WriteProgress::first_look(self.timeout));
         }
         while self.alarm.poll(cx).is_ready() {
             if !self.goes_on(stream) {
@@ -182,8 +193,8 @@ impl Sending {
 
     /// Whether the client takes what was written. That it does is nothing to a stream for which it leaves no room.
     fn goes_on(&mut self, stream: &Stream) -> bool {
-        let is_first = self.taking.is_new();
-        let takes = self.taking.goes_on(&stream.shared.wire());
+        let is_first = self.write_progress.is_new();
+        let takes = self.write_progress.goes_on(&stream.shared.wire());
         takes && (is_first || stream.shared.session().is_full())
     }
 

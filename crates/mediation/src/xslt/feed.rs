@@ -2,16 +2,16 @@
 //! document types.
 
 use saxon::{Feed, Name, Place};
-use xml::{Error, Here, Precedents, QName, Recall, Shelf, Sink, Start};
+use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 
 /// What a document takes more than its text, with each name told by its bytes.
 const GROWTH: usize = 2;
 
 /// What is known of messages that were read before.
-pub(super) type Known = Precedents<Feed, Feed, Place>;
+pub(super) type Known = TemplateCache<Feed, Feed, Place>;
 
 /// Reads a document.
-pub(super) fn feed(message: &[u8], shelf: &Shelf<Known>) -> Result<Feed, Error> {
+pub(super) fn feed(message: &[u8], shelf: &Pool<Known>) -> Result<Feed, Error> {
     let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
     let mut known = shelf.take().unwrap_or_default();
     let parsed = known.parse(message, &xml::Options::default(), &mut teller);

@@ -12,7 +12,7 @@ use saxon::Message;
 use xslt::{Budgets, Encoding, Run, Stylesheet};
 
 use super::{Transformation, feed, label};
-use crate::{Failed, words};
+use crate::{Failed, libxml_messages};
 
 /// What a transformation by our own engine may cost: it runs on a worker that others wait for.
 // A tenth of a second at worst; messages of services take thousands.
@@ -73,7 +73,9 @@ impl Transformation {
         };
         let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(
             |failed| match failed {
-                xslt::Failed::Source(error) => Failed::client(words::malformed(&error, message)),
+                xslt::Failed::Source(error) => {
+                    Failed::client(libxml_messages::malformed(&error, message))
+                }
                 xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
             },
         )?;
@@ -102,7 +104,7 @@ impl Transformation {
             true => Message::Json(message.clone()),
             false => Message::Xml(
                 feed::feed(message, &self.known.0)
-                    .map_err(|error| Failed::client(words::malformed(&error, message)))?,
+                    .map_err(|error| Failed::client(libxml_messages::malformed(&error, message)))?,
             ),
         };
         alarm.borrow_mut().set(clock::now(), self.timeout);

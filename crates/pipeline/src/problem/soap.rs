@@ -6,15 +6,15 @@
 use fault::{Fault, Kind, Side};
 use message::RequestHead;
 use plan::Errors;
-use policy::{Exchange, Speech};
+use policy::{Exchange, MessageFormat};
 
 use json::push_escaped;
 
 /// Notes the client's message format, on routes whose faults depend on it.
-pub(crate) fn note_speech(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
+pub(crate) fn note_message_format(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
     match errors {
         Errors::Soap { .. } | Errors::Kong { .. } => {
-            ex.notes().speech = Some(Speech::of(head.headers.get("content-type")));
+            ex.notes().message_format = Some(MessageFormat::of(head.headers.get("content-type")));
         }
         Errors::Problem | Errors::Wso2 => {}
     }
@@ -34,7 +34,7 @@ pub(super) fn reply(
     fault: &Fault,
     verbose: bool,
 ) -> Option<(u16, &'static str, String)> {
-    let speech = speech(ex);
+    let message_format = message_format(ex);
     let mut said = said(fault, verbose, fault.kind.title());
     if let Some(plain) = processing(fault).filter(|of| of.verbose).and_then(|of| of.plain.as_ref())
     {
@@ -43,9 +43,11 @@ pub(super) fn reply(
     for text in [&mut said.reason, &mut said.message] {
         *text = escaped(text);
     }
-    match speech {
-        Speech::Soap11 | Speech::Soap12 => Some(envelope(speech, status(fault), &said)),
-        Speech::Json => None,
+    match message_format {
+        MessageFormat::Soap11 | MessageFormat::Soap12 => {
+            Some(envelope(message_format, status(fault), &said))
+        }
+        MessageFormat::Json => None,
     }
 }
 
@@ -54,12 +56,12 @@ pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'stati
     let standard = standard(fault.kind);
     let processing = processing(fault);
     let mut said = said(fault, verbose, &standard);
-    match speech(ex) {
-        speech @ (Speech::Soap11 | Speech::Soap12) => {
+    match message_format(ex) {
+        message_format @ (MessageFormat::Soap11 | MessageFormat::Soap12) => {
             said.message = replaced(&said.message);
-            envelope(speech, status(fault), &said)
+            envelope(message_format, status(fault), &said)
         }
-        Speech::Json => {
+        MessageFormat::Json => {
             let of_request = |p: &fault::Processing| !p.server && p.backend_status.is_none();
             let client = fault.kind.side() == Side::Client;
             let status = match processing {
@@ -73,8 +75,8 @@ pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'stati
     }
 }
 
-fn speech(ex: &Exchange) -> Speech {
-    ex.notes.as_ref().and_then(|notes| notes.speech).unwrap_or(Speech::Soap11)
+fn message_format(ex: &Exchange) -> MessageFormat {
+    ex.notes.as_ref().and_then(|notes| notes.message_format).unwrap_or(MessageFormat::Soap11)
 }
 
 /// True if a SOAP fault about it blames the server.
@@ -122,10 +124,16 @@ fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
     }
 }
 
-fn envelope(speech: Speech, status: u16, said: &Said) -> (u16, &'static str, String) {
-    match speech {
-        Speech::Soap12 => (status, "application/soap+xml; charset=utf-8", envelope_12(said)),
-        Speech::Soap11 | Speech::Json => (status, "text/xml; charset=utf-8", envelope_11(said)),
+fn envelope(
+    message_format: MessageFormat,
+    status: u16,
+    said: &Said,
+) -> (u16, &'static str, String) {
+    match message_format {
+        MessageFormat::Soap12 => (status, "application/soap+xml; charset=utf-8", envelope_12(said)),
+        MessageFormat::Soap11 | MessageFormat::Json => {
+            (status, "text/xml; charset=utf-8", envelope_11(said))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use brotli::CompressorWriter;
 use fault::{Fault, Kind};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use policy::Frames;
+use policy::BodyTransform;
 use zstd::stream::raw::CParameter;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
@@ -99,7 +99,7 @@ impl Coder {
     }
 }
 
-impl Frames for Coder {
+impl BodyTransform for Coder {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         self.swap(out);
         let written = self.write(bytes);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, OnCall, OnHead, OnWhole, Onward, Slot};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, Onward, Slot};
 
 use super::answer::{self, Answer, invalid};
 use super::tell::{self, Told};
@@ -41,14 +41,14 @@ impl OnCall<RequestHead> for Interceptor {
     }
 }
 
-impl OnWhole<RequestHead> for Interceptor {
+impl OnBuffered<RequestHead> for Interceptor {
     fn bytes_max(&self) -> usize {
         let services = [&self.settings.request, &self.settings.response].into_iter().flatten();
         let gathering = services.filter(|service| service.includes.request_payload());
         gathering.map(|service| service.body_bytes_max).min().unwrap_or_default()
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,

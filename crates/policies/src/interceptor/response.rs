@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use message::{Gathered, ReplyHead, RequestHead};
-use policy::{Decision, Exchange, Flow, OnCall, OnWhole, Onward, Slot};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnCall, Onward, Slot};
 
 use crate::body_lines;
 
@@ -30,12 +30,12 @@ impl OnCall<ReplyHead> for Interceptor {
     }
 }
 
-impl OnWhole<ReplyHead> for Interceptor {
+impl OnBuffered<ReplyHead> for Interceptor {
     fn bytes_max(&self) -> usize {
         self.settings.response.as_ref().map(|service| service.body_bytes_max).unwrap_or_default()
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::claims::value_in;
 use super::next_number;
-use crate::memory::Memory;
+use crate::verdict_cache::VerdictCache;
 
 /// What the tokens say.
 pub struct Settings {
@@ -52,7 +52,7 @@ const MADE_MAX: usize = 16 * 1024;
 const MADE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 thread_local! {
-    static MADE: RefCell<Memory<Made>> = RefCell::new(Memory::new(MADE_MAX, MADE_BYTES_MAX));
+    static MADE: RefCell<VerdictCache<Made>> = RefCell::new(VerdictCache::new(MADE_MAX, MADE_BYTES_MAX));
 }
 
 /// The policy that signs with this key.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Gathered, ReplyHead};
-use policy::{Decision, Exchange, Flow, OnWhole, Onward};
+use policy::{Decision, Exchange, Flow, OnBuffered, Onward};
 
 use super::body::{self, Checked};
 use super::model::Operation;
@@ -13,12 +13,12 @@ use super::{ERRORS_MAX, parameter, request};
 /// The response step.
 pub(super) struct Checks(pub(super) Arc<request::Checks>);
 
-impl OnWhole<ReplyHead> for Checks {
+impl OnBuffered<ReplyHead> for Checks {
     fn bytes_max(&self) -> usize {
         self.0.settings.body_bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

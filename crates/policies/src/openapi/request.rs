@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, OnHead, OnWhole, Onward, Slot};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
 use super::body::{self, Checked};
 use super::model::{Operation, PathItem};
@@ -42,12 +42,12 @@ impl OnHead<RequestHead> for Step {
     }
 }
 
-impl OnWhole<RequestHead> for Step {
+impl OnBuffered<RequestHead> for Step {
     fn bytes_max(&self) -> usize {
         self.0.settings.body_bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,

@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use mediation::supply::Supply;
-use mediation::{Failed, words};
+use mediation::remote_definition::RemoteDefinition;
+use mediation::{Failed, libxml_messages};
 use message::Headers;
 use telemetry::SoapFault;
-use xml::{Here, Precedents, QName, Sink, Start};
+use xml::{Here, QName, Sink, Start, TemplateCache};
 use xsd::{Bounds, Root, Schema, Stop, Validator};
 
 use super::code::Code;
@@ -41,7 +41,7 @@ pub enum Envelope {
     /// By the operator's.
     Own(Arc<Schema>),
     /// By the operator's, which is fetched and compiled beside the requests.
-    Supplied(Arc<Supply<Compiled>>),
+    Supplied(Arc<RemoteDefinition<Compiled>>),
     /// By one that does not compile: why.
     Broken(Failed),
 }
@@ -54,7 +54,7 @@ pub(super) struct Validators {
     api: Vec<Option<Ready>>,
     pub(super) operation: String,
     /// Of requests, and of replies.
-    precedents: Option<Box<[Precedents<Memory, Whole, Gap>; 2]>>,
+    precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
 }
 
 /// A validator with what it was made for, which a supply may have replaced.
@@ -188,7 +188,7 @@ impl Arriving {
         let fed = self.parse(|parser, pass| parser.feed(bytes, pass));
         found.version = self.state.version;
         found.operation = self.state.called;
-        fed.map_err(|error| Failed::client(words::malformed(&error, so_far)))?;
+        fed.map_err(|error| Failed::client(libxml_messages::malformed(&error, so_far)))?;
         if self.state.is_undecided(&self.validators) {
             return Ok(());
         }
@@ -307,14 +307,15 @@ impl State {
         let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
         let invalid = invalid.next();
         invalid
-            .map(|invalid| Failed::client(words::invalid(invalid, so_far)))
+            .map(|invalid| Failed::client(libxml_messages::invalid(invalid, so_far)))
             .or_else(|| self.broken.clone())
             .or_else(|| self.surplus.map(Failed::client))
     }
 
     /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
     fn is_undecided(&self, validators: &Validators) -> bool {
-        let lacks = |validator: &Validator| validator.invalid().iter().any(words::is_undeclared);
+        let lacks =
+            |validator: &Validator| validator.invalid().iter().any(libxml_messages::is_undeclared);
         self.more
             && self.refused.is_none()
             && self.of_envelope(validators).is_none_or(|envelope| envelope.is_valid())
@@ -353,7 +354,7 @@ impl State {
         found.operation = self.called;
         found.fault = self.code.as_ref().and_then(Code::fault);
         if let Err(error) = parsed {
-            return Err(Failed::client(words::malformed(&error, message)));
+            return Err(Failed::client(libxml_messages::malformed(&error, message)));
         }
         if let Some(failed) = self.complaint(validators, message) {
             return Err(failed);

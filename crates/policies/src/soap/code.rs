@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use fault::Fault;
 use flate2::write::MultiGzDecoder;
-use policy::Frames;
+use policy::BodyTransform;
 use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};
 
@@ -142,7 +142,7 @@ impl Watched {
     }
 }
 
-impl Frames for Watched {
+impl BodyTransform for Watched {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         out.extend_from_slice(bytes);
         match self.gzip.take() {

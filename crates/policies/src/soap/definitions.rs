@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use mediation::Failed;
-use mediation::supply::Supply;
+use mediation::remote_definition::RemoteDefinition;
 use message::Headers;
 use tokio::time::timeout;
 
@@ -36,7 +36,7 @@ pub enum Api {
     /// What was compiled with the configuration; or it does not compile, and each message is refused.
     Fixed(Result<Arc<Compiled>, Failed>),
     /// What is fetched and compiled beside the requests.
-    Supplied(Arc<Supply<Compiled>>),
+    Supplied(Arc<RemoteDefinition<Compiled>>),
 }
 
 /// A schema or a description, ready to validate with.
@@ -78,7 +78,7 @@ impl Api {
 
 impl Definitions {
     /// What there is nothing of yet.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = &Arc<Supply<Compiled>>> {
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<Compiled>>> {
         let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
             Envelope::Supplied(supply) => Some(supply),
             Envelope::Off

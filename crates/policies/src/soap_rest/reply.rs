@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use mediation::charset;
 use message::{Gathered, ReplyHead};
-use policy::{Decision, Exchange, OnWhole, Onward, Slot};
+use policy::{Decision, Exchange, OnBuffered, Onward, Slot};
 use serde_json::{Map, Value as Json, json};
 use telemetry::SoapFault;
 use wsdl::typed::{self, Said};
@@ -24,12 +24,12 @@ pub(super) struct Translate {
     pub(super) called: Slot<usize>,
 }
 
-impl OnWhole<ReplyHead> for Translate {
+impl OnBuffered<ReplyHead> for Translate {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,

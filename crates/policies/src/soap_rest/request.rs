@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Body, Gathered, Headers, Reply, RequestHead};
-use policy::{Decision, Exchange, Flow, OnWhole, Onward, Slot, Speech};
+use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
 use wsdl::Soap;
 use wsdl::typed::Refused;
 
@@ -20,12 +20,12 @@ pub(super) struct Translate {
     pub(super) called: Slot<usize>,
 }
 
-impl OnWhole<RequestHead> for Translate {
+impl OnBuffered<RequestHead> for Translate {
     fn bytes_max(&self) -> usize {
         self.settings.codings.bytes_max
     }
 
-    fn on_whole<'a>(
+    fn on_buffered<'a>(
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
@@ -38,7 +38,7 @@ impl OnWhole<RequestHead> for Translate {
 impl Translate {
     fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
         let settings = &*self.settings;
-        ex.notes().speech = Some(Speech::Json);
+        ex.notes().message_format = Some(MessageFormat::Json);
         let rest = head.path().strip_prefix(settings.prefix.as_bytes());
         let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or_default();
         if let Some((document, bytes)) = &settings.document
@@ -141,10 +141,10 @@ fn refused(why: &Refused, body: &[u8]) -> Fault {
             let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
             (Kind::RequestInvalid, text)
         }
-        Refused::Misfit(misfit) if misfit.is_too_large() => {
-            (Kind::BodyTooLarge, misfit.to_string())
+        Refused::Mismatch(mismatch) if mismatch.is_too_large() => {
+            (Kind::BodyTooLarge, mismatch.to_string())
         }
-        Refused::Misfit(misfit) => (Kind::RequestInvalid, misfit.to_string()),
+        Refused::Mismatch(mismatch) => (Kind::RequestInvalid, mismatch.to_string()),
     };
     // The log has to be able to show the client's own names.
     Fault::new(kind, text.escape_debug().to_string()).with_errors(vec![text.into()])

@@ -3,15 +3,15 @@
 //! Owns how far down each path the open elements are, and the comparison of what is found with what it shall be. Paths are those
 //! whose steps go down from the root and ask what is told of a node; the answer is the one a tree gives.
 
-use xml::{Here, Precedents, QName, Recall, Shelf, Sink, Start};
-use xpath::{Asked, NodeKind, Selection, Told};
+use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache};
+use xpath::{NodeKind, Selection, StreamNode, StreamStep};
 
 use super::Case;
 
 /// Paths, and the string-value that the first node of each is compared with.
 pub(super) struct Search {
     sought: Vec<Sought>,
-    known: Shelf<Precedents<Seen, Seen, ()>>,
+    known: Pool<TemplateCache<Seen, Seen, ()>>,
 }
 
 struct Sought {
@@ -54,7 +54,7 @@ impl Search {
             let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
             plain.then(|| Sought { path, equals: case.equals.clone() })
         });
-        Some(Search { sought: sought.collect::<Option<_>>()?, known: Shelf::default() })
+        Some(Search { sought: sought.collect::<Option<_>>()?, known: Pool::default() })
     }
 
     /// Which is the first whose node is what it shall be.
@@ -72,8 +72,8 @@ impl Search {
 
 impl Place {
     /// A node begins below `depth` open elements. Where its value is told, that is all of it.
-    fn node(&mut self, sought: &Sought, depth: usize, told: &Told<'_>) {
-        let fits = |asked: &[Asked]| asked.iter().any(|asked| asked.accepts(told));
+    fn node(&mut self, sought: &Sought, depth: usize, told: &StreamNode<'_>) {
+        let fits = |asked: &[StreamStep]| asked.iter().any(|asked| asked.accepts(told));
         if !matches!(self.found, Found::Nothing)
             || self.steps != depth
             || !sought.path.below.get(depth).is_some_and(|asked| fits(asked))
@@ -124,7 +124,7 @@ impl Reading<'_> {
     }
 
     /// A node other than text, before which a text ends.
-    fn node(&mut self, told: &Told<'_>) {
+    fn node(&mut self, told: &StreamNode<'_>) {
         self.each(|place, sought, depth| {
             place.end(sought, NodeKind::Text);
             place.node(sought, depth, told);
@@ -137,14 +137,14 @@ impl Sink for Reading<'_> {
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
         let (kind, attributes) = (NodeKind::Element, Some(start.attributes));
-        self.node(&Told { kind, name: start.name, value: None, attributes });
+        self.node(&StreamNode { kind, name: start.name, value: None, attributes });
         self.seen.depth += 1;
         Ok(())
     }
 
     fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
         let kind = NodeKind::Text;
-        let told = Told { kind, name: QName::NONE, value: None, attributes: None };
+        let told = StreamNode { kind, name: QName::NONE, value: None, attributes: None };
         self.each(|place, sought, depth| {
             place.node(sought, depth, &told);
             place.text(sought, text);
@@ -166,13 +166,13 @@ impl Sink for Reading<'_> {
 
     fn comment(&mut self, text: &str, _: Here<'_>) -> Result<(), xml::Error> {
         let kind = NodeKind::Comment;
-        self.node(&Told { kind, name: QName::NONE, value: Some(text), attributes: None });
+        self.node(&StreamNode { kind, name: QName::NONE, value: Some(text), attributes: None });
         Ok(())
     }
 
     fn instruction(&mut self, target: &str, data: &str, _: Here<'_>) -> Result<(), xml::Error> {
         let (kind, name) = (NodeKind::Instruction, QName { local: target, ..QName::NONE });
-        self.node(&Told { kind, name, value: Some(data), attributes: None });
+        self.node(&StreamNode { kind, name, value: Some(data), attributes: None });
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use policy::{Exchange, Speech};
+use policy::{Exchange, MessageFormat};
 
 use wsdl::{SOAP_11, SOAP_12};
 
@@ -16,24 +16,26 @@ static OF_11: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_11))
 static OF_12: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_12));
 
 /// What the message itself says; nothing where nobody would ask, because nothing is noted of how clients speak.
-pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<Speech> {
+pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     let notes = ex.notes.as_ref()?;
     match notes.translated {
-        true => notes.speech,
-        false => notes.speech.map(|speech| of_envelope(message).unwrap_or(speech)),
+        true => notes.message_format,
+        false => notes
+            .message_format
+            .map(|message_format| of_envelope(message).unwrap_or(message_format)),
     }
 }
 
 /// Notes it, once the message became another.
-pub(super) fn note(ex: &mut Exchange, speech: Option<Speech>) {
-    if let (Some(notes), Some(speech)) = (ex.notes.as_mut(), speech) {
-        notes.speech = Some(speech);
+pub(super) fn note(ex: &mut Exchange, message_format: Option<MessageFormat>) {
+    if let (Some(notes), Some(message_format)) = (ex.notes.as_mut(), message_format) {
+        notes.message_format = Some(message_format);
         notes.translated = true;
     }
 }
 
 /// By the namespace of an envelope, which says better than the head how the client speaks.
-fn of_envelope(message: &[u8]) -> Option<Speech> {
+fn of_envelope(message: &[u8]) -> Option<MessageFormat> {
     let looked = message.get(..LOOKED_BYTES_MAX).unwrap_or(message);
     if looked.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'[')) {
         return None;
@@ -61,8 +63,8 @@ fn of_envelope(message: &[u8]) -> Option<Speech> {
         })
     };
     match (declares(&OF_11), declares(&OF_12)) {
-        (true, false) => Some(Speech::Soap11),
-        (false, true) => Some(Speech::Soap12),
+        (true, false) => Some(MessageFormat::Soap11),
+        (false, true) => Some(MessageFormat::Soap12),
         _ => None,
     }
 }
@@ -73,15 +75,18 @@ mod tests {
 
     #[test]
     fn an_envelope_says_its_version() {
-        for (message, speech) in [
+        for (message, message_format) in [
             (
                 format!("<?xml version='1.0'?>\n<s:Envelope xmlns:s=\"{SOAP_12}\">"),
-                Some(Speech::Soap12),
+                Some(MessageFormat::Soap12),
             ),
-            (format!("<!-- {SOAP_12} --><Envelope xmlns = '{SOAP_11}'>"), Some(Speech::Soap11)),
+            (
+                format!("<!-- {SOAP_12} --><Envelope xmlns = '{SOAP_11}'>"),
+                Some(MessageFormat::Soap11),
+            ),
             (
                 format!("<a:Envelope xmlns:b='{SOAP_12}' xmlns:a='{SOAP_11}'/>"),
-                Some(Speech::Soap11),
+                Some(MessageFormat::Soap11),
             ),
             (format!("<Envelope xmlns:b='{SOAP_12}'/>"), None),
             (format!("<Envelope xmlns='{SOAP_12}/role'/>"), None),
@@ -89,7 +94,7 @@ mod tests {
             (format!("{{\"a\": \"<s:Envelope xmlns:s='{SOAP_12}'/>\"}}"), None),
             (String::new(), None),
         ] {
-            assert_eq!(of_envelope(message.as_bytes()), speech, "{message}");
+            assert_eq!(of_envelope(message.as_bytes()), message_format, "{message}");
         }
     }
 }

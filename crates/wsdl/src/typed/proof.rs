@@ -72,7 +72,7 @@ fn there_and_back(
 ) -> Result<(), String> {
     let envelope = api.envelope(message, json.as_bytes(), BYTES_MAX).map_err(|why| match why {
         Refused::Malformed { at, expected } => format!("at byte {at}: expected {expected}"),
-        Refused::Misfit(misfit) => misfit.to_string(),
+        Refused::Mismatch(mismatch) => mismatch.to_string(),
     })?;
     judge::judge(api, message, envelope.as_bytes())
         .map_err(|why| format!("the schema refuses it: {why}: {envelope}"))?;

@@ -49,7 +49,7 @@ pub struct Fault {
 pub enum Unread {
     Xml(xml::Error),
     /// The message does not match the description.
-    Misfit(String),
+    Mismatch(String),
 }
 
 impl From<xml::Error> for Unread {
@@ -62,7 +62,7 @@ impl std::fmt::Display for Unread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unread::Xml(error) => write!(f, "{error}"),
-            Unread::Misfit(what) => f.write_str(what),
+            Unread::Mismatch(what) => f.write_str(what),
         }
     }
 }
@@ -70,8 +70,8 @@ impl std::fmt::Display for Unread {
 type Done<T = ()> = Result<T, Unread>;
 
 #[cold]
-fn misfit<T>(what: String) -> Done<T> {
-    Err(Unread::Misfit(what))
+fn mismatch<T>(what: String) -> Done<T> {
+    Err(Unread::Mismatch(what))
 }
 
 /// Current part of the envelope.
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
     pub(super) fn read(mut self, bytes: &[u8]) -> Done<Said> {
         xml::parse(bytes, super::options(), &mut self)?;
         if let (true, Some(message)) = (self.unsure, self.message) {
-            super::judge::judge(self.api, message, bytes).map_err(Unread::Misfit)?;
+            super::judge::judge(self.api, message, bytes).map_err(Unread::Mismatch)?;
         }
         if let Some(fault) = self.fault {
             return Ok(Said::Fault(fault.done()));
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
             return Ok(Said::Value(self.out));
         }
         match self.message.and_then(|message| message.body.as_ref()) {
-            Some(_) => misfit("the body is empty".to_owned()),
+            Some(_) => mismatch("the body is empty".to_owned()),
             None if !self.headers.is_empty() => {
                 Ok(Said::Value(format!(r#"{{"$headers":{{{}}}}}"#, self.headers)))
             }
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
             (Part::Outside, "Envelope") => {
                 let known = [Soap::V11, Soap::V12].into_iter().find(|v| v.namespace() == uri);
                 let Some(version) = known else {
-                    return misfit(format!("the envelope is of the namespace {uri:?}"));
+                    return mismatch(format!("the envelope is of the namespace {uri:?}"));
                 };
                 self.version = version;
                 self.part = Part::Envelope;
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
             (Part::Envelope, "Header") if own => self.part = Part::Header,
             (Part::Envelope, "Body") if own => self.part = Part::Body,
             (Part::Outside | Part::Envelope, _) => {
-                return misfit(format!("<{local}> is no part of an envelope"));
+                return mismatch(format!("<{local}> is no part of an envelope"));
             }
             (Part::Header, _) => return self.header(start),
             (Part::Body, "Fault") if own && !self.said => {
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         // The name of an rpc message's wrapper is not checked (Basic Profile 1.1, R2729 notwithstanding).
         let any_name = message.is_some_and(|message| message.is_rpc);
         if self.said || !(any_name || is_named(element, start.name)) {
-            return misfit(format!(
+            return mismatch(format!(
                 "<{}> of {:?} stands in the body, where <{}> of {:?} belongs",
                 start.name.local, start.name.namespace.uri, element.local, element.uri
             ));

@@ -2,7 +2,7 @@
 //!
 //! Recursion is bounded by [`super::LIMITS`], which every message satisfies.
 
-mod said;
+mod messages;
 mod texts;
 
 use std::borrow::Cow;
@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use ::json::{Entry, Kind};
 use xsd::datatype::Steps;
 
-use super::misfit::{Done, Misfit};
+use super::mismatch::{Done, Mismatch};
 use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type};
 use super::scalar::{expected, push_text};
-use said::{choice, labels, listed, missing, unknown};
+use messages::{choice, labels, listed, missing, unknown};
 
 /// Writer over the values of one tape.
 pub(super) struct Writer<'a> {
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
             Kind::Object => "an object",
             Kind::Array => "an array",
         };
-        Err(Misfit::new(format!("expected {wanted}, found {found}")))
+        Err(Mismatch::new(format!("expected {wanted}, found {found}")))
     }
 
     /// Writes an element whose value is at `at`; `declarations` are the namespaces of everything below.
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
         top: bool,
     ) -> Done {
         if self.out.len() > self.bytes_max {
-            return Err(Misfit::large(self.bytes_max));
+            return Err(Mismatch::large(self.bytes_max));
         }
         let Some(of) = self.api.types.get(element.type_at) else { return Ok(()) };
         if !declarations.is_empty() {
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
     fn escaped(&mut self, text: &str, attribute: bool) -> Done {
         match push_text(&mut self.out, text, attribute) {
             true => Ok(()),
-            false => Err(Misfit::new("expected a string of characters that XML can hold")),
+            false => Err(Mismatch::new("expected a string of characters that XML can hold")),
         }
     }
 
@@ -164,14 +164,14 @@ impl<'a> Writer<'a> {
         let may_be_named = of.replaces || !of.replacements.is_empty();
         let named = may_be_named.then(|| self.find(at, "$type")).flatten();
         if let Some(value) = named {
-            actual = self.named(of, value).map_err(|misfit| misfit.within("$type"))?;
+            actual = self.named(of, value).map_err(|mismatch| mismatch.within("$type"))?;
             if !std::ptr::eq(actual, of) {
                 self.out.push_str(&actual.instance);
             }
         }
         if actual.is_abstract {
             let names = labels(of);
-            return Err(Misfit::new(format!("expected `$type` to be one of {names}")));
+            return Err(Mismatch::new(format!("expected `$type` to be one of {names}")));
         }
         if std::ptr::eq(actual, of) && matches!(of.content, Content::Text(_)) {
             let Content::Text(scalar) = &of.content else { return Ok(()) };
@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
         match found.and_then(|one| self.api.types.get(one.type_at)) {
             Some(found) => Ok(found),
             None if own => Ok(of),
-            None => Err(Misfit::new(format!("expected one of {}", labels(of)))),
+            None => Err(Mismatch::new(format!("expected one of {}", labels(of)))),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
             match self.place(open, &name, near) {
                 Some(slot) => {
                     near = slot.saturating_sub(open.member(0)) + 1;
-                    self.take(open, slot, value).map_err(|misfit| misfit.within(&name))?;
+                    self.take(open, slot, value).map_err(|mismatch| mismatch.within(&name))?;
                 }
                 None if name == "$type" && open.named == Some(value) => {}
                 None if name == "$headers" && open.top => {}
@@ -242,14 +242,14 @@ impl<'a> Writer<'a> {
                         | Kind::Object
                         | Kind::Array => {
                             let wrong = self.wrong("true or false", value);
-                            return wrong.map_err(|misfit: Box<Misfit>| misfit.within(&name));
+                            return wrong.map_err(|mismatch: Box<Mismatch>| mismatch.within(&name));
                         }
                     });
                 }
                 None if matches!(&*name, "$type" | "$nil")
                     && self.find(open.at, &name) != Some(value) =>
                 {
-                    return Err(Misfit::new("expected one member of this name").within(&name));
+                    return Err(Mismatch::new("expected one member of this name").within(&name));
                 }
                 None if name.starts_with('@') && open.of.any_attribute => {}
                 None => return Err(unknown(open.of).within(&name)),
@@ -259,7 +259,7 @@ impl<'a> Writer<'a> {
         self.attributes(open)?;
         match nil.unwrap_or_default() {
             true if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) => {
-                Err(Misfit::new("expected no content beside `$nil`"))
+                Err(Mismatch::new("expected no content beside `$nil`"))
             }
             true => {
                 self.out.push_str(r#" xsi:nil="true"/>"#);
@@ -287,7 +287,7 @@ impl<'a> Writer<'a> {
     /// Stores the tape index of a slot's value. Null counts as absent, unless it means nil.
     fn take(&mut self, open: &Open<'_>, slot: usize, value: usize) -> Done {
         if self.slot(slot) != 0 {
-            return Err(Misfit::new("expected one member of this name"));
+            return Err(Mismatch::new("expected one member of this name"));
         }
         let means_nil = match &open.of.content {
             Content::Children(children) => slot
@@ -320,7 +320,7 @@ impl<'a> Writer<'a> {
                 0 => Err(missing("value")),
                 value => self
                     .text_of(open.element, scalar, value)
-                    .map_err(|misfit| misfit.within("value")),
+                    .map_err(|mismatch| mismatch.within("value")),
             },
             Content::Empty => {
                 self.out.push_str("/>");
@@ -351,7 +351,7 @@ impl<'a> Writer<'a> {
                     0 => Err(missing(&of.key)),
                     value => self
                         .member(children, *member, of, value)
-                        .map_err(|misfit| misfit.within(&of.key)),
+                        .map_err(|mismatch| mismatch.within(&of.key)),
                 }
             }
             Slot::Sequence { slots, optional } => {
@@ -396,16 +396,16 @@ impl<'a> Writer<'a> {
                 Some(element) => self.element(element, at, "", false),
                 None => self.item(children, index, member, at),
             };
-            written.map_err(|misfit| misfit.within(&count.to_string()))?;
+            written.map_err(|mismatch| mismatch.within(&count.to_string()))?;
             count += 1;
             at = self.entry(at).next as usize;
         }
         let fits = count >= member.min && member.max.is_none_or(|max| count <= max);
         match (fits, member.max) {
             (true, _) => Ok(()),
-            (false, None) => Err(Misfit::new(format!("expected {} or more items", member.min))),
+            (false, None) => Err(Mismatch::new(format!("expected {} or more items", member.min))),
             (false, Some(max)) => {
-                Err(Misfit::new(format!("expected {} to {max} items, found {count}", member.min)))
+                Err(Mismatch::new(format!("expected {} to {max} items, found {count}", member.min)))
             }
         }
     }
@@ -452,15 +452,15 @@ impl<'a> Writer<'a> {
                     .filter(|leaf| leaf.member == index)
                     .map(|leaf| &*leaf.key)
                     .collect();
-                Err(Misfit::new(format!("expected one of {}", listed(&known))))
+                Err(Mismatch::new(format!("expected one of {}", listed(&known))))
             }
         };
-        written.map_err(|misfit| misfit.within(&key))
+        written.map_err(|mismatch| mismatch.within(&key))
     }
 
     fn fragment(&mut self, at: usize) -> Done {
         let text = self.string(at);
-        super::fragment::check(&text).map_err(Misfit::new)?;
+        super::fragment::check(&text).map_err(Mismatch::new)?;
         self.out.push_str(text.trim());
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::scope::NO_NAMESPACE;
+use crate::tree::arena_pool::Arena;
 use crate::tree::names::Names;
 use crate::tree::positions::Positions;
-use crate::tree::spare::Arena;
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
 /// Larger sources do not reserve more than this in advance.

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use xml::{Options, Precedents, Recall};
+use xml::{Options, Recall, TemplateCache};
 
 use crate::chunks::{declaring, documents};
 use crate::record::{Record, finish, internal, whole};
@@ -37,7 +37,7 @@ impl Recall for Record {
 
 /// Parses documents of one kind and returns for each whether its prefix was known.
 fn read(documents: &[&str], options: &Options) -> Vec<bool> {
-    let mut precedents = Precedents::default();
+    let mut precedents = TemplateCache::default();
     let each = documents.iter().map(|document| {
         let mut record = Record::default();
         let parsed = precedents.parse(document.as_bytes(), options, &mut record);

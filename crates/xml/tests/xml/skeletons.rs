@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use xml::{Error, Here, Options, Precedents, QName, Recall, Sink, Start};
+use xml::{Error, Here, Options, QName, Recall, Sink, Start, TemplateCache};
 
 use crate::chunks::{declaring, documents};
 use crate::record::internal;
@@ -98,7 +98,7 @@ impl Recall for Outline {
 
 /// Parses documents of one kind and returns for each whether its markup was known.
 fn read(documents: &[impl AsRef<[u8]>], options: &Options) -> Vec<bool> {
-    let mut precedents = Precedents::default();
+    let mut precedents = TemplateCache::default();
     let each = documents.iter().map(|document| {
         let document = document.as_ref();
         let mut plain = Outline::default();

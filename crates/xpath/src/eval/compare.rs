@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::path::Flow;
 use super::val::Val;
 use crate::syntax::{Comparison, Op, Path};
-use crate::{Error, Evaluation, Node, World, text_number};
+use crate::{DocumentSet, Error, Evaluation, Node, text_number};
 
 /// Below this many pairs, comparing all of them is cheaper than a hash table.
 const PAIRS_FEW: usize = 64;
@@ -147,7 +147,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn texts(&mut self, nodes: &[Node]) -> Result<Vec<Cow<'a, str>>, Error> {
-        let world: &'a World = self.world;
+        let world: &'a DocumentSet = self.world;
         let mut texts = Vec::with_capacity(nodes.len());
         for &node in nodes {
             let text = world.string_value(node);

@@ -97,7 +97,7 @@ impl<'a> Evaluation<'a> {
     fn named<'v>(
         &mut self,
         nodes: &Op,
-        part: impl FnOnce(&'a crate::World, Node) -> &'a str,
+        part: impl FnOnce(&'a crate::DocumentSet, Node) -> &'a str,
     ) -> Result<Val<'v>, Error>
     where
         'a: 'v,

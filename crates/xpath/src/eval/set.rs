@@ -3,7 +3,7 @@
 use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Step};
 use crate::value::sort;
-use crate::{Error, Evaluation, Node, World};
+use crate::{DocumentSet, Error, Evaluation, Node};
 
 impl Evaluation<'_> {
     /// Applies one step to a node-set in document order; the result is in document order.
@@ -63,7 +63,7 @@ impl Evaluation<'_> {
 }
 
 /// Returns whether a node is an ancestor of another.
-fn is_above(world: &World, above: Node, node: Node) -> bool {
+fn is_above(world: &DocumentSet, above: Node, node: Node) -> bool {
     if above.doc != node.doc || above.is_namespace() {
         return false;
     }
@@ -74,7 +74,7 @@ fn is_above(world: &World, above: Node, node: Node) -> bool {
 }
 
 /// Drops the nodes of a set whose axes are covered by those of the others.
-fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
+fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
     let kept: Vec<Node> = match axis {
         // A node inside another's subtree adds nothing.
         Axis::Descendant | Axis::DescendantOrSelf => {
@@ -140,12 +140,12 @@ fn distinct<'n>(world: &World, axis: Axis, from: &'n [Node]) -> std::borrow::Cow
     kept.into()
 }
 
-fn is_attribute(world: &World, node: Node) -> bool {
+fn is_attribute(world: &DocumentSet, node: Node) -> bool {
     matches!(world.kind(node), crate::NodeKind::Attribute | crate::NodeKind::Namespace)
 }
 
 /// Returns the first id that can follow a node.
-fn following_from(world: &World, node: Node) -> u32 {
+fn following_from(world: &DocumentSet, node: Node) -> u32 {
     match node.is_namespace() {
         true => node.id.0 + 1,
         false => world.of(node).end(node.id).0,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::value::{boolean_text, number_boolean};
-use crate::{Node, Value, World, number_text, text_number};
+use crate::{DocumentSet, Node, Value, number_text, text_number};
 
 /// A [`Value`] that may borrow.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    pub(crate) fn to_number(&self, world: &World) -> f64 {
+    pub(crate) fn to_number(&self, world: &DocumentSet) -> f64 {
         match self {
             Val::Boolean(value) => f64::from(u8::from(*value)),
             Val::Number(value) => *value,
@@ -83,7 +83,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    pub(crate) fn to_text<'t>(&'t self, world: &'t World) -> Cow<'t, str> {
+    pub(crate) fn to_text<'t>(&'t self, world: &'t DocumentSet) -> Cow<'t, str> {
         match self {
             Val::Boolean(value) => Cow::Borrowed(boolean_text(*value)),
             Val::Number(value) => number_text(*value),

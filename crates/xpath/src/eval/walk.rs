@@ -3,7 +3,7 @@
 use xml::{Document, Kind, NameId, NodeId};
 
 use crate::syntax::{Axis, Test};
-use crate::{NameTest, Node, World};
+use crate::{DocumentSet, NameTest, Node};
 
 /// Iterator over an axis.
 pub(super) struct Walk<'w> {
@@ -39,7 +39,7 @@ enum State {
 }
 
 impl<'w> Walk<'w> {
-    pub(super) fn new(world: &'w World, axis: Axis, origin: Node) -> Walk<'w> {
+    pub(super) fn new(world: &'w DocumentSet, axis: Axis, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
         let id = origin.id;
         // Attributes and namespace nodes have a parent, but are neither children nor siblings.
@@ -78,7 +78,7 @@ impl<'w> Walk<'w> {
     }
 
     /// The children from the last to the first.
-    pub(super) fn children_back(world: &'w World, origin: Node) -> Walk<'w> {
+    pub(super) fn children_back(world: &'w DocumentSet, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
         let last = match origin.is_namespace() || document.kind(origin.id) == Kind::Attribute {
             true => None,

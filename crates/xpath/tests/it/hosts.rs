@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::support::{show, show_node, world};
 use xpath::{
-    Budget, Call, DocId, Error, ErrorKind, Evaluation, Expr, Focus, Host, Lookup, Name, Node,
-    Options, Pattern, Statics, Value, World,
+    Budget, Call, DocId, DocumentSet, Error, ErrorKind, Evaluation, Expr, Focus, Host, Lookup,
+    Name, Node, Options, Pattern, Statics, Value,
 };
 
 /// `$one`, `$nodes`, `$tree`; `doc(xml)`, `again(text)`, `where()`; the key `k`.
@@ -114,7 +114,7 @@ impl Host for Caller {
     }
 }
 
-fn evaluate(world: &World, text: &str) -> Result<String, Error> {
+fn evaluate(world: &DocumentSet, text: &str) -> Result<String, Error> {
     let expr = Expr::compile(text, &Caller)?;
     let mut budget = Budget::default();
     let value = expr.value(&mut Evaluation::of(world, world.root(), &mut Caller, &mut budget))?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::support::world;
-use xpath::{Budget, Evaluation, Expr, NoHost, Plain, World};
+use xpath::{Budget, DocumentSet, Evaluation, Expr, NoHost, Plain};
 
 const DOCUMENTS: &[&str] = &[
     "<a><b i='1'>x<c/>y</b><b i='2'><c j='3'>z</c><a><b/></a></b><!--n--><?p d?><c>7</c></a>",
@@ -181,7 +181,7 @@ fn summary(path: &str) -> String {
     )
 }
 
-fn ours(world: &World, text: &str) -> String {
+fn ours(world: &DocumentSet, text: &str) -> String {
     let expr = Expr::compile(text, &Plain::default()).unwrap();
     let (mut host, mut budget) = (NoHost, Budget::default());
     expr.text(&mut Evaluation::of(world, world.root(), &mut host, &mut budget)).unwrap()

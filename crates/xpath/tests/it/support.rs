@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use xml::{Doctype, Document};
 use xpath::{
-    Budget, Error, Evaluation, Expr, NoHost, Node, NodeKind, Options, Plain, Value, World,
+    Budget, DocumentSet, Error, Evaluation, Expr, NoHost, Node, NodeKind, Options, Plain, Value,
 };
 
 pub(crate) const PREFIXES: &[(&str, &str)] = &[("p", "urn:p"), ("q", "urn:q")];
 
 /// A world of one document.
-pub(crate) fn world(text: &str) -> World {
+pub(crate) fn world(text: &str) -> DocumentSet {
     let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
-    World::new(Arc::new(
+    DocumentSet::new(Arc::new(
         Document::parse(text.as_bytes(), &options)
             .unwrap_or_else(|error| panic!("{text}: {error}")),
     ))
 }
 
 /// Returns the value of an expression at the root as text.
-pub(crate) fn shown(world: &World, text: &str, options: Options) -> Result<String, Error> {
+pub(crate) fn shown(world: &DocumentSet, text: &str, options: Options) -> Result<String, Error> {
     let expr = Expr::compile(text, &Plain { prefixes: PREFIXES, options })?;
     let (mut host, mut budget) = (NoHost, Budget::default());
     let mut evaluation = Evaluation::of(world, world.root(), &mut host, &mut budget);
@@ -44,7 +44,7 @@ fn consistent(expr: &Expr, value: &Value, evaluation: &mut Evaluation<'_>) {
     }
 }
 
-pub(crate) fn show(world: &World, value: &Value) -> String {
+pub(crate) fn show(world: &DocumentSet, value: &Value) -> String {
     match value {
         Value::Nodes(nodes) => {
             nodes.iter().map(|&node| show_node(world, node)).collect::<Vec<_>>().join(" ")
@@ -56,7 +56,7 @@ pub(crate) fn show(world: &World, value: &Value) -> String {
     }
 }
 
-pub(crate) fn show_node(world: &World, node: Node) -> String {
+pub(crate) fn show_node(world: &DocumentSet, node: Node) -> String {
     let name = world.name(node);
     let name = match name.prefix {
         "" => name.local.to_owned(),

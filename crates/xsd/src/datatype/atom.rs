@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
+use super::date_time::{DateTime, DateTimeKind};
 use super::decimal::DecimalRef;
 use super::duration::Duration;
 use super::fail::Fail;
-use super::moment::{Moment, MomentKind};
 use super::names::Names;
 use super::value::Atom;
 use super::{Builtin, text};
@@ -21,7 +21,7 @@ pub(crate) fn read<'a>(
         true => Ok(Atom::Text { primitive: Builtin::String, text }),
         false => Err(wrong),
     };
-    let moment = |kind| Moment::parse(kind, text).map(Atom::Moment).ok_or(wrong);
+    let moment = |kind| DateTime::parse(kind, text).map(Atom::DateTime).ok_or(wrong);
     match builtin {
         Builtin::AnySimpleType => Ok(Atom::Text { primitive: builtin, text }),
         Builtin::String | Builtin::NormalizedString | Builtin::Token => when(true),
@@ -63,14 +63,14 @@ pub(crate) fn read<'a>(
         Builtin::Float => float(text).map(Atom::Float).ok_or(wrong),
         Builtin::Double => float(text).map(Atom::Double).ok_or(wrong),
         Builtin::Duration => Duration::parse(text).map(Atom::Duration).ok_or(wrong),
-        Builtin::DateTime => moment(MomentKind::DateTime),
-        Builtin::Time => moment(MomentKind::Time),
-        Builtin::Date => moment(MomentKind::Date),
-        Builtin::GYearMonth => moment(MomentKind::GYearMonth),
-        Builtin::GYear => moment(MomentKind::GYear),
-        Builtin::GMonthDay => moment(MomentKind::GMonthDay),
-        Builtin::GDay => moment(MomentKind::GDay),
-        Builtin::GMonth => moment(MomentKind::GMonth),
+        Builtin::DateTime => moment(DateTimeKind::DateTime),
+        Builtin::Time => moment(DateTimeKind::Time),
+        Builtin::Date => moment(DateTimeKind::Date),
+        Builtin::GYearMonth => moment(DateTimeKind::GYearMonth),
+        Builtin::GYear => moment(DateTimeKind::GYear),
+        Builtin::GMonthDay => moment(DateTimeKind::GMonthDay),
+        Builtin::GDay => moment(DateTimeKind::GDay),
+        Builtin::GMonth => moment(DateTimeKind::GMonth),
         Builtin::HexBinary => match text::is_hex(text) {
             true => Ok(Atom::Hex(text)),
             false => Err(wrong),

@@ -141,7 +141,7 @@ impl Facets {
             | Atom::Float(_)
             | Atom::Double(_)
             | Atom::Duration(_)
-            | Atom::Moment(_)
+            | Atom::DateTime(_)
             | Atom::Hex(_)
             | Atom::Base64 { .. }
             | Atom::Name { .. } => None,
@@ -184,7 +184,7 @@ impl Bound {
             | Value::Float(_)
             | Value::Double(_)
             | Value::Duration(_)
-            | Value::Moment(_)
+            | Value::DateTime(_)
             | Value::Bytes { .. }
             | Value::Name { .. }
             | Value::List(_) => None,
@@ -231,7 +231,7 @@ impl Enumeration {
                 | Value::Float(_)
                 | Value::Double(_)
                 | Value::Duration(_)
-                | Value::Moment(_)
+                | Value::DateTime(_)
                 | Value::Bytes { .. }
                 | Value::Name { .. }
                 | Value::List(_) => None,
@@ -272,7 +272,7 @@ impl Enumeration {
             | Atom::Float(_)
             | Atom::Double(_)
             | Atom::Duration(_)
-            | Atom::Moment(_)
+            | Atom::DateTime(_)
             | Atom::Hex(_)
             | Atom::Base64 { .. }
             | Atom::Name { .. } => self.values.contains(&atom.to_value()),

@@ -4,7 +4,7 @@
 //! numbers) are left to the full check.
 
 use super::Builtin;
-use super::moment::{Moment, MomentKind};
+use super::date_time::{DateTime, DateTimeKind};
 
 /// Returns whether a text is obviously in the lexical space of an atomic built-in type.
 #[inline]
@@ -17,13 +17,13 @@ pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
         return is_decimal(bytes);
     }
     if builtin == Builtin::DateTime {
-        return is_usual_moment(bytes) || Moment::is(MomentKind::DateTime, text);
+        return is_usual_moment(bytes) || DateTime::is(DateTimeKind::DateTime, text);
     }
     if builtin == Builtin::Date {
-        return Moment::is(MomentKind::Date, text);
+        return DateTime::is(DateTimeKind::Date, text);
     }
     if builtin == Builtin::Time {
-        return Moment::is(MomentKind::Time, text);
+        return DateTime::is(DateTimeKind::Time, text);
     }
     if matches!(builtin, Builtin::Double | Builtin::Float) {
         return is_float(bytes);

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::Builtin;
+use super::date_time::DateTime;
 use super::decimal::{Decimal, DecimalRef};
 use super::duration::Duration;
-use super::moment::Moment;
 use super::text;
 
 /// A value of a simple type. Equal values of one primitive type are equal here, whatever their lexical form; values of
@@ -25,7 +25,7 @@ pub enum Value {
     /// The bits, with one zero and one NaN.
     Double(u64),
     Duration(Duration),
-    Moment(Moment),
+    DateTime(DateTime),
     /// A `hexBinary` or `base64Binary`.
     Bytes {
         primitive: Builtin,
@@ -49,7 +49,7 @@ pub(crate) enum Atom<'a> {
     Float(f32),
     Double(f64),
     Duration(Duration),
-    Moment(Moment),
+    DateTime(DateTime),
     Hex(&'a str),
     Base64 { text: &'a str, len: u64 },
     Name { primitive: Builtin, uri: &'a str, local: &'a str },
@@ -68,7 +68,7 @@ impl Value {
                 float_order(f64::from_bits(*one), f64::from_bits(*two))
             }
             (Value::Duration(one), Value::Duration(two)) => one.order(two),
-            (Value::Moment(one), Value::Moment(two)) => one.order(two),
+            (Value::DateTime(one), Value::DateTime(two)) => one.order(two),
             (one, two) => (one == two).then_some(Ordering::Equal),
         }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Value {
             Value::Float(bits) => write!(f, "{}", f32::from_bits(*bits)),
             Value::Double(bits) => write!(f, "{}", f64::from_bits(*bits)),
             Value::Duration(_) => f.write_str("a duration"),
-            Value::Moment(_) => f.write_str("a date or time"),
+            Value::DateTime(_) => f.write_str("a date or time"),
             Value::Bytes { bytes, .. } => write!(f, "{} bytes", bytes.len()),
             Value::Name { uri, local, .. } => write!(f, "{{{uri}}}{local}"),
             Value::List(items) => write!(f, "a list of {}", items.len()),
@@ -104,7 +104,7 @@ impl Atom<'_> {
             Atom::Double(value) if value.is_nan() => Value::Double(f64::NAN.to_bits()),
             Atom::Double(value) => Value::Double((value + 0.0).to_bits()),
             Atom::Duration(value) => Value::Duration(value),
-            Atom::Moment(value) => Value::Moment(value),
+            Atom::DateTime(value) => Value::DateTime(value),
             Atom::Hex(text) => {
                 Value::Bytes { primitive: Builtin::HexBinary, bytes: text::hex_bytes(text).into() }
             }
@@ -127,7 +127,7 @@ impl Atom<'_> {
             }
             (Atom::Double(one), Value::Double(two)) => float_order(*one, f64::from_bits(*two)),
             (Atom::Duration(one), Value::Duration(two)) => one.order(two),
-            (Atom::Moment(one), Value::Moment(two)) => one.order(two),
+            (Atom::DateTime(one), Value::DateTime(two)) => one.order(two),
             (one, two) => (one.to_value() == *two).then_some(Ordering::Equal),
         }
     }
@@ -143,7 +143,7 @@ impl Atom<'_> {
             | Atom::Float(_)
             | Atom::Double(_)
             | Atom::Duration(_)
-            | Atom::Moment(_)
+            | Atom::DateTime(_)
             | Atom::Name { .. } => None,
         }
     }

@@ -528,7 +528,7 @@ fn cost(value: &Value) -> u64 {
         | Value::Float(_)
         | Value::Double(_)
         | Value::Duration(_)
-        | Value::Moment(_) => 0,
+        | Value::DateTime(_) => 0,
     };
     1 + bytes / BYTES_A_STEP
 }

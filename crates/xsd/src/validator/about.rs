@@ -15,7 +15,7 @@ impl About {
         lexical: &str,
         names: &dyn Names,
     ) -> About {
-        let blame = simple.blame(lexical, names);
+        let blame = simple.diagnose(lexical, names);
         About {
             value: Some(blame.text.to_owned()),
             type_name: Some(type_name(schema, blame.of)),

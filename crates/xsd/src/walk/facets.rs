@@ -55,7 +55,7 @@ fn text(value: &Value) -> Option<String> {
             let items: Option<Vec<String>> = items.iter().map(text).collect();
             Some(items?.join(" "))
         }
-        Value::Duration(_) | Value::Moment(_) | Value::Bytes { .. } | Value::Name { .. } => None,
+        Value::Duration(_) | Value::DateTime(_) | Value::Bytes { .. } | Value::Name { .. } => None,
     }
 }
 

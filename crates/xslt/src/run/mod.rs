@@ -20,7 +20,7 @@ mod step;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use xpath::{Budget, DocId, Evaluation, Expr, Focus, Node, Value, World};
+use xpath::{Budget, DocId, DocumentSet, Evaluation, Expr, Focus, Node, Value};
 
 use crate::error::{At, Error, ErrorKind};
 use crate::exslt::Surroundings;
@@ -47,13 +47,13 @@ pub(crate) struct Reach<'w> {
 
 /// An owned world, or one lent to an expression.
 pub(crate) enum Held<'w> {
-    Own(&'w mut World),
-    Lent(&'w World),
+    Own(&'w mut DocumentSet),
+    Lent(&'w DocumentSet),
 }
 
 impl Held<'_> {
     #[inline]
-    pub(crate) fn get(&self) -> &World {
+    pub(crate) fn get(&self) -> &DocumentSet {
         match self {
             Held::Own(world) => world,
             Held::Lent(world) => world,

@@ -1,7 +1,7 @@
 //! Execution of acts: they make the same calls of the composer as the machine's instructions.
 
 use xml::{Attributes, Document, NodeId, Scope};
-use xpath::{Asked, DocId, Node as TreeNode, NodeKind, Told};
+use xpath::{DocId, Node as TreeNode, NodeKind, StreamNode, StreamStep};
 
 use super::events::{Node, Stream};
 use super::{Act, COPY_END, Made, Say, Then};
@@ -31,8 +31,8 @@ impl<'s> Stream<'s> {
                 Act::Done => return Ok(None),
                 Act::Descend(descent) => return Ok(Some(Paused { descent: *descent, rest: at })),
                 Act::Jump(target) => at = *target,
-                Act::Unless(question, target) => {
-                    if !question.holds(&node.told) {
+                Act::Unless(stream_test, target) => {
+                    if !stream_test.holds(&node.told) {
                         at = *target;
                     }
                 }
@@ -109,7 +109,7 @@ impl<'s> Stream<'s> {
     }
 
     /// Evaluates a text, in reusable memory that the caller gives back.
-    fn said(&mut self, what: &[Say], told: &Told<'_>) -> String {
+    fn said(&mut self, what: &[Say], told: &StreamNode<'_>) -> String {
         let mut text = std::mem::take(&mut self.memory.said);
         text.clear();
         write_said(what, told, &mut text);
@@ -124,7 +124,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    fn start_made(&mut self, made: &'s Made, told: &Told<'_>) -> Result<(), Error> {
+    fn start_made(&mut self, made: &'s Made, told: &StreamNode<'_>) -> Result<(), Error> {
         self.with_name(made, true, told, |stream, prefix, local, uri| {
             stream.out.start(prefix, local, uri);
         })
@@ -134,7 +134,7 @@ impl<'s> Stream<'s> {
         &mut self,
         made: &'s Made,
         value: &str,
-        told: &Told<'_>,
+        told: &StreamNode<'_>,
     ) -> Result<(), Error> {
         self.with_name(made, false, told, |stream, prefix, local, uri| {
             stream.out.attribute(prefix, local, uri, value);
@@ -146,7 +146,7 @@ impl<'s> Stream<'s> {
         &mut self,
         made: &'s Made,
         element: bool,
-        told: &Told<'_>,
+        told: &StreamNode<'_>,
         then: impl FnOnce(&mut Self, &str, &str, &str),
     ) -> Result<(), Error> {
         let mut text = std::mem::take(&mut self.memory.name);
@@ -227,7 +227,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    pub(super) fn copy_leaf(&mut self, told: &Told<'_>) {
+    pub(super) fn copy_leaf(&mut self, told: &StreamNode<'_>) {
         let value = told.value.unwrap_or_default();
         match told.kind {
             NodeKind::Text => self.out.text(value, false),
@@ -242,10 +242,10 @@ impl<'s> Stream<'s> {
     }
 
     /// Copies the attributes that any of the steps accepts; all if there are no steps.
-    fn copy_attributes(&mut self, asked: Option<&[Asked]>, told: &Told<'_>) {
+    fn copy_attributes(&mut self, asked: Option<&[StreamStep]>, told: &StreamNode<'_>) {
         let attributes = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
         for attribute in attributes {
-            let told = Told::attribute(&attribute);
+            let told = StreamNode::attribute(&attribute);
             if asked.is_none_or(|asked| asked.iter().any(|asked| asked.accepts(&told))) {
                 self.copy_leaf(&told);
             }
@@ -255,13 +255,13 @@ impl<'s> Stream<'s> {
     /// Applies templates to the attributes that any of the steps accepts; to all if there are no steps.
     pub(super) fn apply_attributes(
         &mut self,
-        asked: Option<&[Asked]>,
+        asked: Option<&[StreamStep]>,
         mode: u32,
         all: Attributes<'_>,
     ) -> Result<(), Error> {
         let Some(mode) = self.program.modes.get(mode as usize) else { return Ok(()) };
         for attribute in all.iter() {
-            let told = Told::attribute(&attribute);
+            let told = StreamNode::attribute(&attribute);
             if asked.is_some_and(|asked| !asked.iter().any(|asked| asked.accepts(&told))) {
                 continue;
             }
@@ -283,11 +283,11 @@ impl<'s> Stream<'s> {
     }
 }
 
-fn write_said(what: &[Say], told: &Told<'_>, text: &mut String) {
+fn write_said(what: &[Say], told: &StreamNode<'_>, text: &mut String) {
     for say in what {
         match say {
             Say::Text(known) => text.push_str(known),
-            Say::Of(saying) => saying.write(told, text),
+            Say::Of(stream_string) => stream_string.write(told, text),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The names of the open elements, for patterns that test a node's ancestors.
 
 use xml::{Namespace, QName};
-use xpath::{Around, NodeKind, Told};
+use xpath::{Around, NodeKind, StreamNode};
 
 /// Open elements, inner ones last. Their names are in one string, so that a name costs no allocation.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Lineage {
 }
 
 impl Around for Above<'_> {
-    fn above(&self, levels: usize) -> Option<Told<'_>> {
+    fn above(&self, levels: usize) -> Option<StreamNode<'_>> {
         let all = &self.lineage.names;
         let depth = all.len().checked_sub(self.below)?;
         let (kind, name) = match depth.checked_sub(levels)? {
@@ -76,6 +76,6 @@ impl Around for Above<'_> {
             local: self.lineage.slice(name.local, name.uri),
             namespace,
         };
-        Some(Told { kind, name, value: None, attributes: None })
+        Some(StreamNode { kind, name, value: None, attributes: None })
     }
 }

@@ -1,7 +1,7 @@
 //! The streaming run: handles each event of the parser.
 
 use xml::{Here, QName, Scope, Sink, Start, XML_NAMESPACE};
-use xpath::{NodeKind, Told};
+use xpath::{NodeKind, StreamNode};
 
 use super::around::Above;
 use super::memory::Memory;
@@ -72,14 +72,14 @@ pub(super) struct Top {
 /// A node on which acts run.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
-    pub(super) told: Told<'a>,
+    pub(super) told: StreamNode<'a>,
     /// Namespaces in scope, for an element at its start.
     pub(super) scope: Option<Scope<'a>>,
 }
 
 impl<'a> Node<'a> {
     pub(super) fn new(kind: NodeKind, name: QName<'a>, value: Option<&'a str>) -> Node<'a> {
-        Node { told: Told { kind, name, value, attributes: None }, scope: None }
+        Node { told: StreamNode { kind, name, value, attributes: None }, scope: None }
     }
 }
 
@@ -153,7 +153,7 @@ impl<'s> Stream<'s> {
         self.charge()?;
         let Some(top) = self.top() else { return Ok(()) };
         let node = Node {
-            told: Told {
+            told: StreamNode {
                 kind: NodeKind::Element,
                 name: start.name,
                 value: None,
@@ -281,7 +281,7 @@ impl<'s> Stream<'s> {
     }
 
     /// Returns whether white space is preserved, by the nearest `xml:space`.
-    fn preserves(&self, told: &Told<'_>) -> bool {
+    fn preserves(&self, told: &StreamNode<'_>) -> bool {
         let own = told.attributes.and_then(|attributes| attributes.get(XML_NAMESPACE, "space"));
         match own.and_then(|space| spaces::preserves(space.value)) {
             Some(preserves) => preserves,
@@ -352,7 +352,7 @@ impl<'s> Stream<'s> {
 
     /// Returns whether the current step of the descent accepts a child.
     #[inline]
-    pub(super) fn accepts(&self, top: Top, told: &Told<'_>) -> bool {
+    pub(super) fn accepts(&self, top: Top, told: &StreamNode<'_>) -> bool {
         let descent = || self.streamed.descents.get(top.descent as usize);
         top.whole || descent().is_some_and(|descent| descent.accepts(top.step, told))
     }
@@ -365,7 +365,7 @@ impl<'s> Stream<'s> {
     }
 
     /// Returns the template of the first rule that a node matches; `below` open elements are not its ancestors: itself or none.
-    pub(super) fn rule(&self, rules: &[u32], told: &Told<'_>, below: usize) -> Option<u32> {
+    pub(super) fn rule(&self, rules: &[u32], told: &StreamNode<'_>, below: usize) -> Option<u32> {
         let above = Above { lineage: &self.memory.lineage, below };
         let mut rules = rules.iter().filter_map(|rule| self.program.rules.get(*rule as usize));
         rules

@@ -3,7 +3,7 @@
 //! For known prefixes of documents it keeps the state of the run at their end: a document with the same prefix continues from
 //! there. For known documents it keeps the result: a document with the same markup gets that result with its own texts in it.
 
-use xml::{Precedents, Recall};
+use xml::{Recall, TemplateCache};
 
 use super::events::Stream;
 use super::memory::Memory;
@@ -42,7 +42,7 @@ const WRITTEN_BYTES_MAX: usize = 8 << 10;
 /// Cache shared by runs with the same options.
 #[derive(Debug)]
 pub(crate) struct Known {
-    pub(crate) precedents: Precedents<Stopped, Written, Copied>,
+    pub(crate) precedents: TemplateCache<Stopped, Written, Copied>,
     budgets: Budgets,
     as_xml: bool,
     style: Style,
@@ -55,7 +55,7 @@ impl Known {
             (known.as_xml, known.style) == (run.as_xml, run.style) && known.budgets == run.budgets
         };
         spare.filter(|known| alike(known)).unwrap_or_else(|| {
-            let (precedents, budgets) = (Precedents::default(), run.budgets.clone());
+            let (precedents, budgets) = (TemplateCache::default(), run.budgets.clone());
             Box::new(Known { precedents, budgets, as_xml: run.as_xml, style: run.style })
         })
     }

@@ -5,7 +5,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "all instructions but a few need a tree")]
 
-use xpath::{Asked, Expr, Known, Needs, Selection};
+use xpath::{Expr, Known, Needs, Selection, StreamStep};
 
 use super::text::Passage;
 use super::{Act, Body, Content, DONE, Descent, Leaf, Made, Say, Says, Step, Streamed, Sure, Then};
@@ -181,7 +181,7 @@ impl Lowering<'_> {
                 Act::Descend(descent),
                 Act::End,
                 Act::Done,
-            ] if asked.iter().any(Asked::is_any) => {
+            ] if asked.iter().any(StreamStep::is_any) => {
                 Content::Pass { attributes: Some(*mode), descent: *descent }
             }
             _ => Content::Acts(from),
@@ -277,8 +277,8 @@ impl Lowering<'_> {
             pc = match op {
                 Op::Return => return waiting.is_empty().then_some(()),
                 Op::Unless(test, target) => {
-                    let question = test.question(to.known())?;
-                    let act = self.act(Act::Unless(question, DONE), pc)?;
+                    let stream_test = test.stream_test(to.known())?;
+                    let act = self.act(Act::Unless(stream_test, DONE), pc)?;
                     waiting.push(Waiting { target: *target, act, over: to.over });
                     pc + 1
                 }
@@ -365,7 +365,7 @@ impl Lowering<'_> {
                     continue;
                 }
                 Op::Value(expr) | Op::RawValue(expr) => {
-                    text.push(Say::Of(expr.saying(known)?));
+                    text.push(Say::Of(expr.stream_string(known)?));
                     pc += 1;
                     continue;
                 }
@@ -384,8 +384,8 @@ impl Lowering<'_> {
     }
 
     fn value(&mut self, expr: &Expr, raw: bool, pc: Pc, to: &mut Lowered) -> Option<()> {
-        if let Some(saying) = expr.saying(to.known()) {
-            return self.act(Act::Say { what: [Say::Of(saying)].into(), raw }, pc).map(drop);
+        if let Some(stream_string) = expr.stream_string(to.known()) {
+            return self.act(Act::Say { what: [Say::Of(stream_string)].into(), raw }, pc).map(drop);
         }
         let selection = expr.selection()?;
         match (selection.itself, selection.attributes.is_empty()) {
@@ -398,8 +398,10 @@ impl Lowering<'_> {
 
     fn copy_of(&mut self, expr: &Expr, pc: Pc, to: &mut Lowered) -> Option<()> {
         let Some(selection) = expr.selection() else {
-            let saying = expr.saying(to.known())?;
-            return self.act(Act::Say { what: [Say::Of(saying)].into(), raw: false }, pc).map(drop);
+            let stream_string = expr.stream_string(to.known())?;
+            return self
+                .act(Act::Say { what: [Say::Of(stream_string)].into(), raw: false }, pc)
+                .map(drop);
         };
         let copy = self.made.whole(Then::Copy);
         match (selection.itself, to.kind) {
@@ -440,8 +442,8 @@ impl Lowering<'_> {
     /// Compiles the treatment of an element's attributes.
     fn attributes(
         &mut self,
-        asked: Vec<Asked>,
-        act: impl Fn(Box<[Asked]>) -> Act,
+        asked: Vec<StreamStep>,
+        act: impl Fn(Box<[StreamStep]>) -> Act,
         pc: Pc,
         to: &Lowered,
     ) -> Option<()> {
@@ -460,7 +462,8 @@ impl Lowering<'_> {
         if found.below.is_empty() || to.kind == Kind::Leaf {
             return Some(());
         }
-        let step = |asked: Vec<Asked>| Step { any: asked.iter().any(Asked::is_any), asked };
+        let step =
+            |asked: Vec<StreamStep>| Step { any: asked.iter().any(StreamStep::is_any), asked };
         let at = u32::try_from(self.made.descents.len()).ok()?;
         let steps = found.below.into_iter().map(step).collect();
         self.made.descents.push(Descent::new(steps, then));
@@ -495,6 +498,6 @@ fn says(avt: &Avt, known: Known) -> Option<Says> {
 fn say(part: &Part, known: Known) -> Option<Say> {
     match part {
         Part::Text(text) => Some(Say::Text(text.clone())),
-        Part::Value(expr) => expr.saying(known).map(Say::Of),
+        Part::Value(expr) => expr.stream_string(known).map(Say::Of),
     }
 }

@@ -11,7 +11,7 @@ mod lower;
 mod memory;
 mod text;
 
-use xpath::{Asked, Question, Saying, Told};
+use xpath::{StreamNode, StreamStep, StreamString, StreamTest};
 
 use crate::program::{Literal, Named, Pc};
 use text::Passage;
@@ -91,7 +91,7 @@ struct Descent {
 struct Step {
     /// All children are selected.
     any: bool,
-    asked: Vec<Asked>,
+    asked: Vec<StreamStep>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +137,12 @@ enum Act {
     /// Starts a copy with its subtree.
     CopyWholeStart,
     CopyLeaf,
-    CopyAttributes(Box<[Asked]>),
+    CopyAttributes(Box<[StreamStep]>),
     /// Applies templates of a mode.
-    ApplyAttributes(Box<[Asked]>, u32),
+    ApplyAttributes(Box<[StreamStep]>, u32),
     /// Continues when the node ends.
     Descend(u32),
-    Unless(Question, u32),
+    Unless(StreamTest, u32),
     Jump(u32),
 }
 
@@ -152,7 +152,7 @@ type Says = Box<[Say]>;
 #[derive(Debug)]
 enum Say {
     Text(Box<str>),
-    Of(Saying),
+    Of(StreamString),
 }
 
 /// A computed name.
@@ -187,7 +187,7 @@ impl Descent {
         Descent { steps, then, whole, texts: None }
     }
 
-    fn accepts(&self, step: u32, told: &Told<'_>) -> bool {
+    fn accepts(&self, step: u32, told: &StreamNode<'_>) -> bool {
         self.steps.get(step as usize).is_some_and(|step| step.accepts(told))
     }
 
@@ -197,7 +197,7 @@ impl Descent {
 }
 
 impl Step {
-    fn accepts(&self, told: &Told<'_>) -> bool {
+    fn accepts(&self, told: &StreamNode<'_>) -> bool {
         self.any || self.asked.iter().any(|asked| asked.accepts(told))
     }
 }

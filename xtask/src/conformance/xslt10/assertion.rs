@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use xml::{Document, Kind, NodeId, Options};
-use xpath::{Budget, Evaluation, Expr, NoHost, Plain, World};
+use xpath::{Budget, DocumentSet, Evaluation, Expr, NoHost, Plain};
 
 use super::{Files, text};
 
@@ -194,7 +194,7 @@ fn is_true(tree: &Arc<Document>, assert: &Value) -> Result<(), String> {
 }
 
 fn evaluate(tree: &Arc<Document>, expr: &str, statics: &Plain<'_>) -> Result<(), String> {
-    let world = World::new(tree.clone());
+    let world = DocumentSet::new(tree.clone());
     let (mut host, mut budget) = (NoHost, Budget::default());
     let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
     let compiled = Expr::compile(expr, statics);

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use ::policies::supply::Fetched;
+use ::policies::remote_definition::Fetched;
 use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
 use mediation::Failed;
 use wsdl::{WSDL11, WSDL20};

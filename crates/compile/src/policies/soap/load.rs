@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
+use ::policies::remote_definition::{DefinitionCompiler, Fetched, Wanted};
 use ::policies::soap::{Compiled, NO_SCHEMA, Schemas, Tried};
-use ::policies::supply::{Fetched, Recipe, Wanted};
 use config::{At, DefinitionFetch, Report};
 use mediation::Failed;
-use mediation::supply::Supply;
-use mediation::words::no_xml;
+use mediation::libxml_messages::no_xml;
+use mediation::remote_definition::RemoteDefinition;
 use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;
 use super::documents::XSD;
 pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, parsed, read};
-use crate::policies::supply::{self, Supplied};
-use crate::policy::Place;
+use crate::policies::remote_definition::{self, Supplied};
+use crate::policy::RouteScope;
 
 /// Why there is no definition.
 pub(crate) struct Wrong {
@@ -102,9 +102,9 @@ fn is_of_another(complaint: &str) -> bool {
 pub(crate) type Made = Arc<Result<Good, Wrong>>;
 
 /// Documents compiled; taken over from the plan before where that has it.
-pub(crate) fn compiled(documents: &Documents, place: &mut Place<'_, '_>) -> Made {
-    let metrics = place.making.telemetry.definition(&documents.location);
-    place.making.kept_or(&documents.key(), || {
+pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) -> Made {
+    let metrics = place.builder.telemetry.definition(&documents.location);
+    place.builder.kept_or(&documents.key(), || {
         let made = compile(documents, &Fetched::new());
         metrics.compiled(made.as_ref().is_ok_and(|(_, flaws)| flaws.broken.is_none()));
         Arc::new(made.map(|(compiled, flaws)| Good { compiled: Arc::new(compiled), flaws }))
@@ -118,9 +118,9 @@ pub(crate) fn supplied(
     first: Option<Arc<Compiled>>,
     fetch: &DefinitionFetch,
     (at, faulty): (At, bool),
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<Arc<Supply<Compiled>>> {
+) -> Option<Arc<RemoteDefinition<Compiled>>> {
     let recipe = Arc::new(Whole { documents, faulty });
     let documents = &recipe.documents;
     let supplied = Supplied {
@@ -141,9 +141,9 @@ struct Whole {
     faulty: bool,
 }
 
-impl Recipe<Compiled> for Whole {
+impl DefinitionCompiler<Compiled> for Whole {
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
-        supply::wanted(self.documents.missing(fetched))
+        remote_definition::wanted(self.documents.missing(fetched))
     }
 
     fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed> {

@@ -11,7 +11,7 @@ use xml::{Doctype, Document};
 use super::{BySaxon, Found, Wrong, XSLT, told};
 use crate::listeners::{bytes, count};
 use crate::policies::soap::load;
-use crate::policy::Place;
+use crate::policy::RouteScope;
 
 /// Modules one stylesheet names, directly or by others; the largest known come in some hundred.
 const MODULES_MAX: usize = 1000;
@@ -29,10 +29,10 @@ pub(super) struct Module {
 
 /// The machine, started now if it is not running; it is asked for once for each plan.
 pub(super) fn engine(
-    place: &mut Place<'_, '_>,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Result<Arc<Engine>, Unavailable> {
-    if let Some(known) = &place.making.saxon {
+    if let Some(known) = &place.builder.saxon {
         return known.clone();
     }
     let written = &place.config.saxon;
@@ -41,9 +41,9 @@ pub(super) fn engine(
     if let Ok(engine) = &engine {
         stays(engine, &settings, written, report);
         let counted = engine.clone();
-        place.making.telemetry.set_engine(Box::new(move || reading(&counted)));
+        place.builder.telemetry.set_engine(Box::new(move || reading(&counted)));
     }
-    place.making.saxon = Some(engine.clone());
+    place.builder.saxon = Some(engine.clone());
     engine
 }
 

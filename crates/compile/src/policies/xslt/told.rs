@@ -2,7 +2,7 @@
 //! reference system compare them, and no names of files or hosts but those that the stylesheet itself names.
 
 use ::saxon::Complaint;
-use mediation::words::not_xml;
+use mediation::libxml_messages::not_xml;
 use xslt::{Error, ErrorKind};
 
 use super::Found;

@@ -2,7 +2,7 @@
 
 use xml::{QName, Start};
 
-use super::{Done, Fragment, Reader, XSI, misfit};
+use super::{Done, Fragment, Reader, XSI, mismatch};
 use crate::typed::model::{
     Children, Content, Element, Leaf, MemberOf, Scalar, ScalarKind, Slot, Type,
 };
@@ -62,10 +62,10 @@ impl<'a> Reader<'a> {
         wrap: &'static str,
     ) -> Done {
         if self.out.len() > self.bytes_max {
-            return misfit(format!("it would be over {} bytes of JSON", self.bytes_max));
+            return mismatch(format!("it would be over {} bytes of JSON", self.bytes_max));
         }
         let Some(declared) = self.api.types.get(element.type_at) else {
-            return misfit(format!("<{}> has no type", element.local));
+            return mismatch(format!("<{}> has no type", element.local));
         };
         let Instructed { of, label, nil, plain } = self.instructed(element, declared, start)?;
         let top = self.is_top();
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
             }
             Content::Text(scalar) if label.is_none() => {
                 if plain > 0 {
-                    return misfit(format!("<{}> has attributes", element.local));
+                    return mismatch(format!("<{}> has attributes", element.local));
                 }
                 self.open(element, FrameKind::Text(scalar), wrap, start)
             }
@@ -140,10 +140,10 @@ impl<'a> Reader<'a> {
             }
         }
         if nil && !element.nillable {
-            return misfit(format!("<{}> is nil and may not be", element.local));
+            return mismatch(format!("<{}> is nil and may not be", element.local));
         }
         if of.is_abstract {
-            return misfit(format!("<{}> is of an abstract type", element.local));
+            return mismatch(format!("<{}> is of an abstract type", element.local));
         }
         Ok(Instructed { of, label, nil, plain })
     }
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
             Some(found) => Ok(Some(found)),
             // For simple types, the declared one determines the form in JSON.
             None if is(declared) || matches!(declared.content, Content::Text(_)) => Ok(None),
-            None => misfit(format!("the type {value} cannot stand here")),
+            None => mismatch(format!("the type {value} cannot stand here")),
         }
     }
 
@@ -240,12 +240,12 @@ impl<'a> Reader<'a> {
                     self.member(first, &quoted_key(&key));
                     push_string(&mut self.out, attribute.value);
                 }
-                None => return misfit(format!("there is no attribute {local}")),
+                None => return mismatch(format!("there is no attribute {local}")),
             }
         }
         match of.attributes.iter().filter(|attribute| attribute.required).count() == seen {
             true => Ok(()),
-            false => misfit(format!("<{}> lacks an attribute", start.name.local)),
+            false => mismatch(format!("<{}> lacks an attribute", start.name.local)),
         }
     }
 
@@ -255,14 +255,14 @@ impl<'a> Reader<'a> {
         self.flush_text()?;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let FrameKind::Children { of, base, open, near, first, .. } = &mut frame.kind else {
-            return misfit(format!("<{}> holds <{}>", frame.element.local, start.name.local));
+            return mismatch(format!("<{}> holds <{}>", frame.element.local, start.name.local));
         };
         let (of, base) = (*of, *base);
         let leaf = find(api, of, start.name, *near);
         let taken = leaf.map(|(_, leaf)| (leaf.member, Some(leaf)));
         let Some((member_at, leaf_of)) = taken.or_else(|| of.wild.map(|wild| (wild, None))) else {
             let what = format!("<{}> cannot stand in <{}>", start.name.local, frame.element.local);
-            return misfit(what);
+            return mismatch(what);
         };
         if let Some((at, _)) = leaf {
             *near = at;
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         } else {
             if count > 1 {
                 let what = format!("<{}> stands in two places", start.name.local);
-                return misfit(what);
+                return mismatch(what);
             }
             if open.take().is_some() {
                 self.out.push(']');
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
             FrameKind::Children { of, .. } if of.mixed => self.text.push_str(text),
             FrameKind::Children { .. } | FrameKind::Empty => {
                 if !text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
-                    return misfit(format!("<{}> holds text", frame.element.local));
+                    return mismatch(format!("<{}> holds text", frame.element.local));
                 }
             }
         }
@@ -400,7 +400,7 @@ impl<'a> Reader<'a> {
                 let written = self.scalar(scalar, &text, &resolve);
                 text.clear();
                 self.text = text;
-                written.or_else(|why| misfit(format!("<{}>: {why}", frame.element.local)))?;
+                written.or_else(|why| mismatch(format!("<{}>: {why}", frame.element.local)))?;
             }
             FrameKind::Children { of, base, open, pending, .. } => {
                 if *pending {
@@ -414,7 +414,7 @@ impl<'a> Reader<'a> {
                     }
                     let counts = self.counts.get(*base..).unwrap_or_default();
                     complete(of, &of.model, counts)
-                        .or_else(|what| misfit(format!("<{}> {what}", frame.element.local)))?;
+                        .or_else(|what| mismatch(format!("<{}> {what}", frame.element.local)))?;
                 }
                 self.counts.truncate(*base);
             }

@@ -2,7 +2,7 @@
 
 use xsd::datatype::{Names, Steps};
 
-use super::{Done, Reader, misfit};
+use super::{Done, Reader, mismatch};
 use crate::typed::model::{Scalar, ScalarKind};
 use json::push_string;
 
@@ -32,7 +32,7 @@ impl Reader<'_> {
     pub(super) fn scalar(&mut self, scalar: &Scalar, text: &str, resolve: &Resolve<'_>) -> Done {
         let names = Prefixes { resolve, steps: &self.steps };
         if let Err(violation) = scalar.simple.check(text, &names) {
-            return misfit(violation.message);
+            return mismatch(violation.message);
         }
         push_value(&mut self.out, scalar, text, &names);
         Ok(())

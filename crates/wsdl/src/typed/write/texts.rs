@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use xsd::datatype::{Builtin, Names, NoNames, Sharing};
 
-use super::said::missing;
+use super::messages::missing;
 use super::{Open, Writer};
-use crate::typed::misfit::{Done, Misfit};
+use crate::typed::mismatch::{Done, Mismatch};
 use crate::typed::model::{Attribute, Element, Given, Scalar, ScalarKind};
 use crate::typed::scalar::{decimal, expected, push_text};
 use ::json::Kind;
@@ -33,7 +33,7 @@ impl<'a> Writer<'a> {
         let (uri, local) = match split_name(text) {
             // Without a prefix, the name would be in the default namespace that the root declares.
             None if self.has_default && !text.contains(':') => {
-                return Err(Misfit::new("expected a name as `{namespace}local`"));
+                return Err(Mismatch::new("expected a name as `{namespace}local`"));
             }
             None => return Ok((String::new(), text.into())),
             // The reserved namespace of XML has its fixed prefix.
@@ -41,13 +41,13 @@ impl<'a> Writer<'a> {
                 return Ok((String::new(), format!("xml:{local}")));
             }
             Some((xml::XMLNS_NAMESPACE, _)) => {
-                return Err(Misfit::new("expected a namespace that may be declared"));
+                return Err(Mismatch::new("expected a namespace that may be declared"));
             }
             Some(parts) => parts,
         };
         let mut declaration = format!(" xmlns:{prefix}=\"");
         if !push_text(&mut declaration, uri, true) {
-            return Err(Misfit::new("expected a namespace of characters that XML can hold"));
+            return Err(Mismatch::new("expected a namespace of characters that XML can hold"));
         }
         declaration.push('"');
         Ok((declaration, format!("{prefix}:{local}")))
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
             _ => scalar.simple.check(&text, &self.sharing(&NoNames)),
         };
         if let Err(violation) = checked {
-            return Err(Misfit::new(format!(
+            return Err(Mismatch::new(format!(
                 "expected {}: {}",
                 expected(scalar),
                 violation.message
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         }
         match given {
             Some(given) if given.fixed && !self.is_same(scalar, &text, &given.text) => {
-                Err(Misfit::new(format!("expected the fixed value {:?}", given.text)))
+                Err(Mismatch::new(format!("expected the fixed value {:?}", given.text)))
             }
             Some(_) | None => Ok(text),
         }
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
             (ScalarKind::Boolean, Kind::True | Kind::False) => Ok(self.raw(at).into()),
             (ScalarKind::Number { whole }, Kind::Number) => {
                 let text = decimal(self.raw(at), *whole);
-                text.ok_or_else(|| Misfit::new("expected a number with fewer digits"))
+                text.ok_or_else(|| Mismatch::new("expected a number with fewer digits"))
             }
             (ScalarKind::Float, Kind::Number) => Ok(self.raw(at).into()),
             (ScalarKind::Float, _) if matches!(self.raw(at), "INF" | "-INF" | "NaN") => {
@@ -133,7 +133,7 @@ impl<'a> Writer<'a> {
                 0 => {}
                 value => self
                     .attribute(attribute, value)
-                    .map_err(|misfit| misfit.within(&attribute.key))?,
+                    .map_err(|mismatch| mismatch.within(&attribute.key))?,
             }
         }
         match open.of.any_attribute {
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
         while key < end {
             let (name, value) = (self.string(key), key + 1);
             if name.starts_with('@') && self.place(open, &name, 0).is_none() {
-                self.other(&name, value).map_err(|misfit| misfit.within(&name))?;
+                self.other(&name, value).map_err(|mismatch| mismatch.within(&name))?;
             }
             key = self.entry(value).next as usize;
         }
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
         let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
         if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
         {
-            return Err(Misfit::new("expected a name of XML behind `@`"));
+            return Err(Mismatch::new("expected a name of XML behind `@`"));
         }
         if !matches!(self.entry(value).kind, Kind::Plain | Kind::Escaped) {
             return self.wrong("a string", value);

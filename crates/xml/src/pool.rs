@@ -5,18 +5,18 @@ use std::sync::{Mutex, PoisonError};
 /// Pool of reusable parser caches, shared across threads.
 #[derive(Debug)]
 #[allow(clippy::vec_box, reason = "what is taken and given is a pointer, not all that is known")]
-pub struct Shelf<T>(Mutex<Vec<Box<T>>>);
+pub struct Pool<T>(Mutex<Vec<Box<T>>>);
 
 /// The number of caches in a pool at most: mostly one for each thread. More than that are dropped.
 const SHELF_MAX: usize = 64;
 
-impl<T> Default for Shelf<T> {
-    fn default() -> Shelf<T> {
-        Shelf(Mutex::default())
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool(Mutex::default())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> Pool<T> {
     /// Takes the cache that was returned last.
     pub fn take(&self) -> Option<Box<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()

@@ -22,7 +22,7 @@ pub enum Breach {
 }
 
 /// A text, the type it does not match, and the reason.
-pub(crate) struct Blame<'a> {
+pub(crate) struct Diagnosis<'a> {
     pub(crate) of: &'a SimpleType,
     pub(crate) text: &'a str,
     pub(crate) breach: Breach,
@@ -31,12 +31,12 @@ pub(crate) struct Blame<'a> {
 impl SimpleType {
     /// Returns what is wrong with a text known to be invalid, before white space is normalised.
     #[cold]
-    pub(crate) fn blame<'a>(&'a self, lexical: &'a str, names: &dyn Names) -> Blame<'a> {
+    pub(crate) fn diagnose<'a>(&'a self, lexical: &'a str, names: &dyn Names) -> Diagnosis<'a> {
         let wrong = |item: &SimpleType, word: &str| item.examine(word, names, None).is_err();
         if let Variety::List(item) = self.variety()
             && let Some(word) = words(lexical).find(|word| wrong(item, word))
         {
-            return item.blame(word, names);
+            return item.diagnose(word, names);
         }
         let breach = match self.variety() {
             Variety::Ur | Variety::Atomic(_) => self.atom_breach(lexical, names),
@@ -44,7 +44,7 @@ impl SimpleType {
             Variety::Union(members) if members.iter().all(|member| wrong(member, lexical)) => None,
             Variety::Union(_) => self.last_breach(lexical, names),
         };
-        Blame { of: self, text: lexical, breach: breach.unwrap_or(Breach::Value) }
+        Diagnosis { of: self, text: lexical, breach: breach.unwrap_or(Breach::Value) }
     }
 
     fn atom_breach(&self, lexical: &str, names: &dyn Names) -> Option<Breach> {

@@ -13,20 +13,20 @@ use tokio_rustls::server::TlsStream;
 
 /// Looks at one wait for a client.
 #[derive(Default)]
-pub(crate) struct Taking {
+pub(crate) struct WriteProgress {
     /// What the last look found.
     before: Option<Option<Delivery>>,
 }
 
-impl Taking {
+impl WriteProgress {
     /// When to look first: there is nothing to compare that with, so it is soon.
     pub(crate) fn first_look(timeout: Duration) -> Duration {
         timeout / 4
     }
 
     /// A wait that has been looked at.
-    pub(crate) fn since(wire: &Wire) -> Taking {
-        Taking { before: Some(socket(wire).and_then(delivery)) }
+    pub(crate) fn since(wire: &Wire) -> WriteProgress {
+        WriteProgress { before: Some(socket(wire).and_then(delivery)) }
     }
 
     /// Nobody has looked yet.

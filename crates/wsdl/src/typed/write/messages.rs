@@ -1,33 +1,33 @@
 //! Messages about values that do not fit.
 
-use crate::typed::misfit::Misfit;
+use crate::typed::mismatch::Mismatch;
 use crate::typed::model::{Children, Content, Slot, Type};
 
 #[cold]
-pub(super) fn missing(key: &str) -> Box<Misfit> {
-    Misfit::new(format!("expected the member `{key}`, which is missing"))
+pub(super) fn missing(key: &str) -> Box<Mismatch> {
+    Mismatch::new(format!("expected the member `{key}`, which is missing"))
 }
 
 #[cold]
-pub(super) fn unknown(of: &Type) -> Box<Misfit> {
+pub(super) fn unknown(of: &Type) -> Box<Mismatch> {
     let mut known: Vec<&str> = match &of.content {
         Content::Children(children) => children.members.iter().map(|one| &*one.key).collect(),
         Content::Value(_) | Content::Text(_) => vec!["value"],
         Content::Empty => Vec::new(),
     };
     known.extend(of.attributes.iter().map(|attribute| &*attribute.key));
-    Misfit::new(match known.is_empty() {
+    Mismatch::new(match known.is_empty() {
         true => "expected no members".to_owned(),
         false => format!("expected one of {}", listed(&known)),
     })
 }
 
 #[cold]
-pub(super) fn choice(children: &Children, slot: &Slot, too_many: bool) -> Box<Misfit> {
+pub(super) fn choice(children: &Children, slot: &Slot, too_many: bool) -> Box<Mismatch> {
     let mut keys = Vec::new();
     slot.keys(&children.members, &mut keys);
     let keys = listed(&keys);
-    Misfit::new(match too_many {
+    Mismatch::new(match too_many {
         true => format!("expected only one choice of {keys}"),
         false => format!("expected one of {keys}, which are missing"),
     })

@@ -7,16 +7,16 @@ use std::sync::Arc;
 /// Things by a description of their making. The next plan takes over those that it needs with the same description, and drops
 /// the rest.
 #[derive(Default)]
-pub struct Kept {
+pub struct CarriedState {
     things: HashMap<String, Arc<dyn Any + Send + Sync>>,
 }
 
-impl Kept {
+impl CarriedState {
     /// The thing with this key: already there, taken over from the previous plan, or made now. The key describes everything
     /// that the thing was made of, beginning with its kind.
     pub fn take_over<T, E>(
         &mut self,
-        previous: Option<&Kept>,
+        previous: Option<&CarriedState>,
         key: &str,
         make: impl FnOnce() -> Result<Arc<T>, E>,
     ) -> Result<Arc<T>, E>
@@ -35,7 +35,7 @@ impl Kept {
     /// The thing of this key in the plan before, if that will do, or else this one.
     pub fn take_over_if<T>(
         &mut self,
-        previous: Option<&Kept>,
+        previous: Option<&CarriedState>,
         key: &str,
         will_do: impl FnOnce(&T) -> bool,
         new: &Arc<T>,

@@ -14,7 +14,7 @@ const SPARED_MAX: usize = 256;
 /// Verdicts by text, in slots that are taken over in turn: what was not asked for since its last turn makes way. A slot
 /// keeps the memory of its text for the next one: ten thousand tokens that come and go stay where they are, side by side,
 /// and a newcomer asks for no fresh pages.
-pub(crate) struct Memory<V> {
+pub(crate) struct VerdictCache<V> {
     /// The slot of a text, by its hash.
     places: HashMap<u64, usize, BuildHasherDefault<Already>>,
     slots: Vec<Slot<V>>,
@@ -37,12 +37,12 @@ struct Slot<V> {
     bytes: usize,
 }
 
-impl<V> Memory<V> {
+impl<V> VerdictCache<V> {
     /// At most so many entries and bytes.
-    pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Memory<V> {
+    pub(crate) fn new(entries_max: usize, bytes_max: usize) -> VerdictCache<V> {
         let (places, slots) = (HashMap::default(), Vec::new());
         let seed = RandomState::new();
-        Memory { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
+        VerdictCache { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
     }
 
     /// What is known of the text, to whoever `owner` is.
@@ -183,7 +183,7 @@ mod tests {
     }
 
     /// What the slots say of themselves is what they hold.
-    fn check<V>(memory: &Memory<V>) {
+    fn check<V>(memory: &VerdictCache<V>) {
         let held = || memory.slots.iter().filter(|slot| slot.value.is_some());
         assert_eq!(held().count(), memory.places.len());
         assert_eq!(held().map(|slot| slot.bytes).sum::<usize>(), memory.bytes);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn as_many_as_fit_are_never_forgotten() {
-        let mut memory = Memory::new(1000, usize::MAX);
+        let mut memory = VerdictCache::new(1000, usize::MAX);
         for round in 0..5 {
             for number in 0..1000 {
                 let known = memory.get(1, &text(number)).copied();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_while_others_come_and_go() {
-        let mut memory = Memory::new(1000, usize::MAX);
+        let mut memory = VerdictCache::new(1000, usize::MAX);
         for number in 0..100 {
             memory.put(1, &text(number), number, 0);
         }
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn where_all_are_asked_for_a_newcomer_comes_in_all_the_same() {
-        let mut memory = Memory::new(2 * SPARED_MAX, usize::MAX);
+        let mut memory = VerdictCache::new(2 * SPARED_MAX, usize::MAX);
         for number in 0..2 * SPARED_MAX {
             memory.put(1, &text(number), number, 0);
             assert_eq!(memory.get(1, &text(number)), Some(&number));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn it_never_holds_more_than_its_bounds() {
-        let mut memory = Memory::new(200, 20_000);
+        let mut memory = VerdictCache::new(200, 20_000);
         for number in 0..10_000 {
             memory.put(1, &text(number), number, 40);
             check(&memory);
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn owner_and_every_byte_count() {
-        let mut memory = Memory::new(10, usize::MAX);
+        let mut memory = VerdictCache::new(10, usize::MAX);
         let (mut a, mut b) = (vec![b'a'; 200], vec![b'a'; 200]);
         (a[0], b[0]) = (b'x', b'y');
         memory.put(1, &a, 1, 0);

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Error of a JSON value that does not fit, or of a message that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct Mismatch {
     /// Segments of the JSON pointer, the innermost first.
     path: Vec<String>,
     what: String,
@@ -12,23 +12,23 @@ pub struct Misfit {
 }
 
 /// The error is boxed: errors are rare, and the path of values that fit stays small.
-pub(super) type Done<T = ()> = Result<T, Box<Misfit>>;
+pub(super) type Done<T = ()> = Result<T, Box<Mismatch>>;
 
-impl Misfit {
+impl Mismatch {
     #[cold]
-    pub(super) fn new(what: impl Into<String>) -> Box<Misfit> {
-        Box::new(Misfit { path: Vec::new(), what: what.into(), too_large: false })
+    pub(super) fn new(what: impl Into<String>) -> Box<Mismatch> {
+        Box::new(Mismatch { path: Vec::new(), what: what.into(), too_large: false })
     }
 
     #[cold]
-    pub(super) fn large(bytes_max: usize) -> Box<Misfit> {
+    pub(super) fn large(bytes_max: usize) -> Box<Mismatch> {
         let what = format!("the message would be over {bytes_max} bytes");
-        Box::new(Misfit { path: Vec::new(), what, too_large: true })
+        Box::new(Mismatch { path: Vec::new(), what, too_large: true })
     }
 
     /// Moves the error one level outwards.
     #[cold]
-    pub(super) fn within(mut self: Box<Misfit>, segment: &str) -> Box<Misfit> {
+    pub(super) fn within(mut self: Box<Mismatch>, segment: &str) -> Box<Mismatch> {
         self.path.push(segment.replace('~', "~0").replace('/', "~1"));
         self
     }
@@ -49,7 +49,7 @@ impl Misfit {
     }
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pointer = self.pointer();
         let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
@@ -57,4 +57,4 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for Mismatch {}

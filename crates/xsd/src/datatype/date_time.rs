@@ -15,7 +15,7 @@ const LEAP_YEAR: i64 = 1972;
 
 /// One of the types of date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MomentKind {
+pub enum DateTimeKind {
     DateTime,
     Date,
     Time,
@@ -28,8 +28,8 @@ pub enum MomentKind {
 
 /// A value of a type of date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Moment {
-    kind: MomentKind,
+pub struct DateTime {
+    kind: DateTimeKind,
     /// Seconds since 1970, in UTC if there is a zone, otherwise in local time.
     seconds: i128,
     /// Fraction in 10^-18 seconds.
@@ -56,12 +56,12 @@ struct Fields {
     zone: Option<i64>,
 }
 
-impl Moment {
+impl DateTime {
     /// Parses a value.
-    pub(crate) fn parse(kind: MomentKind, text: &str) -> Option<Moment> {
+    pub(crate) fn parse(kind: DateTimeKind, text: &str) -> Option<DateTime> {
         let Fields { day, clock, atto, zone } = Fields::read(kind, text)?;
         let local = i128::from(days(day)) * 86_400 + i128::from(clock);
-        Some(Moment {
+        Some(DateTime {
             kind,
             seconds: local - i128::from(zone.unwrap_or(0)),
             atto,
@@ -70,12 +70,12 @@ impl Moment {
     }
 
     /// Returns whether a text is a value.
-    pub(crate) fn is(kind: MomentKind, text: &str) -> bool {
+    pub(crate) fn is(kind: DateTimeKind, text: &str) -> bool {
         Fields::read(kind, text).is_some()
     }
 
     /// Compares by Part 2, 3.2.7.3: values with and without zone are ordered only if no zone could change the order.
-    pub(crate) fn order(&self, other: &Moment) -> Option<Ordering> {
+    pub(crate) fn order(&self, other: &DateTime) -> Option<Ordering> {
         if self.kind != other.kind {
             return None;
         }
@@ -89,7 +89,7 @@ impl Moment {
     }
 
     /// Compares with a value without zone.
-    fn order_local(&self, local: &Moment) -> Option<Ordering> {
+    fn order_local(&self, local: &DateTime) -> Option<Ordering> {
         let at = (self.seconds, self.atto);
         if at < (local.seconds - ZONE_SECONDS_MAX, local.atto) {
             Some(Ordering::Less)
@@ -103,41 +103,41 @@ impl Moment {
 
 impl Fields {
     #[inline]
-    fn read(kind: MomentKind, text: &str) -> Option<Fields> {
+    fn read(kind: DateTimeKind, text: &str) -> Option<Fields> {
         let mut scan = Scan::new(text);
         let mut day = Day { year: LEAP_YEAR, month: 1, day: 1 };
         let mut clock = (0, 0);
         match kind {
-            MomentKind::DateTime => {
+            DateTimeKind::DateTime => {
                 day.year = year(&mut scan)?;
                 month_and_day(&mut scan, &mut day)?;
                 scan.take(b'T')?;
                 clock = time(&mut scan)?;
             }
-            MomentKind::Date => {
+            DateTimeKind::Date => {
                 day.year = year(&mut scan)?;
                 month_and_day(&mut scan, &mut day)?;
             }
-            MomentKind::Time => {
+            DateTimeKind::Time => {
                 clock = time(&mut scan)?;
                 // 24:00:00 is the first instant of the next day.
                 clock.0 %= 86_400;
             }
-            MomentKind::GYear => day.year = year(&mut scan)?,
-            MomentKind::GYearMonth => {
+            DateTimeKind::GYear => day.year = year(&mut scan)?,
+            DateTimeKind::GYearMonth => {
                 day.year = year(&mut scan)?;
                 scan.take(b'-')?;
                 day.month = scan.two(1, 12)?;
             }
-            MomentKind::GMonth => {
+            DateTimeKind::GMonth => {
                 dashes(&mut scan, 2)?;
                 day.month = scan.two(1, 12)?;
             }
-            MomentKind::GMonthDay => {
+            DateTimeKind::GMonthDay => {
                 dashes(&mut scan, 1)?;
                 month_and_day(&mut scan, &mut day)?;
             }
-            MomentKind::GDay => {
+            DateTimeKind::GDay => {
                 dashes(&mut scan, 3)?;
                 day.day = scan.two(1, 31)?;
             }

@@ -1,7 +1,7 @@
 //! Definitions that name others by URL, or that are to be made anew from time to time: fetched and compiled beside the requests.
 //!
-//! Owns how their documents come. What is read of a definition and how it is compiled is a [`Recipe`]'s business; when it is, and
-//! what serves meanwhile, a [`Supply`]'s.
+//! Owns how their documents come. What is read of a definition and how it is compiled is a [`DefinitionCompiler`]'s business; when it is, and
+//! what serves meanwhile, a [`RemoteDefinition`]'s.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use fault::Kind;
 use kit::{LocalBoxFuture, clock};
 use mediation::Failed;
-use mediation::supply::{Last, Pace, Supply};
+use mediation::remote_definition::{Last, Pace, RemoteDefinition};
 use message::{Body, Protocol, Request, RequestHead};
 use policy::{Background, Call, Caller, Fetch, Totals};
 use telemetry::DefinitionMetrics;
@@ -53,7 +53,7 @@ pub struct Wanted {
 pub type Fetched = HashMap<String, Vec<u8>>;
 
 /// How a definition `M` is made of what was fetched.
-pub trait Recipe<M>: Send + Sync {
+pub trait DefinitionCompiler<M>: Send + Sync {
     /// What is named and not there. The recipe may add what it has itself.
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String>;
 
@@ -63,15 +63,15 @@ pub trait Recipe<M>: Send + Sync {
 
 /// A definition `M` that changes, and what makes it anew.
 pub struct Supplied<M> {
-    pub supply: Arc<Supply<M>>,
+    pub supply: Arc<RemoteDefinition<M>>,
     pub renewal: Arc<Renewal<M>>,
 }
 
 /// Makes a definition `M` whenever its supply is to have a new one.
 pub struct Renewal<M> {
     /// Which holds this, so that there is somebody to make it for as long as anybody waits.
-    supply: OnceLock<Weak<Supply<M>>>,
-    recipe: Arc<dyn Recipe<M>>,
+    supply: OnceLock<Weak<RemoteDefinition<M>>>,
+    recipe: Arc<dyn DefinitionCompiler<M>>,
     /// Ways out, by origin.
     outlets: HashMap<String, Arc<dyn Fetch>>,
     metrics: Arc<DefinitionMetrics>,
@@ -81,7 +81,7 @@ impl<M: Send + Sync + 'static> Supplied<M> {
     /// `last` is what serves at once.
     pub fn new(
         name: &str,
-        recipe: Arc<dyn Recipe<M>>,
+        recipe: Arc<dyn DefinitionCompiler<M>>,
         outlets: HashMap<String, Arc<dyn Fetch>>,
         pace: Pace,
         metrics: Arc<DefinitionMetrics>,
@@ -89,14 +89,14 @@ impl<M: Send + Sync + 'static> Supplied<M> {
     ) -> Supplied<M> {
         let fetched = !outlets.is_empty();
         let renewal = Arc::new(Renewal { supply: OnceLock::new(), recipe, outlets, metrics });
-        let supply = Arc::new(Supply::new(name, pace, last, fetched, renewal.clone()));
+        let supply = Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
         let _first = renewal.supply.set(Arc::downgrade(&supply));
         Supplied { supply, renewal }
     }
 }
 
 impl<M: Send + Sync + 'static> Renewal<M> {
-    async fn renew(&self, supply: &Supply<M>, caller: &Rc<Caller>) {
+    async fn renew(&self, supply: &RemoteDefinition<M>, caller: &Rc<Caller>) {
         supply.begin();
         let made = match self.fetch(supply, caller).await {
             Ok(fetched) => {
@@ -116,7 +116,11 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         }
     }
 
-    async fn fetch(&self, supply: &Supply<M>, caller: &Rc<Caller>) -> Result<Fetched, Failed> {
+    async fn fetch(
+        &self,
+        supply: &RemoteDefinition<M>,
+        caller: &Rc<Caller>,
+    ) -> Result<Fetched, Failed> {
         let mut fetched = Fetched::new();
         let mut bytes = 0_usize;
         loop {

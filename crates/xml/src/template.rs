@@ -6,7 +6,7 @@
 
 use crate::chars::{first_forbidden, is_space};
 use crate::decode::{Encoding, Sniffed, sniff};
-use crate::precedent::Recall;
+use crate::template_cache::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
 /// The number of documents kept, and the length and the number of gaps of one at most.
@@ -22,9 +22,9 @@ const CREDIT_MAX: u32 = 16;
 const PAUSE: u32 = 61;
 
 #[derive(Debug)]
-pub(crate) struct Skeletons<W, G> {
+pub(crate) struct Templates<W, G> {
     /// Documents, the most recently used first.
-    known: Vec<Skeleton<W, G>>,
+    known: Vec<Template<W, G>>,
     credit: u32,
     /// Documents skipped since one was learnt.
     passed: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Skeletons<W, G> {
 }
 
 #[derive(Debug)]
-struct Skeleton<W, G> {
+struct Template<W, G> {
     /// All pieces of markup, one behind the other.
     markup: Box<[u8]>,
     gaps: Box<[Gap<G>]>,
@@ -47,13 +47,13 @@ struct Gap<G> {
     of: G,
 }
 
-impl<W, G> Default for Skeletons<W, G> {
-    fn default() -> Skeletons<W, G> {
-        Skeletons { known: Vec::new(), credit: CREDIT_MAX, passed: 0, texts: Vec::new() }
+impl<W, G> Default for Templates<W, G> {
+    fn default() -> Templates<W, G> {
+        Templates { known: Vec::new(), credit: CREDIT_MAX, passed: 0, texts: Vec::new() }
     }
 }
 
-impl<W, G> Skeletons<W, G> {
+impl<W, G> Templates<W, G> {
     /// Restores the sink's outcome for a document whose markup is known. Returns false if it is not.
     pub(crate) fn fill<S: Recall<Whole = W, Gap = G>>(
         &mut self,
@@ -119,11 +119,11 @@ impl<W, G> Skeletons<W, G> {
         }
         markup.extend_from_slice(bytes.get(from..).unwrap_or_default());
         self.known.truncate(KNOWN_MAX - 1);
-        self.known.insert(0, Skeleton { markup: markup.into(), gaps: gaps.into(), whole });
+        self.known.insert(0, Template { markup: markup.into(), gaps: gaps.into(), whole });
     }
 }
 
-impl<W, G> Skeleton<W, G> {
+impl<W, G> Template<W, G> {
     /// Returns whether a document has this markup; `texts` gets the ranges of its texts.
     fn fits(&self, bytes: &[u8], texts: &mut Vec<(usize, usize)>) -> bool {
         texts.clear();

@@ -6,16 +6,16 @@
 use crate::Parser;
 use crate::machine::Open;
 use crate::place::Tracker;
-use crate::precedent::Recall;
 use crate::scope::Spaces;
+use crate::template_cache::Recall;
 
 /// The number of prefixes kept, and the length of one at most.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 2048;
 
 #[derive(Debug)]
-pub(crate) struct Beginnings<M> {
-    known: Vec<Beginning<M>>,
+pub(crate) struct PrefixCache<M> {
+    known: Vec<Prefix<M>>,
     /// Index of the prefix that is replaced next.
     oldest: usize,
     /// Prefix of the last document that began with no known one.
@@ -23,7 +23,7 @@ pub(crate) struct Beginnings<M> {
 }
 
 #[derive(Debug)]
-struct Beginning<M> {
+struct Prefix<M> {
     text: Box<str>,
     state: State,
     memory: M,
@@ -41,13 +41,13 @@ pub(crate) struct State {
     pub(crate) standalone: bool,
 }
 
-impl<M> Default for Beginnings<M> {
-    fn default() -> Beginnings<M> {
-        Beginnings { known: Vec::new(), oldest: 0, met: Vec::new() }
+impl<M> Default for PrefixCache<M> {
+    fn default() -> PrefixCache<M> {
+        PrefixCache { known: Vec::new(), oldest: 0, met: Vec::new() }
     }
 }
 
-impl<M> Beginnings<M> {
+impl<M> PrefixCache<M> {
     /// Parses a document; if its prefix is known, only the rest behind the prefix.
     pub(crate) fn read<S: Recall<Memory = M>>(
         &mut self,
@@ -87,7 +87,7 @@ impl<M> Beginnings<M> {
     ) -> Result<(), S::Error> {
         let mut learnt = None;
         let parsed = parser.parse_by_way_of(bytes, to, sink, |text, state, sink: &S| {
-            learnt = sink.remember().map(|memory| Beginning { text: text.into(), state, memory });
+            learnt = sink.remember().map(|memory| Prefix { text: text.into(), state, memory });
         });
         self.met.clear();
         if let Some(learnt) = learnt {

@@ -3,8 +3,8 @@
 //! Owns the trait by which a sink saves and restores its state for this. A document whose markup is known is not parsed at all;
 //! one with a known prefix is parsed from the end of the prefix. The outcome is the same.
 
-use crate::beginning::Beginnings;
-use crate::skeleton::{Learning, Skeletons};
+use crate::prefix_cache::PrefixCache;
+use crate::template::{Learning, Templates};
 use crate::{Options, Parser, Sink};
 
 /// A sink that can resume from a state that another document left.
@@ -39,23 +39,23 @@ pub trait Recall: Sink {
 
 /// Cache of known documents for one kind of sink, with a parser that has already interned their names.
 #[derive(Debug)]
-pub struct Precedents<M, W, G> {
+pub struct TemplateCache<M, W, G> {
     parser: Option<Box<Parser>>,
-    beginnings: Beginnings<M>,
-    skeletons: Skeletons<W, G>,
+    beginnings: PrefixCache<M>,
+    skeletons: Templates<W, G>,
 }
 
-impl<M, W, G> Default for Precedents<M, W, G> {
-    fn default() -> Precedents<M, W, G> {
-        Precedents {
+impl<M, W, G> Default for TemplateCache<M, W, G> {
+    fn default() -> TemplateCache<M, W, G> {
+        TemplateCache {
             parser: None,
-            beginnings: Beginnings::default(),
-            skeletons: Skeletons::default(),
+            beginnings: PrefixCache::default(),
+            skeletons: Templates::default(),
         }
     }
 }
 
-impl<M, W, G> Precedents<M, W, G> {
+impl<M, W, G> TemplateCache<M, W, G> {
     /// Reads a whole document, as [`crate::parse`] does.
     pub fn parse<S: Recall<Memory = M, Whole = W, Gap = G>>(
         &mut self,
@@ -67,7 +67,7 @@ impl<M, W, G> Precedents<M, W, G> {
             Some(parser) if parser.has(options) => parser,
             // Documents parsed with other options are of no use here.
             _ => {
-                *self = Precedents::default();
+                *self = TemplateCache::default();
                 Box::new(Parser::new(options.clone()))
             }
         };

@@ -17,7 +17,7 @@ use crate::{Alternative, Expr, NodeKind};
 
 /// A node as a parser reports it, before its content.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct StreamNode<'a> {
     /// Any kind except namespace.
     pub kind: NodeKind,
     /// For an instruction, the target is the local part; empty for kinds without names.
@@ -40,20 +40,20 @@ pub struct Known {
 /// The ancestors of a reported node.
 pub trait Around {
     /// Returns the node this many levels above the parent: elements without attributes, and the root above them.
-    fn above(&self, levels: usize) -> Option<Told<'_>>;
+    fn above(&self, levels: usize) -> Option<StreamNode<'_>>;
 }
 
 /// An expression whose string-value needs no tree.
 #[derive(Debug, Clone)]
-pub struct Saying(Op);
+pub struct StreamString(Op);
 
 /// An expression whose boolean value needs no tree.
 #[derive(Debug, Clone)]
-pub struct Question(Op);
+pub struct StreamTest(Op);
 
 /// A step that needs no tree.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct StreamStep {
     attribute: bool,
     test: Test,
     predicates: Box<[Op]>,
@@ -67,9 +67,9 @@ pub struct Selection {
     /// The path starts at the document's root, whatever the context node is.
     pub from_root: bool,
     /// Attribute steps; an attribute is selected if any of them accepts it.
-    pub attributes: Vec<Asked>,
+    pub attributes: Vec<StreamStep>,
     /// Steps down through children, each with alternatives. Empty if no children are selected.
-    pub below: Vec<Vec<Asked>>,
+    pub below: Vec<Vec<StreamStep>>,
 }
 
 /// The facts that a pattern needs of a node.
@@ -87,13 +87,13 @@ const AROUND: Known = Known { value: false, attributes: false };
 
 impl Expr {
     /// Returns the expression for its string, if it needs no tree.
-    pub fn saying(&self, known: Known) -> Option<Saying> {
-        is_said(self.op(), known).then(|| Saying(self.op().clone()))
+    pub fn stream_string(&self, known: Known) -> Option<StreamString> {
+        is_said(self.op(), known).then(|| StreamString(self.op().clone()))
     }
 
     /// Returns the expression for its boolean value, if it needs no tree.
-    pub fn question(&self, known: Known) -> Option<Question> {
-        is_answered(self.op(), known).then(|| Question(self.op().clone()))
+    pub fn stream_test(&self, known: Known) -> Option<StreamTest> {
+        is_answered(self.op(), known).then(|| StreamTest(self.op().clone()))
     }
 
     /// Returns the nodes that the expression selects, if they can be found one by one as they are reported.
@@ -106,22 +106,22 @@ impl Expr {
     }
 }
 
-impl Saying {
+impl StreamString {
     /// Appends the string.
-    pub fn write(&self, told: &Told<'_>, out: &mut String) {
+    pub fn write(&self, told: &StreamNode<'_>, out: &mut String) {
         out.push_str(&said(&self.0, told));
     }
 }
 
-impl Question {
+impl StreamTest {
     /// Returns whether the expression is true.
-    pub fn holds(&self, told: &Told<'_>) -> bool {
+    pub fn holds(&self, told: &StreamNode<'_>) -> bool {
         holds(&self.0, told)
     }
 }
 
-impl Asked {
-    fn of(step: &Step, known: Known) -> Option<Asked> {
+impl StreamStep {
+    fn of(step: &Step, known: Known) -> Option<StreamStep> {
         let test = |predicate: &Predicate| match predicate {
             Predicate::Test(op) if is_answered(op, known) => Some(op.clone()),
             Predicate::Test(_) | Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => {
@@ -134,11 +134,11 @@ impl Asked {
             _ => return None,
         };
         let predicates = step.predicates.iter().map(test).collect::<Option<_>>()?;
-        Some(Asked { attribute, test: step.test.clone(), predicates })
+        Some(StreamStep { attribute, test: step.test.clone(), predicates })
     }
 
-    fn any(attribute: bool) -> Asked {
-        Asked { attribute, test: Test::Node, predicates: Box::default() }
+    fn any(attribute: bool) -> StreamStep {
+        StreamStep { attribute, test: Test::Node, predicates: Box::default() }
     }
 
     /// Returns whether the step accepts every node of its axis.
@@ -147,7 +147,7 @@ impl Asked {
     }
 
     /// Returns whether the step accepts a node.
-    pub fn accepts(&self, told: &Told<'_>) -> bool {
+    pub fn accepts(&self, told: &StreamNode<'_>) -> bool {
         let here = match told.kind {
             NodeKind::Attribute => self.attribute,
             NodeKind::Namespace | NodeKind::Root => false,
@@ -162,10 +162,10 @@ impl Asked {
 impl Selection {
     /// Selects the children, and before them the attributes if asked for.
     pub fn content(attributes: bool) -> Selection {
-        let list = |asked: bool| asked.then(|| Asked::any(true)).into_iter().collect();
+        let list = |asked: bool| asked.then(|| StreamStep::any(true)).into_iter().collect();
         Selection {
             attributes: list(attributes),
-            below: vec![vec![Asked::any(false)]],
+            below: vec![vec![StreamStep::any(false)]],
             ..Selection::default()
         }
     }
@@ -180,13 +180,13 @@ impl Selection {
             && step.axis == Axis::Attribute
         {
             return Some(Selection {
-                attributes: vec![Asked::of(step, LEAF)?],
+                attributes: vec![StreamStep::of(step, LEAF)?],
                 ..Selection::default()
             });
         }
-        let down = |step: &Step| Asked::of(step, ELEMENT).filter(|asked| !asked.attribute);
+        let down = |step: &Step| StreamStep::of(step, ELEMENT).filter(|asked| !asked.attribute);
         let below = path.steps.iter().map(|step| Some(vec![down(step)?]));
-        let below: Vec<Vec<Asked>> = below.collect::<Option<_>>()?;
+        let below: Vec<Vec<StreamStep>> = below.collect::<Option<_>>()?;
         match (below.is_empty(), from_root) {
             (true, true) => None,
             (itself, from_root) => {
@@ -227,7 +227,7 @@ impl Alternative {
                 (0, _) => ELEMENT,
                 (_, _) => AROUND,
             };
-            Asked::of(&step.step, known)?;
+            StreamStep::of(&step.step, known)?;
         }
         Some(match self.steps.is_empty() || self.only_step().is_some() {
             true => Needs::Itself,
@@ -246,7 +246,7 @@ impl Alternative {
     }
 
     /// Returns whether a reported node matches, for alternatives that need no tree.
-    pub fn fits(&self, told: &Told<'_>, around: &dyn Around) -> bool {
+    pub fn fits(&self, told: &StreamNode<'_>, around: &dyn Around) -> bool {
         if let Some(only) = self.only_step() {
             return is_step(only, told);
         }
@@ -274,8 +274,8 @@ impl Alternative {
         &self,
         first: usize,
         level: usize,
-        node: Told<'t>,
-        at: &dyn Fn(usize) -> Option<Told<'t>>,
+        node: StreamNode<'t>,
+        at: &dyn Fn(usize) -> Option<StreamNode<'t>>,
     ) -> Laid {
         let (mut level, mut node) = (level, Some(node));
         for (place, step) in self.steps.iter().enumerate().skip(first) {
@@ -308,7 +308,7 @@ enum Laid {
     },
 }
 
-fn is_step(step: &Step, told: &Told<'_>) -> bool {
+fn is_step(step: &Step, told: &StreamNode<'_>) -> bool {
     let here = match told.kind {
         NodeKind::Attribute => step.axis == Axis::Attribute,
         NodeKind::Namespace | NodeKind::Root => false,
@@ -323,7 +323,7 @@ fn is_step(step: &Step, told: &Told<'_>) -> bool {
     here && fits(&step.test, told) && step.predicates.iter().all(passes)
 }
 
-fn fits(test: &Test, told: &Told<'_>) -> bool {
+fn fits(test: &Test, told: &StreamNode<'_>) -> bool {
     match test {
         Test::Node => true,
         Test::Text => told.kind == NodeKind::Text,
@@ -354,7 +354,7 @@ fn attribute_step(op: &Op) -> Option<&Step> {
 
 /// Returns whether the expression is `@x` with a test that needs no tree.
 fn is_attribute_told(op: &Op) -> bool {
-    attribute_step(op).is_some_and(|step| Asked::of(step, LEAF).is_some())
+    attribute_step(op).is_some_and(|step| StreamStep::of(step, LEAF).is_some())
 }
 
 /// Returns the step of `self::x`.
@@ -368,15 +368,15 @@ fn own_step(op: &Op) -> Option<&Step> {
     }
 }
 
-fn attributes_at<'t>(step: &Step, told: &Told<'t>) -> impl Iterator<Item = Attribute<'t>> {
+fn attributes_at<'t>(step: &Step, told: &StreamNode<'t>) -> impl Iterator<Item = Attribute<'t>> {
     let all = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
-    all.filter(move |attribute| is_step(step, &Told::attribute(attribute)))
+    all.filter(move |attribute| is_step(step, &StreamNode::attribute(attribute)))
 }
 
-impl<'a> Told<'a> {
+impl<'a> StreamNode<'a> {
     /// Makes a reported node of an element's attribute.
-    pub fn attribute(attribute: &Attribute<'a>) -> Told<'a> {
-        Told {
+    pub fn attribute(attribute: &Attribute<'a>) -> StreamNode<'a> {
+        StreamNode {
             kind: NodeKind::Attribute,
             name: attribute.name,
             value: Some(attribute.value),
@@ -401,7 +401,7 @@ fn is_said(op: &Op, known: Known) -> bool {
     }
 }
 
-fn said<'t>(op: &'t Op, told: &Told<'t>) -> Cow<'t, str> {
+fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
     match op {
         Op::Text(text) => Cow::Borrowed(text),
         Op::Path(_) if is_focus(op) => Cow::Borrowed(told.value.unwrap_or_default()),
@@ -450,7 +450,7 @@ fn is_answered(op: &Op, known: Known) -> bool {
     }
 }
 
-fn holds(op: &Op, told: &Told<'_>) -> bool {
+fn holds(op: &Op, told: &StreamNode<'_>) -> bool {
     match op {
         Op::Boolean(value) => *value,
         Op::Any(all) => all.iter().any(|op| holds(op, told)),
@@ -482,13 +482,13 @@ fn holds(op: &Op, told: &Told<'_>) -> bool {
 }
 
 /// Tests `self::x`. `self::*` matches elements only: the principal node kind of the self axis is element, even for an attribute.
-fn fits_itself(test: &Test, told: &Told<'_>) -> bool {
+fn fits_itself(test: &Test, told: &StreamNode<'_>) -> bool {
     let named = matches!(test, Test::Name(_));
     (!named || told.kind == NodeKind::Element) && fits(test, told)
 }
 
 /// Tests `=` or `!=` of two strings, or of a string and a set of attributes.
-fn equal(sides: &[Op; 2], told: &Told<'_>, wanted: bool) -> bool {
+fn equal(sides: &[Op; 2], told: &StreamNode<'_>, wanted: bool) -> bool {
     let (set, other) = match sides {
         [set @ Op::Path(_), other] | [other, set] => (set, other),
     };

@@ -7,11 +7,11 @@ use xml::{Document, Kind, NodeId, QName};
 
 use crate::ErrorKind;
 
-/// A document of a [`World`]. Ids grow in the order documents were added, which is their document order.
+/// A document of a [`DocumentSet`]. Ids grow in the order documents were added, which is their document order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocId(pub u32);
 
-/// A node of a document in a [`World`], or a namespace node of one of its elements. Handles compare in document order.
+/// A node of a document in a [`DocumentSet`], or a namespace node of one of its elements. Handles compare in document order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
     /// Its document.
@@ -42,9 +42,9 @@ pub enum NodeKind {
 }
 
 /// The documents that an evaluation can reach. Documents are added while evaluations run; they are removed only by
-/// [`World::truncate`] or when the world is dropped.
+/// [`DocumentSet::truncate`] or when the world is dropped.
 #[derive(Debug)]
-pub struct World {
+pub struct DocumentSet {
     first: Arc<Document>,
     /// Pages of 8, 16, 32.. documents. Entries do not move, so that a reference to a document outlives additions. Most worlds
     /// have only the first document, and no pages.
@@ -94,10 +94,10 @@ impl Node {
     }
 }
 
-impl World {
+impl DocumentSet {
     /// Makes a world of one document.
-    pub fn new(first: Arc<Document>) -> World {
-        World { first, pages: OnceCell::new(), len: Cell::new(1) }
+    pub fn new(first: Arc<Document>) -> DocumentSet {
+        DocumentSet { first, pages: OnceCell::new(), len: Cell::new(1) }
     }
 
     /// Returns the root of the first document.

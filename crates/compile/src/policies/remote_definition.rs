@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::supply::{self as supplies, Recipe, Wanted};
+use ::policies::remote_definition::{self as supplies, DefinitionCompiler, Wanted};
 use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
-use mediation::supply::{Last, Pace, Supply};
+use mediation::remote_definition::{Last, Pace, RemoteDefinition};
 use plan::upstreams::Timeouts;
 
-use crate::policy::Place;
+use crate::policy::RouteScope;
 use crate::upstreams;
 
 /// How long connections to where schemas are kept. It is asked seldom.
@@ -24,7 +24,7 @@ pub(crate) struct Supplied<'d, M> {
     pub(crate) key: String,
     /// URLs that are known to be fetched.
     pub(crate) remote: &'d [String],
-    pub(crate) recipe: Arc<dyn Recipe<M>>,
+    pub(crate) recipe: Arc<dyn DefinitionCompiler<M>>,
     /// What serves at once, where nothing has to be fetched for it.
     pub(crate) first: Option<Arc<M>>,
     /// What is wrong with it is answered with faults.
@@ -37,9 +37,9 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
         self,
         fetch: &DefinitionFetch,
         at: At,
-        place: &mut Place<'_, '_>,
+        place: &mut RouteScope<'_, '_>,
         report: &mut Report,
-    ) -> Option<Arc<Supply<M>>> {
+    ) -> Option<Arc<RemoteDefinition<M>>> {
         let mut outlets = HashMap::new();
         let mut known = Vec::new();
         for location in self.remote {
@@ -62,22 +62,22 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
             };
             let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
             known.push(format!("{settings:?}"));
-            outlets.insert(url.target.to_string(), place.making.own_outlet(settings));
+            outlets.insert(url.target.to_string(), place.builder.own_outlet(settings));
         }
         let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
-        let metrics = place.making.telemetry.definition(self.location);
+        let metrics = place.builder.telemetry.definition(self.location);
         // What was fetched is as good under another pace, and may be all there is while its server is away.
         let key = format!("last of {} {}", self.key, fetch.tls.encode());
-        let last = place.making.kept_or(&key, || Arc::new(Last::default()));
+        let last = place.builder.kept_or(&key, || Arc::new(Last::default()));
         if let Some(first) = self.first {
             last.put(first);
         }
         let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
-        let kept = place.making.kept_or(&key, || {
+        let kept = place.builder.kept_or(&key, || {
             let name = self.location;
             Arc::new(supplies::Supplied::new(name, self.recipe, outlets, pace, metrics, last))
         });
-        place.making.work(kept.renewal.clone());
+        place.builder.work(kept.renewal.clone());
         Some(kept.supply.clone())
     }
 }

@@ -7,44 +7,44 @@ use std::sync::Arc;
 use config::{Report, Spanned};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Settings, Upstream};
-use plan::{Background, Fetch, Kept, Outlet, Plan};
+use plan::{Background, CarriedState, Fetch, Plan, UpstreamHandle};
 
 use crate::issuers::Tokens;
 use crate::names;
 use crate::policies::openapi::ReadDocument;
 
 /// What is gathered while policies are built.
-pub(crate) struct Making<'p> {
+pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
     pub(crate) telemetry: &'p Telemetry,
     /// Of the plan that is made.
     pub(crate) generation: u64,
-    previous: Option<&'p Kept>,
-    kept: Kept,
+    previous: Option<&'p CarriedState>,
+    kept: CarriedState,
     background: Vec<Arc<dyn Background>>,
     /// Names of the configured upstreams.
     upstreams: Vec<String>,
     /// Upstreams that no operator named: one for each URL a policy calls.
     made: Vec<Settings>,
-    outlets: HashMap<String, Arc<Outlet>>,
+    outlets: HashMap<String, Arc<UpstreamHandle>>,
     /// API documents by their files, so that each is read once, on however many routes it is.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
     /// The machine for stylesheets of XSLT 2.0 and 3.0, once one asked for it.
     pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
 }
 
-impl<'p> Making<'p> {
+impl<'p> PolicyBuilder<'p> {
     pub(crate) fn new(
         previous: Option<&'p Plan>,
         upstreams: &[Settings],
         telemetry: &'p Telemetry,
-    ) -> Making<'p> {
-        Making {
+    ) -> PolicyBuilder<'p> {
+        PolicyBuilder {
             tokens: Tokens::default(),
             telemetry,
             generation: previous.map_or(1, |plan| plan.generation + 1),
             previous: previous.map(|plan| &plan.kept),
-            kept: Kept::default(),
+            kept: CarriedState::default(),
             background: Vec::new(),
             upstreams: upstreams.iter().map(|settings| settings.name.clone()).collect(),
             made: Vec::new(),
@@ -142,7 +142,7 @@ impl<'p> Making<'p> {
         name
     }
 
-    fn outlet_to(&mut self, name: &str) -> Arc<Outlet> {
+    fn outlet_to(&mut self, name: &str) -> Arc<UpstreamHandle> {
         self.outlets.entry(name.to_owned()).or_default().clone()
     }
 
@@ -152,7 +152,10 @@ impl<'p> Making<'p> {
     }
 
     /// Connects every way out, and gives what the plan holds.
-    pub(crate) fn finish(self, upstreams: &[Arc<Upstream>]) -> (Kept, Vec<Arc<dyn Background>>) {
+    pub(crate) fn finish(
+        self,
+        upstreams: &[Arc<Upstream>],
+    ) -> (CarriedState, Vec<Arc<dyn Background>>) {
         for upstream in upstreams {
             if let Some(outlet) = self.outlets.get(&upstream.settings().name) {
                 outlet.connect(upstream.clone());

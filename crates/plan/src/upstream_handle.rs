@@ -10,18 +10,18 @@ use upstream::{HostSent, Upstream};
 
 /// The destination of a policy's own requests. `compile` connects it once all upstreams are made.
 #[derive(Default)]
-pub struct Outlet {
+pub struct UpstreamHandle {
     upstream: OnceLock<Arc<Upstream>>,
 }
 
-impl Outlet {
+impl UpstreamHandle {
     /// Connects it to this upstream; only the first call counts.
     pub fn connect(&self, upstream: Arc<Upstream>) {
         let _first = self.upstream.set(upstream);
     }
 }
 
-impl Fetch for Outlet {
+impl Fetch for UpstreamHandle {
     fn fetch<'a>(
         &'a self,
         mut call: Call<'a>,

@@ -52,7 +52,7 @@ impl<M> Default for Last<M> {
 }
 
 /// A definition `M` that changes.
-pub struct Supply<M> {
+pub struct RemoteDefinition<M> {
     /// For the log.
     name: String,
     pace: Pace,
@@ -75,7 +75,7 @@ struct State {
     due: Option<clock::Instant>,
 }
 
-impl<M: Send + Sync + 'static> Supply<M> {
+impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     /// `last` is what serves at once. `fetched`: it is made of what is fetched, so that nobody knows how old what serves is, and
     /// it is due at once.
     pub fn new(
@@ -84,14 +84,14 @@ impl<M: Send + Sync + 'static> Supply<M> {
         last: Arc<Last<M>>,
         fetched: bool,
         maker: Arc<dyn Any + Send + Sync>,
-    ) -> Supply<M> {
+    ) -> RemoteDefinition<M> {
         let ready = last.0.load().is_some();
         let due = match ready && !fetched {
             true => clock::now().checked_add(pace.ttl),
             false => None,
         };
         let state = State { ready, due, ..State::default() };
-        Supply {
+        RemoteDefinition {
             name: name.to_owned(),
             pace,
             serving: last,
@@ -146,7 +146,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
 }
 
 /// What its maker asks of it.
-impl<M: Send + Sync + 'static> Supply<M> {
+impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     /// How long one document may take.
     pub fn timeout(&self) -> Duration {
         self.pace.timeout
@@ -207,7 +207,7 @@ impl<M: Send + Sync + 'static> Supply<M> {
     }
 }
 
-impl<M> std::fmt::Debug for Supply<M> {
+impl<M> std::fmt::Debug for RemoteDefinition<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Supply").field("name", &self.name).finish_non_exhaustive()
     }

@@ -1,0 +1,60 @@
+//! Names of types that say nothing to a reader who comes from another gateway, and what to call such a type instead.
+
+use super::Complaint;
+use super::source::{Source, is_name};
+
+/// A name that was used here once, and the words that the field knows.
+const WORDS: &[(&str, &str)] = &[
+    ("Books", "`Recorders`"),
+    ("Hold", "`Lease`"),
+    ("Making", "a `Builder`"),
+    ("Misfit", "`Mismatch`"),
+    ("Outlet", "`UpstreamHandle`, `WriteTarget`"),
+    ("Question", "a `Test`"),
+    ("Recipe", "a `Compiler`"),
+    ("Saying", "`StreamString`"),
+    ("Speech", "`MessageFormat`"),
+    ("Supply", "`RemoteDefinition`"),
+    ("Taking", "`WriteProgress`"),
+    ("Ticket", "a `Permit`"),
+    ("World", "`DocumentSet`"),
+];
+
+/// Every definition of a type by such a name.
+pub(crate) fn check(source: &Source) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for keyword in ["struct ", "enum ", "trait ", "type "] {
+        for (at, _) in source.code.match_indices(keyword) {
+            let (before, rest) = source.code.split_at(at);
+            let begins = before.bytes().next_back().is_none_or(|byte| !is_name(byte));
+            let rest = rest.strip_prefix(keyword).unwrap_or(rest);
+            let name =
+                rest.split(|c: char| !c.is_ascii() || !is_name(c as u8)).next().unwrap_or(rest);
+            let Some((_, better)) = WORDS.iter().find(|(word, _)| begins && *word == name) else {
+                continue;
+            };
+            let what = format!("`{name}` is no name for a type that a new reader would guess");
+            complaints.push(source.complain(at, what, format!("call it {better}")));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Text;
+
+    fn found(text: &str) -> Vec<String> {
+        let text = Text { path: "crates/a/src/lib.rs".to_owned(), text: text.to_owned() };
+        check(&Source::read(&text)).into_iter().map(|complaint| complaint.what).collect()
+    }
+
+    #[test]
+    fn types_have_names_of_the_field() {
+        let one = "`Ticket` is no name for a type that a new reader would guess".to_owned();
+        assert_eq!(found("pub(crate) struct Ticket {\n"), [one]);
+        assert_eq!(found("enum Saying<'a> {}\ntype Speech = u8;\n").len(), 2);
+        assert_eq!(found("struct Ticketed;\n// struct Ticket\nlet x = Ticket;\n"), [""; 0]);
+    }
+}
