@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use xpath::{Budget, Evaluation, Expr, NoHost, Plain, World};
+//! use xpath::{Budget, DocumentSet, Evaluation, Expr, NoHost, Plain};
 //!
 //! let document = xml::Document::parse(b"<a><b>1</b><b>2</b></a>", &xml::Options::default())?;
-//! let world = World::new(Arc::new(document));
+//! let documents = DocumentSet::new(Arc::new(document));
 //! let expr = Expr::compile("sum(/a/b) > 2", &Plain::default())?;
 //! let (mut host, mut budget) = (NoHost, Budget::default());
-//! let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+//! let mut evaluation = Evaluation::of(&documents, documents.root(), &mut host, &mut budget);
 //! assert!(expr.boolean(&mut evaluation)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
