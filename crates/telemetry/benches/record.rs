@@ -76,6 +76,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         operation: None,
         soap_fault: None,
         subject: None,
+        retries: 0,
     };
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }
