@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
+.PHONY: help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -53,8 +53,14 @@ bench: setup ## micro benches
 bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; ARGS=--quick for a look
 	@bench/peers.sh $(ARGS)
 
+bench-memory: setup ## memory of 5,000 idle connections, event streams and tunnels; ARGS="--connections N --only idle --strict"
+	@bench/memory.sh $(ARGS)
+
 bench-soap: setup ## the SOAP load tests: cost of each scenario, checked runs; ARGS="--endurance MINUTES"
 	@bench/soap.sh $(ARGS)
+
+bench-flows: setup ## what flows cost beside Apache Synapse
+	@bench/flows.sh $(ARGS)
 
 bench-policies: setup ## what policies cost beside plain proxying, and tokens beside Envoy
 	@bench/policies.sh $(ARGS)
@@ -68,8 +74,8 @@ h2spec: setup ## HTTP/2 conformance beside nginx
 fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 	@scripts/fuzz.sh $(ARGS)
 
-soak: setup ## what takes hours: each fuzz target for ten minutes; fails on a finding
-	@SECONDS_EACH=$${SECONDS_EACH:-600} scripts/fuzz.sh $(ARGS)
+soak: setup ## what takes hours: 1,000 reloads under open streams, then each fuzz target for ten minutes; ARGS=reloads for those alone
+	@scripts/soak.sh $(ARGS)
 
 schema: ## write docs/tidegate.schema.json, and the tables of keys and faults in the guide, anew
 	@scripts/schema.sh write

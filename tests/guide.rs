@@ -27,10 +27,15 @@ const MAY_LACK: [&str; 5] = [
 ];
 
 /// How the blocks begin that are compared with what the program prints.
-const COMPARED: [&str; 3] = [COMPLAINTS, EXPLAINED, DIFFERENCES];
+const COMPARED: [&str; 7] = [COMPLAINTS, EXPLAINED, DIFFERENCES, FAILED, TRACED, IMPORTED, TABLE];
 const COMPLAINTS: &str = "gateway.yaml:2:31: ";
 const EXPLAINED: &str = "GET http://api.example.com/orders/7";
+const FAILED: &str = "FAIL an order becomes JSON ";
+const TRACED: &str = "GET /orders/7\nflow";
 const DIFFERENCES: &str = "~ upstreams.orders.timeout.response: ";
+const IMPORTED: &str = "routes:\n  Quotes:\n";
+const TABLE: &str = "converted     quotes.xml:1:1 ";
+const ARTIFACT: &str = "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"Quotes\">";
 
 struct Block {
     place: String,
@@ -215,6 +220,7 @@ fn every_other_block_is_json_or_commands_or_counted() {
             }
             "text" if COMPARED.iter().any(|begin| block.text.starts_with(begin)) => {}
             "text" | "console" => printed += 1,
+            "xml" if block.text.starts_with(ARTIFACT) => {}
             "yaml" | "sh" => {}
             other => panic!("{}: a block of {other:?} is not looked at by anything", block.place),
         }
@@ -243,6 +249,18 @@ fn the_complaints_that_the_guide_shows_are_the_programs() {
 }
 
 #[test]
+fn the_import_that_the_guide_shows_is_the_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("quotes.xml"), shown(ARTIFACT).text).unwrap();
+    fs::write(folder.path().join("gold.xsl"), "<xsl/>").unwrap();
+    let run = tidegate(&["import".as_ref(), "synapse".as_ref(), folder.path().as_os_str()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    let (made, table) = (shown(IMPORTED), shown(TABLE));
+    assert!(run.stdout.contains(&made.text), "{}: {}", made.place, run.stdout);
+    assert!(run.stderr.contains(&table.text), "{}: {}", table.place, run.stderr);
+}
+
+#[test]
 fn the_explanation_that_the_guide_shows_is_the_programs() {
     let shown = shown(EXPLAINED);
     let folder = tempfile::tempdir().unwrap();
@@ -266,6 +284,26 @@ routes:
     let request = ["GET", "http://api.example.com/orders/7", "-H", "x-api-key: the-key"];
     let said = tidegate(&[&["explain", file.to_str().unwrap()], &request[..]].concat());
     assert_eq!(said.stdout, shown.text, "{}", shown.place);
+}
+
+/// The configuration of the guide whose case passes, and fails where the flow calls another path.
+#[test]
+fn the_cases_that_the_guide_shows_are_the_programs() {
+    let whole = blocks().into_iter().find(|block| block.text.contains("\ncases:\n")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, request) = (folder.path().join("gateway.yaml"), folder.path().join("request.http"));
+    fs::write(&request, "GET /orders/7 HTTP/1.1\n\n").unwrap();
+    fs::write(&file, &whole.text).unwrap();
+    let passed = tidegate(&["test".as_ref(), file.as_os_str()]);
+    assert_eq!(passed.code, Some(0), "{passed:?}");
+    let run = ["explain".as_ref(), file.as_os_str(), "--run".as_ref(), request.as_os_str()];
+    let traced = shown(TRACED);
+    assert_eq!(tidegate(&run).stdout, traced.text, "{}", traced.place);
+    fs::write(&file, whole.text.replace("\"/v2/{{", "\"/v1/{{")).unwrap();
+    let said = tidegate(&["test".as_ref(), file.as_os_str()]).stdout;
+    let (_, behind) = said.split_once(" ms)").unwrap();
+    let failed = shown(FAILED);
+    assert_eq!(format!("{FAILED}(5 ms){behind}"), failed.text, "{}", failed.place);
 }
 
 #[test]

@@ -36,8 +36,7 @@ fn a_configuration_is_printed_and_every_operation_tried() {
             match:
               path: "/calculator/**"
             policies:
-              -
-                soap_rest:
+              - soap_rest:
                   wsdl: calculator.wsdl
             upstream: calculator
     "#]]

@@ -2,7 +2,7 @@
 //!
 //! Owns the demo backends ([`backend`]), the minting of test tokens ([`token`]) and load tests as values ([`scenario`]), which
 //! the feature `load` runs, with their measurements ([`results`]) and tables. The comparison with other gateways is the binary
-//! `bench-peers`. It is never on the path of a real request, so nothing here is tuned except [`backend::fast_echo`], which must
+//! `bench-peers`, the memory of silent connections `bench-memory`. It is never on the path of a real request, so nothing here is tuned except [`backend::fast_echo`], which must
 //! be cheaper than any gateway measured in front of it.
 
 pub mod backend;

@@ -96,6 +96,17 @@ pub(crate) async fn upstreams(State(control): Controlled) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
+/// The trace that was asked for last.
+pub(crate) async fn trace(State(control): Controlled) -> Json<Value> {
+    Json(view::trace(control.telemetry().tracer()))
+}
+
+/// Asks for a trace of the next message that runs through a flow.
+pub(crate) async fn ask_trace(State(control): Controlled) -> Json<Value> {
+    control.telemetry().tracer().ask();
+    Json(view::trace(control.telemetry().tracer()))
+}
+
 /// The revoked tokens.
 pub(crate) async fn revoked(State(control): Controlled) -> Json<Value> {
     Json(view::revoked(&control.plan()))

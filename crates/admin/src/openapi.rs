@@ -33,6 +33,10 @@ pub(crate) fn document() -> Value {
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
             "/revoked": { "get": read("revoked", "The tokens that are refused whatever they say", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
+            "/trace": {
+                "get": read("trace", "What the steps of a flow did to the message that was asked for", "application/json"),
+                "post": read("askTrace", "Ask for a trace of the next message that runs through a flow", "application/json"),
+            },
             "/.well-known/jwks.json": { "get": read("ownKeys", "The public keys of the tokens that the gateway signs", "application/jwk-set+json") },
             "/openapi.json": { "get": read("openapi", "This document", "application/json") },
             "/schema.json": { "get": read("schema", "The schema of the configuration, for editors", "application/schema+json") },

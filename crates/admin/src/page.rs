@@ -88,10 +88,12 @@ fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {
     list(at(upstream, "/targets")).map(|target| {
         let health = text(at(target, "/health")).to_string();
         let ejected = at(target, "/ejected").as_bool().unwrap_or_default();
-        let state = match (at(target, "/healthy").as_bool(), ejected) {
-            (Some(false), _) => format!("<span class=\"bad\">{health}</span>"),
-            (_, true) => "<span class=\"bad\">ejected</span>".to_owned(),
-            (Some(true) | None, false) => health,
+        let suspended = at(target, "/suspended_until_unix_ms").is_u64();
+        let state = match (at(target, "/healthy").as_bool(), ejected, suspended) {
+            (_, _, true) => "<span class=\"bad\">suspended</span>".to_owned(),
+            (Some(false), _, false) => format!("<span class=\"bad\">{health}</span>"),
+            (_, true, false) => "<span class=\"bad\">ejected</span>".to_owned(),
+            (Some(true) | None, false, false) => health,
         };
         vec![
             text(at(upstream, "/name")).to_string(),

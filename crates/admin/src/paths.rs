@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 15] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 16] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -19,6 +19,7 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 15] {
         ("/upstreams", get(answer::upstreams)),
         ("/revoked", get(answer::revoked).post(answer::revoke)),
         ("/revoked/{jti}", delete(answer::take_back)),
+        ("/trace", get(answer::trace).post(answer::ask_trace)),
         ("/.well-known/jwks.json", get(answer::own_keys)),
         ("/openapi.json", get(answer::openapi)),
         ("/schema.json", get(answer::schema)),

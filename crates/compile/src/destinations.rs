@@ -1,4 +1,4 @@
-//! `upstream` and `respond`: where a route ends. What kinds of destination there are, no other file of this crate asks.
+//! `upstream`, `flow` and `respond`: where a route ends. What kinds of destination there are, no other file of this crate asks.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,8 +11,13 @@ use config::{
 use message::Headers;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{HostSent, Mirror, Upstream};
-use plan::{Destination, Escape, Filled, FixedReply, Forward, PathSent, PathWant, Share, Split};
+use plan::{
+    Destination, Escape, Filled, FixedReply, Forward, PathSent, PathWant, Prepared, Share, Split,
+};
 
+use ::flows::FlowEnd;
+
+use crate::flows::Flows;
 use crate::listeners::bytes;
 use crate::{names, paths, policies, templates};
 
@@ -22,6 +27,11 @@ pub(crate) enum End<'c> {
         name: &'c str,
         split: Option<Split>,
         mirror: Option<&'c RouteMirror>,
+        path: PathSent,
+        host: HostSent,
+    },
+    Flow {
+        end: FlowEnd,
         path: PathSent,
         host: HostSent,
     },
@@ -44,32 +54,110 @@ pub(crate) fn end<'c>(
     route: &'c Spanned<Route>,
     paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
+    flows: &'c Flows,
     report: &mut Report,
 ) -> Option<End<'c>> {
-    // Both are looked at even where only one may stay.
-    let Route { upstream, respond, .. } = &route.value;
+    // All are looked at even where only one may stay.
+    let Route { upstream, flow, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
+    let of = (name.value.as_str(), &route.value);
+    let flow = flow.as_ref().map(|flow| self::flow(flow, of, paths, flows, report));
     let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
-    match (forward, reply) {
-        (Some(forward), None) => forward,
-        (None, Some(reply)) => reply.map(End::Respond),
-        (Some(_), Some(_)) => {
-            let at = respond.as_ref().map_or(name.at, |respond| respond.at);
-            let what = format!("the route `{}` ends in both `upstream` and `respond`", name.value);
-            report.error(at, what, "keep one of the two");
+    match (forward, flow, reply) {
+        (Some(forward), None, None) => forward,
+        (None, Some(flow), None) => flow,
+        (None, None, Some(reply)) => reply.map(End::Respond),
+        (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+            complain_of_several(name, &route.value, report);
             None
         }
-        (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
+        (None, None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
             // Nobody comes to it.
             Some(End::Respond(nothing()))
         }
-        (None, None) => {
+        (None, None, None) => {
             // An unreadable destination was complained about already.
             if route.intact {
                 let what = format!("the route `{}` has no destination", name.value);
-                let help = "add `upstream: NAME` or `respond: { status: 200, body: \"...\" }`";
+                let help = "add `upstream: NAME`, `flow: NAME` or `respond: { status: 200, body: \"...\" }`";
                 report.error(name.at, what, help);
             }
+            None
+        }
+    }
+}
+
+/// A route ends in one place.
+fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Report) {
+    let ends = [
+        ("upstream", route.upstream.as_ref().map(|end| end.at)),
+        ("flow", route.flow.as_ref().map(|end| end.at)),
+        ("respond", route.respond.as_ref().map(|end| end.at)),
+    ];
+    let there: Vec<(&str, At)> = ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect();
+    let keys: Vec<String> = there.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let at = there.last().map_or(name.at, |(_, at)| *at);
+    let both = if keys.len() == 2 { "both " } else { "" };
+    let what = format!("the route `{}` ends in {both}{}", name.value, keys.join(" and "));
+    report.error(
+        at,
+        what,
+        format!("keep one of the {}", if keys.len() == 2 { "two" } else { "three" }),
+    );
+}
+
+/// A flow. One that only calls an upstream is that upstream.
+fn flow<'c>(
+    name: &'c Spanned<String>,
+    (route_name, route): (&str, &'c Route),
+    paths: &[PathWant],
+    flows: &'c Flows,
+    report: &mut Report,
+) -> Option<End<'c>> {
+    let path = sent(route, paths, report);
+    let host = host(route, report);
+    if let Some(mirror) = &route.mirror {
+        let what = "`mirror` has no effect on a flow";
+        report.warn(mirror.at, what, "remove it, or add a `call` with `into` to the flow");
+    }
+    if !flows.has(&name.value) {
+        let meant = report.suggest(&name.value, flows.names());
+        let what = names::unknown("flow", &name.value, meant);
+        report.error(name.at, what, "name one of the `flows`");
+        return None;
+    }
+    let flow = flows.get(&name.value)?;
+    let (path, host) = (path?, host?);
+    if let Some(upstream) = flow.plain_upstream() {
+        return Some(End::Upstream { name: upstream, split: None, mirror: None, path, host });
+    }
+    let parameters = templates::parameters(&route.matches.value);
+    let end = FlowEnd {
+        flow: flow.clone(),
+        route: route_name.into(),
+        slots: flows.slots.clone(),
+        parameters: parameters.into_iter().map(Into::into).collect(),
+    };
+    Some(End::Flow { end, path, host })
+}
+
+/// The path for the upstream: the same for all paths of the match, since their parameters are.
+fn sent(route: &Route, paths: &[PathWant], report: &mut Report) -> Option<PathSent> {
+    let sent = paths.iter().map(|want| paths::sent(route, want, report));
+    sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next())
+}
+
+fn host(route: &Route, report: &mut Report) -> Option<HostSent> {
+    match &route.host.value {
+        RouteHost::Preserve => Some(HostSent::AsItCame),
+        RouteHost::Target => Some(HostSent::Target),
+        RouteHost::Name(name) if names::is_authority(name) => {
+            Some(HostSent::Named(name.as_str().into()))
+        }
+        RouteHost::Name(name) => {
+            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
+            let help = "write `preserve`, `target`, or a name such as `orders.internal`";
+            report.error(route.host.at, what, help);
             None
         }
     }
@@ -89,23 +177,8 @@ fn forward<'c>(
         }
         RouteUpstream::Split(shares) => split(shares, to, upstreams, report),
     };
-    // The same for all, since their parameters are.
-    let sent = paths.iter().map(|want| paths::sent(route, want, report));
-    let path = sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next());
-    let host = match &route.host.value {
-        RouteHost::Preserve => HostSent::AsItCame,
-        RouteHost::Target => HostSent::Target,
-        RouteHost::Name(name) if names::is_authority(name) => HostSent::Named(name.as_str().into()),
-        RouteHost::Name(name) => {
-            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
-            report.error(
-                route.host.at,
-                what,
-                "write `preserve`, `target`, or a name such as `orders.internal`",
-            );
-            return None;
-        }
-    };
+    let path = sent(route, paths, report);
+    let host = host(route, report)?;
     let mirror = route.mirror.as_ref().map(|mirror| &mirror.value);
     if let Some(mirror) = mirror {
         check_mirror(mirror, upstreams, report);
@@ -202,6 +275,13 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     Some(FixedReply { status, headers: lines, body: fixed, filled })
 }
 
+/// A document as a fixed reply.
+pub(crate) fn document(bytes: Vec<u8>) -> FixedReply {
+    let mut headers = Headers::new();
+    headers.add_known("Content-Type", b"text/xml; charset=utf-8");
+    FixedReply { status: 200, headers, body: bytes.into(), filled: None }
+}
+
 /// A reply that nobody is given.
 pub(crate) fn nothing() -> FixedReply {
     FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None }
@@ -220,13 +300,14 @@ pub(crate) fn split_names(route: &Route) -> Vec<String> {
 /// Where the route ends and as what a request gets there, in words that change when that does: what another place replied is
 /// not kept on.
 pub(crate) fn words(route: &Route) -> String {
-    let Route { upstream, respond, strip_prefix, rewrite, host, .. } = route;
+    let Route { upstream, flow, respond, strip_prefix, rewrite, host, .. } = route;
+    let flow = flow.as_ref().map(|flow| &flow.value);
     // Of a split the names: other shares make no reply another, and the key says which of them it is of.
     let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
     let [strip_prefix, rewrite] =
         [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
     let respond = respond.as_ref().map(|respond| respond.value.encode());
-    format!("{upstream:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
+    format!("{upstream:?} {flow:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
 }
 
 impl End<'_> {
@@ -251,6 +332,11 @@ impl End<'_> {
             End::Respond(reply) => Ends {
                 destination: Destination::answerer(reply),
                 diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+                split: None,
+            },
+            End::Flow { end, path, host } => Ends {
+                diversions: diverted(&path, &host, &None),
+                destination: Destination::answerer(Prepared { path, host, to: end }),
                 split: None,
             },
             End::Upstream { name, split, mirror, path, host } => {

@@ -9,27 +9,42 @@ use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 /// The bundle of all public authorities is a quarter of a megabyte.
 const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The bytes of a file.
+/// What a flow holds at the most, unless it says otherwise.
+const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The bytes of a PEM file.
 pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+    let help =
+        "name a PEM file that the gateway may read; a relative path starts at this file's folder";
+    read_bounded(file, PEM_BYTES_MAX, help, report)
+}
+
+/// The bytes of a file that is a body of a case.
+pub(crate) fn read_body(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+    let help = "name a file that can be read; a relative path starts at this file's folder";
+    read_bounded(file, BODY_BYTES_MAX, help, report)
+}
+
+fn read_bounded(
+    file: &Spanned<FilePath>,
+    bytes_max: u64,
+    help: &str,
+    report: &mut Report,
+) -> Option<Vec<u8>> {
     let path = file.value.as_path();
     let mut bytes = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
     let fault = match read {
-        Ok(_) if u64::try_from(bytes.len()).is_ok_and(|len| len <= PEM_BYTES_MAX) => {
+        Ok(_) if u64::try_from(bytes.len()).is_ok_and(|len| len <= bytes_max) => {
             return Some(bytes);
         }
-        Ok(_) => format!("it is larger than {PEM_BYTES_MAX} bytes"),
+        Ok(_) => format!("it is larger than {bytes_max} bytes"),
         Err(error) if error.kind() == ErrorKind::NotFound => "there is no such file".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => "permission denied".to_owned(),
         Err(error) if error.kind() == ErrorKind::IsADirectory => "it is a folder".to_owned(),
         Err(error) => error.to_string(),
     };
-    report.error(
-        file.at,
-        format!("cannot read `{}`: {fault}", path.display()),
-        "name a PEM file that the gateway may read; a relative path starts at this file's folder",
-    );
+    report.error(file.at, format!("cannot read `{}`: {fault}", path.display()), help);
     None
 }
 

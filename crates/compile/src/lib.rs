@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod apis;
+mod cases;
 mod destinations;
 mod explain;
 mod facts;
 mod files;
+mod flows;
 mod issuers;
 mod listeners;
 mod names;
@@ -70,7 +72,9 @@ pub fn compile(
     let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
     builder.tokens = issuers::Tokens::new(previous);
     issuers::compile(config, &mut builder, telemetry, &mut report);
-    let routes = routes::check(config, &open, &mut builder, &mut report);
+    let flows = flows::compile(config, &mut builder, &mut report);
+    let routes = routes::check(config, &flows, &open, &mut builder, &mut report);
+    cases::check(config, &builder.all_upstream_names(), &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);

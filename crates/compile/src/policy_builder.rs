@@ -59,6 +59,12 @@ impl<'p> PolicyBuilder<'p> {
         &self.upstreams
     }
 
+    /// Names of all upstreams, also of those that exist only for a policy.
+    pub(crate) fn all_upstream_names(&self) -> Vec<String> {
+        let made = self.made.iter().map(|settings| &settings.name);
+        self.upstreams.iter().chain(made).cloned().collect()
+    }
+
     /// State that the plan before has already, if it was made of the same.
     pub(crate) fn kept<T: Send + Sync + 'static, E>(
         &mut self,

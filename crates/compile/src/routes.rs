@@ -12,10 +12,11 @@ use plan::{
 };
 
 use crate::destinations::{End, Ends};
-use crate::policies::{self, Access, Facts};
+use crate::flows::Flows;
+use crate::policies::{self, Access, Counts, Facts};
 use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
-use crate::{destinations, facts, names, paths, streams};
+use crate::{destinations, facts, files, names, paths, streams};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -43,6 +44,7 @@ pub(crate) struct Draft<'c> {
 /// Looks at every route by itself and then at all together.
 pub(crate) fn check<'c>(
     config: &'c Config,
+    flows: &'c Flows,
     open: &HashSet<String>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
@@ -52,13 +54,18 @@ pub(crate) fn check<'c>(
         report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
     }
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
-    let routes = config.routes.iter();
-    let drafts: Vec<Draft<'c>> = routes
-        .map(|(name, route)| {
-            facts::check(&route.value, open.contains(&name.value), report);
-            draft(name, route, config, &upstreams, builder, report)
-        })
-        .collect();
+    let mut drafts: Vec<Draft<'c>> = Vec::new();
+    for (name, route) in config.routes.iter() {
+        facts::check(&route.value, open.contains(&name.value), report);
+        drafts.push(draft(name, route, config, (&upstreams, flows), builder, report));
+        if let Some(file) = &route.value.services.wsdl
+            && let Some(bytes) = files::read(file, report)
+        {
+            let whole =
+                draft(name, route, config, (&upstreams, flows), builder, &mut report.clone());
+            drafts.push(description(whole, &route.value, bytes));
+        }
+    }
     // Conflicts are looked for among all routes, also when some of them cannot be built.
     let stand_in = stand_in();
     let routes = drafts.iter().map(|_| stand_in.clone()).collect();
@@ -198,7 +205,7 @@ fn draft<'c>(
     name: &'c Spanned<String>,
     route: &'c Spanned<Route>,
     config: &'c Config,
-    upstreams: &BTreeSet<&str>,
+    (upstreams, flows): (&BTreeSet<&str>, &'c Flows),
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
@@ -240,10 +247,26 @@ fn draft<'c>(
         operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
-        end: destinations::end(name, route, &paths, upstreams, report),
+        end: destinations::end(name, route, &paths, upstreams, flows, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
         streams,
     }
+}
+
+/// The draft of a route as the one that publishes its description: for `GET ?wsdl`, behind the policies that turn requests away.
+fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Draft<'c> {
+    for matcher in &mut draft.matchers {
+        matcher.methods = vec!["GET".to_owned(), "HEAD".to_owned()];
+        matcher.query.push(("wsdl".to_owned(), Want::Present));
+    }
+    let mut rows = policies::of(route).into_iter();
+    draft.policies.retain(|_| {
+        let row = rows.next();
+        row.is_some_and(|row| row.access != Access::Open || row.counts != Counts::Nothing)
+    });
+    draft.end = Some(End::Respond(destinations::document(bytes)));
+    draft.operations = Vec::new();
+    draft
 }
 
 /// Which of its policies answer preflights.
@@ -264,7 +287,11 @@ fn secrets(route: &Route) -> Box<[String]> {
 
 fn errors(route: &Route) -> Errors {
     match route.errors {
-        config::Errors::Problem => policies::soap::faults(route),
+        config::Errors::Problem => {
+            let errors = policies::soap::faults(route);
+            let own = errors == Errors::Problem && route.flow.is_some();
+            if own { Errors::Flow } else { errors }
+        }
         config::Errors::Kong => Errors::Kong { verbose: policies::soap::tells(route) },
         config::Errors::Wso2 => Errors::Wso2,
     }

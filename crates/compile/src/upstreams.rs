@@ -1,9 +1,11 @@
 //! `upstreams` to settings, and settings to upstreams.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
 use config::{
     At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, TargetUrl,
     UpstreamTls,
@@ -30,13 +32,19 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
             Named::Any => used.extend(config.upstreams.names()),
         }
     }
+    used.extend(crate::flows::upstreams(config));
     // What of a route could not be read may name any of them.
     let whole = config.routes.names().count() == config.routes.len()
-        && config.routes.iter().all(|(_, route)| route.intact);
+        && config.routes.iter().all(|(_, route)| route.intact)
+        && config.flows.iter().all(|(_, flow)| flow.intact);
     let unused = |name: &str| whole && !used.contains(name);
     for (name, _) in config.upstreams.iter().filter(|(name, _)| unused(&name.value)) {
         let what = format!("no route ends at the upstream `{}`", name.value);
-        report.warn(name.at, what, "remove it, or name it in a route's `upstream`");
+        report.warn(
+            name.at,
+            what,
+            "remove it, or name it in a route's `upstream` or a flow's `call`",
+        );
     }
     let mut clients = Clients::default();
     config
@@ -85,6 +93,8 @@ pub(crate) fn to_url(
         balance: settled::Balance::RoundRobin,
         timeout,
         retry: retry(&Retry::absent()?),
+        sticky: None,
+        suspend: None,
         health: None,
         outlier: None,
         breaker: breaker(&config::Breaker::absent()?),
@@ -113,9 +123,12 @@ fn settings(
     warn_stays(upstream, report);
     let timeout = &upstream.timeout;
     let health = upstream.health.as_ref().map(|health| self::health(health, report));
+    let targets: Vec<TargetSettings> = upstream.targets.value.iter().map(target).collect();
     Some(Settings {
         name: name.to_owned(),
-        targets: upstream.targets.value.iter().map(target).collect(),
+        sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, &targets, report)),
+        suspend: upstream.suspend.as_ref().map(|suspend| self::suspend(suspend, report)),
+        targets,
         balance: balance(&upstream.balance),
         timeout: settled::Timeouts {
             connect: timeout.connect.0,
@@ -222,20 +235,73 @@ fn balance(balance: &Balance) -> settled::Balance {
 }
 
 fn retry(retry: &Retry) -> settled::Retry {
+    settled::Retry {
+        attempts: retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get()),
+        elsewhere: !stays(retry),
+        on: failures(&retry.when),
+        body_bytes_max: bytes(retry.body_bytes_max),
+    }
+}
+
+fn failures(on: &[RetryOn]) -> settled::Failures {
     let status = |on: &RetryOn| match on {
         RetryOn::Status(status) => Some(*status),
         RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout => None,
     };
-    settled::Retry {
-        attempts: retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get()),
-        elsewhere: !stays(retry),
-        on: settled::RetryOn {
-            connect_failure: retry.when.contains(&RetryOn::ConnectFailure),
-            reset: retry.when.contains(&RetryOn::Reset),
-            timeout: retry.when.contains(&RetryOn::Timeout),
-            statuses: retry.when.iter().filter_map(status).collect(),
-        },
-        body_bytes_max: bytes(retry.body_bytes_max),
+    settled::Failures {
+        connect_failure: on.contains(&RetryOn::ConnectFailure),
+        reset: on.contains(&RetryOn::Reset),
+        timeout: on.contains(&RetryOn::Timeout),
+        statuses: on.iter().filter_map(status).collect(),
+    }
+}
+
+/// Bytes of a pin: enough that a thousand targets have different ones.
+const PIN_BYTES: usize = 8;
+
+/// A target's pin depends on nothing but its URL and the secret. So it is the same after a restart, on every gateway, and for all
+/// upstreams with that target, and other targets may come and go.
+fn sticky(
+    sticky: &config::Sticky,
+    targets: &[TargetSettings],
+    report: &mut Report,
+) -> settled::Sticky {
+    if let Some(empty) = sticky.secret.as_ref().filter(|secret| secret.value.0.is_empty()) {
+        report.error(
+            empty.at,
+            "an empty secret, which anybody has",
+            "write one, or remove the key",
+        );
+    }
+    let secret = sticky.secret.as_ref().map_or("tidegate", |secret| secret.value.0.as_str());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let pin = |target: &TargetSettings| {
+        let digest = hmac::sign(&key, target.url().as_bytes());
+        digest.as_ref().iter().take(PIN_BYTES).fold(String::new(), |mut pin, byte| {
+            let _infallible = write!(pin, "{byte:02x}");
+            pin
+        })
+    };
+    settled::Sticky { cookie: sticky.cookie.0.clone(), pins: targets.iter().map(pin).collect() }
+}
+
+fn suspend(suspend: &config::Suspend, report: &mut Report) -> settled::Suspend {
+    let (on, initial, max) = (&suspend.on, &suspend.initial, &suspend.max);
+    if on.value.is_empty() && on.intact {
+        let help = "write what suspends a target, such as `timeout`, or remove `suspend`";
+        report.error(on.at, "nothing suspends a target", help);
+    }
+    if initial.value > max.value {
+        let at = if initial.at == At::NOWHERE { max.at } else { initial.at };
+        let what = "the first suspension is longer than the longest";
+        report.error(at, what, "write `initial` and `max` so that `initial` is the shorter one");
+    }
+    settled::Suspend {
+        on: failures(&on.value),
+        after: suspend.after.get(),
+        initial: initial.value.0,
+        factor_permille: suspend.factor.permille(),
+        max: max.value.0,
     }
 }
 

@@ -50,7 +50,7 @@ fn mistakes_of_every_kind_are_all_said() {
         gate.yaml:12:61: the route `both` ends in both `upstream` and `respond`
           help: keep one of the two
         gate.yaml:13:3: the route `none` has no destination
-          help: add `upstream: NAME` or `respond: { status: 200, body: "..." }`
+          help: add `upstream: NAME`, `flow: NAME` or `respond: { status: 200, body: "..." }`
         gate.yaml:13:26: the path `nowhere` cannot be matched: a path begins with `/`
           help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
         gate.yaml:14:52: the paths of this route, `/a/**`, do not begin with `/b`
@@ -171,7 +171,7 @@ telemetry: { access_log: { format: "{client} {stats}" } }
             gate.yaml:9:39: there is no upstream `payments`
               help: name one of the `upstreams`
             gate.yaml:11:29: unknown key `upstrem`; did you mean `upstream`?
-              help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `mirror` and `respond`
+              help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `flow`, `services`, `mirror` and `respond`
             gate.yaml:13:36: there is no field `stats`; did you mean `status`?
               help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries}; write `{{` for a brace itself
             gate.yaml:5:35: warning: the target `http://h:80` is here twice
@@ -358,21 +358,21 @@ fn tls_files() {
         gate.yaml:16:66: `a b` is neither a DNS name nor an address
           help: write the DNS name or the address in the certificate
         gate.yaml:12:3: warning: no route ends at the upstream `good`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:13:3: warning: no route ends at the upstream `alone`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:14:3: warning: no route ends at the upstream `keyless`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:15:3: warning: no route ends at the upstream `text`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:16:3: warning: no route ends at the upstream `name`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:17:3: warning: no route ends at the upstream `plain`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:17:46: warning: no target speaks TLS, so this has no effect
           help: write targets as `https://HOST:PORT`, or remove `tls`
         gate.yaml:18:3: warning: no route ends at the upstream `any`
-          help: remove it, or name it in a route's `upstream`
+          help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:18:49: warning: whoever answers is believed to be the service
           help: name the service's authority in `ca` instead
     "#]].assert_eq(&said(
@@ -439,6 +439,55 @@ routes:
               help: write `ttl: 10s` beside it, or leave it out
             gate.yaml:6:104: `keep` is not known here
               help: write `bypass` or `ignore`
+        "#]],
+    );
+}
+
+#[test]
+fn cases_that_cannot_be_run() {
+    check(
+        r#"
+upstreams: { a: { targets: ["http://127.0.0.1:1"] } }
+routes: { a: { match: { path: /a }, upstream: a } }
+cases:
+  a:
+    request: { method: get, path: a, headers: { content-length: 1 }, body: b, body_file: none.txt }
+    calls:
+      - upstream: b
+        expect: { path: "/a b", body: a, xml: <a/>, json: "[1" }
+        reply: { headers: { transfer-encoding: chunked, "a b": c }, delay: 2m }
+    reply: { xml: "<a>", contains: b }
+  b: { request: { path: /b }, reply: { json: { a: 1 } } }
+"#,
+        expect![[r#"
+            gate.yaml:7:24: methods are told apart by case, and no client sends `get`
+              help: write `GET`
+            gate.yaml:7:35: `a` cannot be asked for
+              help: write a path that begins with `/`, such as `/orders?day=1`
+            gate.yaml:7:49: `content-length` is not an operator's to change
+              help: remove it; the gateway writes it for each connection
+            gate.yaml:7:90: a request has one body
+              help: remove `body` or `body_file`
+            gate.yaml:7:90: cannot read `none.txt`: there is no such file
+              help: name a file that can be read; a relative path starts at this file's folder
+            gate.yaml:9:19: there is no upstream `b`; did you mean `a`?
+              help: name one of the `upstreams`
+            gate.yaml:10:25: `/a b` cannot be asked for
+              help: write a path that begins with `/`, such as `/orders?day=1`
+            gate.yaml:10:47: a body is expected in one way
+              help: keep one of these keys
+            gate.yaml:10:59: this is no JSON: at byte 2 should be a comma or the end of the object or array
+              help: write a value, or a text of JSON such as `'"a"'`
+            gate.yaml:11:29: `transfer-encoding` is not an operator's to change
+              help: remove it; the gateway writes it for each connection
+            gate.yaml:11:57: `a b` cannot be the name of a header
+              help: write letters, digits and dashes, such as `x-tier`
+            gate.yaml:11:76: a delay is at most 60s, since it is waited for
+              help: write a shorter delay, and a shorter timeout where it ends
+            gate.yaml:12:19: this is no XML: 1:4: the document ends within an element that is not closed
+              help: write one document
+            gate.yaml:12:36: a body is expected in one way
+              help: keep one of these keys
         "#]],
     );
 }

@@ -189,6 +189,7 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: orders
+            services: {}
           gold:
             match:
               path: "/orders/**"
@@ -210,6 +211,7 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: orders
+            services: {}
           one:
             match:
               path: "/users/{id}/cards/{card}"
@@ -228,6 +230,7 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: other
+            services: {}
           hello:
             match:
               path: /hello
@@ -244,11 +247,14 @@ fn the_whole_in_words() {
             policies: []
             defaults: true
             errors: problem
+            services: {}
             respond:
               status: 200
               body: "hello\n"
               headers:
                 Content-Type: text/plain
+        flows: {}
+        cases: {}
         plans: {}
         stores: {}
         policy_sets: {}

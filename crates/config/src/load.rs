@@ -41,8 +41,18 @@ impl Loaded {
 
 /// The keys of the configuration whose maps several files of a folder may add to. Every other key belongs
 /// to one file.
-const KEYED_BY_NAME: &[&str] =
-    &["listen", "upstreams", "issuers", "routes", "plans", "stores", "policy_sets", "apis"];
+const KEYED_BY_NAME: &[&str] = &[
+    "listen",
+    "upstreams",
+    "issuers",
+    "routes",
+    "flows",
+    "cases",
+    "plans",
+    "stores",
+    "policy_sets",
+    "apis",
+];
 
 /// More files than this in one folder are not a configuration.
 const FILES_MAX: usize = 10_000;

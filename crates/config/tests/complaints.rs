@@ -62,7 +62,7 @@ hubs: {}
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:19:1: unknown key `hubs`
-              help: the keys here are `listen`, `admin`, `workers`, `shutdown`, `drain`, `upstreams`, `issuers`, `routes`, `plans`, `stores`, `policy_sets`, `defaults`, `apis`, `saxon` and `telemetry`
+              help: the keys here are `listen`, `admin`, `workers`, `shutdown`, `drain`, `upstreams`, `issuers`, `routes`, `flows`, `cases`, `plans`, `stores`, `policy_sets`, `defaults`, `apis`, `saxon` and `telemetry`
         "#]],
     );
 }
@@ -235,7 +235,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a whole number from 0 to 10 without quotes
             gate.yaml:10:33: `refused` is not known here
               help: write `connect_failure`, `reset` or `timeout`
-            gate.yaml:10:42: the status `404` is nothing to retry on
+            gate.yaml:10:42: the status `404` is no failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
               help: write a status like `200`, or a range like `200-399`
@@ -349,5 +349,61 @@ fn a_huge_text_is_a_complaint() {
         gate.yaml:1:1: cannot read this: it is larger than 16777216 bytes
           help: name a readable YAML file, or a folder of them
     "#]],
+    );
+}
+
+#[test]
+fn mistakes_about_targets_that_are_kept_and_left_out() {
+    check(
+        r#"listen: { a: { address: "127.0.0.1:0" } }
+upstreams:
+  a:
+    targets: [http://a:1]
+    sticky: { cookie: "" }
+    suspend: { on: [timeouts, 404, 5xx], after: 0, initial: 0s, factor: 0.5, max: 60 }
+  b:
+    targets: [http://b:1]
+    sticky: { cookie: "a b", name: c }
+    suspend: { factor: "2", until: 5s }
+  c: { targets: [http://c:1], sticky: {}, suspend: { factor: 1000, on: 503 } }
+  d: { targets: [http://d:1], sticky: server, suspend: { factor: 1.0001 } }
+routes: { a: { match: { path: / }, upstream: a } }
+"#,
+        expect![[r#"
+            gate.yaml:5:23: `(not shown)` is no name of a cookie
+              help: write letters, digits, `-`, `_` or `.`, such as `server`
+            gate.yaml:6:21: `timeouts` is not known here; did you mean `timeout`?
+              help: write `connect_failure`, `reset` or `timeout`
+            gate.yaml:6:31: the status `404` is no failure of the service
+              help: only a status from 500 to 599 says that the service failed
+            gate.yaml:6:36: `5xx` is not known here
+              help: write `connect_failure`, `reset` or `timeout`
+            gate.yaml:6:49: expected a whole number from 1 to 1000, found `0`
+              help: write a whole number from 1 to 1000 without quotes
+            gate.yaml:6:61: a wait of zero would refuse everything
+              help: write at least `1ms`; a very long wait is written as such: `10d`
+            gate.yaml:6:73: expected a number from 1 to 100, found `0.5`
+              help: write a number such as `2` or `1.5`, without quotes
+            gate.yaml:6:83: the duration `60` has no unit
+              help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
+            gate.yaml:9:23: `(not shown)` is no name of a cookie
+              help: write letters, digits, `-`, `_` or `.`, such as `server`
+            gate.yaml:9:30: unknown key `name`
+              help: the keys here are `cookie` and `secret`
+            gate.yaml:10:24: expected a number from 1 to 100, found the text `2`
+              help: write a number such as `2` or `1.5`, without quotes
+            gate.yaml:10:29: unknown key `until`
+              help: the keys here are `on`, `after`, `initial`, `factor` and `max`
+            gate.yaml:11:31: the key `cookie` is missing
+              help: add `cookie`: The name of the cookie that the gateway sets. The service must not use one of the same name.
+            gate.yaml:11:62: expected a number from 1 to 100, found `1000`
+              help: write a number such as `2` or `1.5`, without quotes
+            gate.yaml:11:72: expected a list, found `503`
+              help: write `[a, b]`, or one `- a` on each line
+            gate.yaml:12:39: expected a map, found `server`
+              help: write `{ key: value }`, or one `key: value` on each line
+            gate.yaml:12:66: expected a number from 1 to 100, found `1.0001`
+              help: write a number such as `2` or `1.5`, without quotes
+        "#]],
     );
 }

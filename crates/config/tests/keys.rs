@@ -152,7 +152,8 @@ telemetry: { access_log: {} }
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
-                  "upstream": "a"
+                  "upstream": "a",
+                  "services": {}
                 },
                 "b": {
                   "match": {
@@ -189,6 +190,7 @@ telemetry: { access_log: {} }
                   ],
                   "defaults": true,
                   "errors": "problem",
+                  "services": {},
                   "respond": {
                     "status": 200,
                     "body": "",
@@ -196,6 +198,8 @@ telemetry: { access_log: {} }
                   }
                 }
               },
+              "flows": {},
+              "cases": {},
               "plans": {},
               "stores": {},
               "policy_sets": {},
@@ -230,6 +234,8 @@ telemetry: { access_log: {} }
               "upstreams": {},
               "issuers": {},
               "routes": {},
+              "flows": {},
+              "cases": {},
               "plans": {},
               "stores": {},
               "policy_sets": {},
@@ -355,6 +361,9 @@ fn every_key() {
                       "by": "header:x-user"
                     }
                   },
+                  "sticky": {
+                    "cookie": "server"
+                  },
                   "timeout": {
                     "connect": "2s",
                     "response": "20s",
@@ -370,6 +379,18 @@ fn every_key() {
                       503
                     ],
                     "body_bytes_max": "1MB"
+                  },
+                  "suspend": {
+                    "on": [
+                      "timeout",
+                      "connect_failure",
+                      "reset",
+                      503
+                    ],
+                    "after": 3,
+                    "initial": "500ms",
+                    "factor": 1.5,
+                    "max": "30s"
                   },
                   "health": {
                     "path": "/health",
@@ -551,7 +572,8 @@ fn every_key() {
                   ],
                   "defaults": true,
                   "errors": "problem",
-                  "upstream": "orders"
+                  "upstream": "orders",
+                  "services": {}
                 },
                 "shared": {
                   "match": {
@@ -580,6 +602,7 @@ fn every_key() {
                     "orders": 90,
                     "other": 10
                   },
+                  "services": {},
                   "mirror": {
                     "upstream": "orders",
                     "percent": 2.5,
@@ -604,12 +627,63 @@ fn every_key() {
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
+                  "services": {},
                   "respond": {
                     "status": 201,
                     "body": "hello\n",
                     "headers": {
                       "content-type": "text/plain"
                     }
+                  }
+                }
+              },
+              "flows": {},
+              "cases": {
+                "whole": {
+                  "request": {
+                    "method": "POST",
+                    "path": "/a?b",
+                    "headers": {
+                      "x-a": "b"
+                    },
+                    "body": "text",
+                    "body_file": "/etc/tidegate/body.txt"
+                  },
+                  "calls": [
+                    {
+                      "upstream": "orders",
+                      "expect": {
+                        "method": "PUT",
+                        "path": "/c",
+                        "headers": {
+                          "x-b": "c"
+                        },
+                        "body": "text",
+                        "xml": "<a/>",
+                        "json": "{\"b\":[1,\"x\"]}"
+                      },
+                      "reply": {
+                        "status": 404,
+                        "headers": {
+                          "x-c": "d"
+                        },
+                        "body": "no",
+                        "delay": "1s"
+                      }
+                    }
+                  ],
+                  "reply": {
+                    "status": 200,
+                    "headers": {
+                      "x-d": "e"
+                    },
+                    "body": "text",
+                    "xml": "<a/>",
+                    "json": "[1]",
+                    "contains": [
+                      "a",
+                      "b"
+                    ]
                   }
                 }
               },
@@ -705,7 +779,13 @@ fn the_schema_and_the_reader_agree() {
         (route(r#""match": {}, "policies": [{ "headers": {} }]"#), true),
         (route(r#""match": {}, "policies": [{ "header": {} }]"#), false),
         (route(r#""match": {}, "policies": [{}]"#), false),
-        (route(r#""match": {}, "flow": "x""#), false),
+        (route(r#""match": {}, "flaw": "x""#), false),
+        (route(r#""match": {}, "flow": "x""#), true),
+        (
+            format!(r#"{{ {listener}, "cases": {{ "a": {{ "request": {{ "path": "/" }} }} }} }}"#),
+            true,
+        ),
+        (format!(r#"{{ {listener}, "cases": {{ "a": {{ "request": {{}} }} }} }}"#), false),
         (route(r#""match": {}, "limits": { "body_bytes_max": "10MiB" }"#), true),
         (route(r#""match": {}, "limits": { "body_bytes_max": 10 }"#), false),
     ] {

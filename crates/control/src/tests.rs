@@ -67,7 +67,7 @@ impl Rig {
         let mut request = message::Request { head, body: message::Body::Empty };
         let mut answer = pin!(route.destination.answer(&mut ex, &mut request));
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(message::Reply { body: message::Body::Whole(bytes), .. })) => {
+            Poll::Ready(Ok(message::Reply { body: message::Body::Whole(bytes, _), .. })) => {
                 String::from_utf8(bytes.to_vec()).unwrap()
             }
             Poll::Ready(_) | Poll::Pending => panic!("the route responds"),
@@ -500,6 +500,7 @@ async fn a_plan_is_shown_with_its_defaults() {
             "health": "unknown",
             "healthy": null,
             "ejected": false,
+            "suspended_until_unix_ms": null,
             "requests_active": 0
           }
         ]"#]]

@@ -11,6 +11,7 @@ use plan::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
+use telemetry::trace::{Seen, TracedStep, Tracer};
 
 /// The whole plan.
 pub fn plan(plan: &Plan) -> Value {
@@ -42,6 +43,20 @@ pub fn revoked(plan: &Plan) -> Value {
     let all = plan.revoked.all(kit::clock::wall().as_secs());
     let one = |(id, until): (String, u64)| json!({ "jti": id, "until": until });
     json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
+}
+
+/// What the steps of a message did, if one was asked for and came.
+pub fn trace(tracer: &Tracer) -> Value {
+    let trace = tracer.left().map(|trace| {
+        let steps: Vec<Value> = trace.steps.iter().map(step).collect();
+        json!({
+            "flow": trace.flow,
+            "request_id": trace.request_id,
+            "steps": steps,
+            "left_out": trace.left_out,
+        })
+    });
+    json!({ "asked": tracer.is_asked(), "trace": trace })
 }
 
 /// Complaints, errors before warnings.
@@ -177,6 +192,7 @@ fn upstream(upstream: &Upstream) -> Value {
             "health": target.health().name(),
             "healthy": target.health().is_healthy(),
             "ejected": target.is_ejected(),
+            "suspended_until_unix_ms": target.suspended_until().map(millis),
             "requests_active": target.active(),
         })
     });
@@ -205,6 +221,17 @@ fn settings(settings: &Settings) -> Value {
             "statuses": retry.on.statuses,
             "body_bytes_max": retry.body_bytes_max,
         },
+        "sticky": settings.sticky.as_ref().map(|sticky| json!({ "cookie": sticky.cookie })),
+        "suspend": settings.suspend.as_ref().map(|suspend| json!({
+            "connect_failure": suspend.on.connect_failure,
+            "reset": suspend.on.reset,
+            "timeout": suspend.on.timeout,
+            "statuses": suspend.on.statuses,
+            "after": suspend.after,
+            "initial_ms": millis(suspend.initial),
+            "factor": f64::from(suspend.factor_permille) / 1000.0,
+            "max_ms": millis(suspend.max),
+        })),
         "health": settings.health.as_ref().map(|health| json!({
             "path": health.path,
             "interval_ms": millis(health.interval),
@@ -225,6 +252,31 @@ fn settings(settings: &Settings) -> Value {
         },
         "idle_max": settings.idle_max,
         "dns_refresh_ms": millis(settings.dns_refresh),
+    })
+}
+
+fn step(step: &TracedStep) -> Value {
+    let (after, fault) = match &step.after {
+        None => (None, None),
+        Some(Ok(after)) => (Some(seen(after)), None),
+        Some(Err(fault)) => (None, Some(fault)),
+    };
+    json!({
+        "name": step.name,
+        "depth": step.depth,
+        "part": step.part,
+        "before": seen(&step.before),
+        "after": after,
+        "fault": fault,
+    })
+}
+
+fn seen(seen: &Seen) -> Value {
+    json!({
+        "status": seen.status,
+        "content_type": seen.content_type,
+        "bytes": seen.bytes,
+        "body": seen.body,
     })
 }
 

@@ -145,6 +145,19 @@ impl JsonText {
         }
     }
 
+    /// The values inside an object or array as they were written, each with its name where it is a member.
+    pub fn members(
+        &self,
+        node: JsonNode,
+    ) -> impl Iterator<Item = (Option<JsonNode>, JsonNode)> + use<'_> {
+        self.children(node)
+    }
+
+    /// The node behind a value and everything in it.
+    pub fn end(&self, node: JsonNode) -> JsonNode {
+        JsonNode(self.entry(node.0).map_or(node.0.saturating_add(1), |entry| entry.next))
+    }
+
     fn hidden(&self) -> &HashSet<u32> {
         self.hidden.get_or_init(|| {
             let mut hidden = HashSet::new();

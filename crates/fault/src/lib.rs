@@ -1,6 +1,6 @@
 //! Faults: failures of an exchange, as values.
 //!
-//! Owns the kinds of fault and the one table that gives each its status, its log level and its label. It never knows how a
+//! Owns the kinds of fault and the one table that gives each its status, its log level, its label and its code. It never knows how a
 //! fault is written to a client: that is the task of `pipeline`. The client's text (`Kind::title`) and the log's
 //! (`Fault::cause`) are separate, so that nothing internal leaks.
 #![forbid(unsafe_code)]
@@ -26,6 +26,8 @@ pub struct More {
     pub code: Option<u32>,
     /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values need no escaping.
     pub headers: Vec<(&'static str, Box<str>)>,
+    /// The status of the reply, if it is not the kind's.
+    pub status: Option<u16>,
     /// One sentence for each mistake in the message, with its place.
     pub errors: Vec<Box<str>>,
     /// Details of a step over XML messages.
@@ -67,7 +69,7 @@ pub enum Level {
 }
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal $(, synapse $code:literal)?;)*) => {
         /// Every kind of fault. A new one does not compile until its row in the table is filled in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[doc = $doc])* $name),* }
@@ -96,10 +98,20 @@ macro_rules! kinds {
 
             /// The client's text: true for every fault of this kind, and harmless.
             pub const fn title(self) -> &'static str { match self { $(Kind::$name => $title),* } }
+
+            /// The number by which users of Synapse know it, for the `$error.code` of a flow. Only faults of calls to an upstream
+            /// have one.
+            pub const fn synapse_code(self) -> Option<u32> {
+                match self { $(Kind::$name => kinds!(@code $($code)?)),* }
+            }
         }
     };
+    (@code) => { None };
+    (@code $code:literal) => { Some($code) };
 }
 
+// Of Synapse's codes: 101503 connection failed, 101504 timed out, 101505 closed, 101506 protocol violation, 101508 connecting timed
+// out, 101510 the response could not be processed, 303000 no endpoint of a group is ready, 303001 an endpoint is not ready.
 kinds! {
     /// The bytes are not HTTP, or HTTP that two parsers could read differently.
     Malformed => 400, Client, Info, "malformed", "The request is not well-formed HTTP.";
@@ -152,20 +164,23 @@ kinds! {
     MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
     /// `ip_filter` does not allow the address.
     Refused => 403, Client, Info, "refused", "The request is refused.";
-    /// Every target of the upstream is unhealthy or ejected.
-    NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.";
+    /// Every target of the upstream is unhealthy, ejected or suspended.
+    NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.", synapse 303_000;
+    /// The only target of the upstream is suspended.
+    // Synapse tells a group without a ready endpoint from an endpoint that is not ready.
+    TargetSuspended => 503, Upstream, Warn, "target_suspended", "The upstream is suspended.", synapse 303_001;
     /// The upstream is at a limit of its `breaker`.
-    BreakerOpen => 503, Upstream, Warn, "breaker_open", "The upstream is at its limit.";
+    BreakerOpen => 503, Upstream, Warn, "breaker_open", "The upstream is at its limit.", synapse 303_001;
     /// The connection to the upstream could not be made.
-    ConnectFailure => 502, Upstream, Warn, "connect_failure", "The upstream cannot be reached.";
+    ConnectFailure => 502, Upstream, Warn, "connect_failure", "The upstream cannot be reached.", synapse 101_503;
     /// Connecting to the upstream took longer than `timeout.connect`.
-    ConnectTimeout => 504, Upstream, Warn, "connect_timeout", "The upstream cannot be reached in time.";
+    ConnectTimeout => 504, Upstream, Warn, "connect_timeout", "The upstream cannot be reached in time.", synapse 101_508;
     /// TLS to the upstream failed: name, certificate or protocol.
-    UpstreamTls => 502, Upstream, Warn, "upstream_tls", "The upstream cannot be reached securely.";
+    UpstreamTls => 502, Upstream, Warn, "upstream_tls", "The upstream cannot be reached securely.", synapse 101_503;
     /// The upstream closed the connection before its reply was complete.
-    UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.";
+    UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.", synapse 101_505;
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
-    UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.";
+    UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.", synapse 101_506;
     /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against, or is JSON that
     /// `transform` cannot read.
     ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
@@ -179,11 +194,11 @@ kinds! {
     /// The route or operation is at its `concurrency`, or too many passwords are being checked.
     Busy => 503, Gateway, Info, "busy", "Too many requests are under way.";
     /// The upstream's reply is larger than a policy may buffer.
-    ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.";
+    ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
     /// The upstream's reply is an event stream, and a policy needs to buffer the whole reply.
-    ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.";
+    ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.", synapse 101_510;
     /// The upstream's reply did not begin, or did not go on, within `timeout.response`.
-    UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.";
+    UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
     /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, "processing_failed", "The message could not be processed.";
     /// More than `saxon.pending` messages wait for Saxon.
@@ -195,6 +210,22 @@ kinds! {
     /// The request came back to the gateway that had sent it on, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, "loop", "The request came back to the gateway that had sent it on.";
+    /// A flow requires a value that the message does not have.
+    Missing => 400, Client, Info, "missing", "The request lacks a required value.";
+    /// A step `fault` of a flow with `code: client`.
+    FlowRefused => 400, Client, Info, "flow_refused", "The request cannot be processed.";
+    /// A step `fault` of a flow.
+    FlowFault => 500, Gateway, Info, "flow_fault", "The message could not be processed.";
+    /// A template of a flow would make what cannot be written: a control character in a header, a character that XML forbids.
+    Template => 500, Gateway, Warn, "template", "The message could not be processed.";
+    /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`.
+    FlowFailed => 500, Gateway, Warn, "flow_failed", "The message could not be processed.";
+    /// The flow's `timeout` is over.
+    FlowTimeout => 504, Gateway, Warn, "flow_timeout", "The message took too long to process.", synapse 101_504;
+    /// A `gather` did not get the results it needs within its `timeout`.
+    GatherTimeout => 504, Gateway, Warn, "gather_timeout", "Not all services replied in time.", synapse 101_504;
+    /// The upstream replied with a status that the step's `fault_on` names.
+    UpstreamStatus => 502, Upstream, Warn, "upstream_status", "The upstream refused the request.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
 }
@@ -247,6 +278,12 @@ impl Fault {
         self
     }
 
+    /// Sets the status of the reply, in place of the kind's.
+    pub fn with_status(mut self, status: u16) -> Fault {
+        self.more.get_or_insert_default().status = Some(status);
+        self
+    }
+
     /// Names the step over XML messages that failed.
     pub fn with_processing(mut self, processing: Processing) -> Fault {
         self.more.get_or_insert_default().processing = Some(processing);
@@ -283,5 +320,27 @@ mod tests {
                 Side::Gateway | Side::Upstream => assert!(kind.status() >= 500),
             }
         }
+    }
+
+    #[test]
+    fn ends_of_a_call_have_the_codes_of_synapse() {
+        for (kind, code) in [
+            (Kind::ConnectFailure, Some(101_503)),
+            (Kind::UpstreamTls, Some(101_503)),
+            (Kind::UpstreamTimeout, Some(101_504)),
+            (Kind::FlowTimeout, Some(101_504)),
+            (Kind::GatherTimeout, Some(101_504)),
+            (Kind::UpstreamReset, Some(101_505)),
+            (Kind::ConnectTimeout, Some(101_508)),
+            (Kind::NoTarget, Some(303_000)),
+            (Kind::TargetSuspended, Some(303_001)),
+            (Kind::ClientGone, None),
+            (Kind::Internal, None),
+        ] {
+            assert_eq!(kind.synapse_code(), code, "{kind:?}");
+        }
+        let of_others = Kind::ALL.iter().filter(|kind| kind.side() != Side::Upstream);
+        let coded: Vec<&Kind> = of_others.filter(|kind| kind.synapse_code().is_some()).collect();
+        assert_eq!(coded, [&Kind::FlowTimeout, &Kind::GatherTimeout]);
     }
 }

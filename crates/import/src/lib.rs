@@ -1,12 +1,12 @@
 //! Turns API documents into configuration. OpenAPI 3.0 and 3.1 and Swagger 2 are converted to one form and turned into routes.
-//! WSDL becomes a route that offers its operations as JSON.
+//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams.
 //!
 //! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml`] writes.
 //!
 //! The public names: [`Documents`] and [`Spot`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses).
+//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses).
 #![forbid(unsafe_code)]
 
 mod documents;
@@ -17,6 +17,7 @@ mod listener;
 mod model;
 mod read_write_only;
 mod swagger;
+pub mod synapse;
 mod upgrade;
 pub mod wsdl;
 mod yaml;

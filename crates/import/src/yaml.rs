@@ -1,6 +1,39 @@
 //! Configuration as text: block style, in the given order, so that the same document always gives the same text.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+
+/// What the name of a member begins with that is a comment. No document has it in a name.
+pub(crate) const COMMENT: &str = "\u{0}#";
+
+/// What stands for `${` in a text where it does begin a variable.
+const VARIABLE: &str = "\u{0}{";
+
+/// A comment, to stand in the place of an item, or as a member whose name begins with [`COMMENT`].
+pub(crate) fn comment(text: &str) -> Json {
+    json!({ COMMENT: text })
+}
+
+/// Returns whether a value is a comment.
+pub(crate) fn is_comment(value: &Json) -> bool {
+    commented(value).is_some()
+}
+
+/// A variable of the configuration, as a part of a text.
+pub(crate) fn variable(name: &str) -> String {
+    format!("{VARIABLE}{name}}}")
+}
+
+fn commented(value: &Json) -> Option<&str> {
+    match value {
+        Json::Object(members) if members.len() == 1 => members.get(COMMENT)?.as_str(),
+        Json::Object(_)
+        | Json::Array(_)
+        | Json::Null
+        | Json::Bool(_)
+        | Json::Number(_)
+        | Json::String(_) => None,
+    }
+}
 
 /// Writes a value as YAML.
 pub fn yaml(value: &Json) -> String {
@@ -13,17 +46,30 @@ fn block(value: &Json, depth: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
             for (name, member) in members {
+                if let Some(text) = commented(member) {
+                    remark(text, depth, out);
+                    continue;
+                }
                 indent(depth, out);
                 out.push_str(&scalar(name));
                 out.push(':');
                 below(member, depth, out);
             }
+            if members.values().all(is_comment) {
+                indent(depth, out);
+                out.push_str("{}\n");
+            }
         }
         Json::Array(items) if !items.is_empty() => {
             for item in items {
+                match commented(item) {
+                    Some(text) => remark(text, depth, out),
+                    None => self::item(item, depth, out),
+                }
+            }
+            if items.iter().all(is_comment) {
                 indent(depth, out);
-                out.push('-');
-                below(item, depth, out);
+                out.push_str("[]\n");
             }
         }
         Json::Object(_)
@@ -39,13 +85,52 @@ fn block(value: &Json, depth: usize, out: &mut String) {
     }
 }
 
+/// Writes an item behind its dash.
+fn item(item: &Json, depth: usize, out: &mut String) {
+    indent(depth, out);
+    out.push('-');
+    let is_block = match item {
+        Json::Object(members) => !members.is_empty(),
+        Json::Array(items) => !is_flow(items),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => false,
+    };
+    if !is_block {
+        return below(item, depth, out);
+    }
+    // A dash and a blank are as wide as a level.
+    let mut within = String::new();
+    block(item, depth + 1, &mut within);
+    out.push(' ');
+    out.push_str(within.trim_start_matches(' '));
+}
+
+/// Writes a comment on lines of its own.
+fn remark(text: &str, depth: usize, out: &mut String) {
+    for line in text.lines() {
+        indent(depth, out);
+        out.push_str("# ");
+        out.extend(line.chars().filter(|c| !c.is_control()));
+        out.push('\n');
+    }
+}
+
+/// Returns whether a list stands on one line.
+fn is_flow(items: &[Json]) -> bool {
+    items.iter().all(|item| !item.is_object() && !item.is_array())
+}
+
 /// Writes the value after a key or a dash.
 fn below(value: &Json, depth: usize, out: &mut String) {
     let is_short = match value {
         Json::Object(members) => members.is_empty(),
-        Json::Array(items) => items.iter().all(|item| !item.is_object() && !item.is_array()),
+        Json::Array(items) => is_flow(items),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => true,
     };
+    if let Json::String(text) = value
+        && is_lines(text)
+    {
+        return lines(text, depth + 1, out);
+    }
     if is_short {
         out.push(' ');
         out.push_str(&flow(value));
@@ -53,6 +138,34 @@ fn below(value: &Json, depth: usize, out: &mut String) {
     } else {
         out.push('\n');
         block(value, depth + 1, out);
+    }
+}
+
+/// Returns whether a text can be written as lines: nothing is lost there, and the first line shows the indentation.
+fn is_lines(text: &str) -> bool {
+    let is_plain = |c: char| {
+        c == '\n'
+            || (!c.is_control()
+                && c != '\u{feff}'
+                && c != '\u{2028}'
+                && c != '\u{2029}'
+                && c != '\u{85}')
+    };
+    text.contains('\n')
+        && text.starts_with(|c: char| !c.is_whitespace())
+        && !text.ends_with(char::is_whitespace)
+        && text.chars().all(is_plain)
+}
+
+/// Writes a text as a block of lines.
+fn lines(text: &str, depth: usize, out: &mut String) {
+    out.push_str(" |-\n");
+    for line in text.replace("${", "$${").lines() {
+        if !line.is_empty() {
+            indent(depth, out);
+            out.push_str(line);
+        }
+        out.push('\n');
     }
 }
 
@@ -81,6 +194,45 @@ fn scalar(text: &str) -> String {
         );
     match plain {
         true => text.to_owned(),
-        false => Json::String(text.replace("${", "$${")).to_string(),
+        false => Json::String(text.replace("${", "$${").replace(VARIABLE, "${")).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let value = json!({
+            "flat": ["a", 1, true, "no"],
+            "nested": [{ "a": { "b": [] } }, [[{ "c": "d" }], "e"], {}],
+            "lines": "first\n  second\n\n# third",
+            "unfit": [" blank\nfirst", "blank \n", "tab\t\nx", "cr\r\nx"],
+            "item": ["x\ny", { "k": "x\ny" }],
+        });
+        let text = yaml(&value);
+        let read = config::document(&text, Path::new("a.yaml")).unwrap();
+        assert_eq!(read, value, "{text}");
+        assert!(text.contains("lines: |-\n  first\n    second\n"), "{text}");
+    }
+
+    #[test]
+    fn comments_stand_where_items_would() {
+        let key = format!("{COMMENT}x");
+        let value = json!({
+            "a": [comment("one\ntwo"), { "b": variable("C") }, [comment("x")]],
+            "only": [comment("none")],
+            "map": { key.clone(): comment("none") },
+            "both": { key: comment("some"), "d": "${e}" },
+        });
+        let text = yaml(&value);
+        let expected = "a:\n  # one\n  # two\n  - b: \"${C}\"\n  - # x\n    []\nonly:\n  # none\n  []\nmap:\n  # none\n  {}\nboth:\n  # some\n  d: \"$${e}\"\n";
+        assert_eq!(text, expected);
+        let read = config::document(&text, Path::new("a.yaml")).unwrap();
+        assert_eq!(read["only"], json!([]));
+        assert_eq!(read["a"][1], json!([]));
     }
 }

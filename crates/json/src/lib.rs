@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod reader;
+mod tape;
 mod writer;
 
 pub use reader::is_plain;
+pub use tape::Tape;
 pub use writer::{push_escaped, push_string};
 
 /// The kind of a value.
@@ -59,6 +61,11 @@ pub struct Malformed {
 
 /// Parses a text onto a tape, which is cleared first.
 pub fn read(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
+    parse(text, limits, tape).map(|_| ())
+}
+
+/// See [`read`]; returns how deep objects and arrays are inside one another.
+fn parse(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<usize, Malformed> {
     tape.clear();
     if u32::try_from(text.len()).is_err() {
         return Err(Malformed { at: 0, what: "a shorter text" });
@@ -181,6 +188,21 @@ mod tests {
         ] {
             assert!(kinds(text).is_err(), "{text}");
             assert!(serde_json::from_str::<serde_json::Value>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tape_is_within_the_limits_that_its_text_may_be_read_with() {
+        for text in ["1", "[]", "[1,2]", "[[],[[1]],{}]", r#"{"a":{"b":[]},"c":[]}"#] {
+            let tape = Tape::read(text, &LIMITS).unwrap();
+            let mut entries = Vec::new();
+            read(text, &LIMITS, &mut entries).unwrap();
+            assert_eq!(tape.entries(), entries, "{text}");
+            for (depth_max, entries_max) in (0..4).flat_map(|d| (0..9).map(move |e| (d, e))) {
+                let limits = Limits { depth_max, entries_max };
+                let fits = Tape::read(text, &limits).is_ok();
+                assert_eq!(tape.is_within(&limits), fits, "{text} {limits:?}");
+            }
         }
     }
 

@@ -8,8 +8,15 @@ const NONE: u32 = u32::MAX;
 /// The number of bytes of a string that are scanned at once: two vectors of the smallest machine.
 const PIECE: usize = 32;
 
-pub(crate) fn read(bytes: &[u8], limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
-    Reader { bytes, at: 0, limits, tape, open: NONE, depth: 0 }.document()
+/// Returns how deep objects and arrays are inside one another.
+pub(crate) fn read(
+    bytes: &[u8],
+    limits: &Limits,
+    tape: &mut Vec<Entry>,
+) -> Result<usize, Malformed> {
+    let mut reader = Reader { bytes, at: 0, limits, tape, open: NONE, depth: 0, deepest: 0 };
+    reader.document()?;
+    Ok(reader.deepest)
 }
 
 struct Reader<'a> {
@@ -20,6 +27,7 @@ struct Reader<'a> {
     /// The innermost open object or array. Until it is closed, its `to` holds the enclosing one.
     open: u32,
     depth: usize,
+    deepest: usize,
 }
 
 impl Reader<'_> {
@@ -111,6 +119,7 @@ impl Reader<'_> {
         self.push(kind, self.at, self.open as usize)?;
         self.open = at;
         self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
         self.at += 1;
         Ok(())
     }

@@ -36,11 +36,13 @@ pub async fn to(address: SocketAddr) -> io::Result<Wire> {
     if let Some(dialled) = crate::fake::dialled(address) {
         return dialled;
     }
+    crate::stand_in::refuse_others()?;
     TcpStream::connect(address).await.map(Wire::Plain)
 }
 
 /// Connects to a port; the caller sets the deadline.
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    crate::stand_in::refuse_others()?;
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
     crate::wire::keep_alive(&stream)?;
@@ -49,6 +51,7 @@ pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 
 /// Connects to a socket in the file system.
 pub async fn unix(path: &Path) -> io::Result<UnixStream> {
+    crate::stand_in::refuse_others()?;
     UnixStream::connect(path).await
 }
 

@@ -12,6 +12,7 @@ pub mod fake;
 pub mod pack;
 pub mod percent;
 pub mod scratch;
+pub mod stand_in;
 pub mod task;
 pub mod wire;
 

@@ -14,8 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::connections::{ListenerState, Permit};
+use crate::h1::H1;
 use crate::worker::Worker;
-use crate::{h1, h2, proxy_protocol};
+use crate::{h2, proxy_protocol};
 
 /// One client connection, as far as HTTP is concerned.
 pub(crate) struct Connection {
@@ -64,32 +65,69 @@ pub(crate) async fn run(
     }
 }
 
-async fn connection(worker: Rc<Worker>, mut permit: Permit, socket: TcpStream, peer: SocketAddr) {
+/// The life of a connection. What it needs to begin is boxed and gone once it has begun: most of its life it waits, and the future
+/// of that is small.
+fn connection(
+    worker: Rc<Worker>,
+    permit: Permit,
+    socket: TcpStream,
+    peer: SocketAddr,
+) -> impl Future<Output = ()> {
+    let beginning = Box::pin(begin(worker, permit, socket, peer));
+    async move {
+        let serving = {
+            let Some(begun) = beginning.await else { return };
+            match begun.http2 {
+                false => Ok(H1::new(begun.wire, begun.connection)),
+                true => Err(Box::pin(h2::serve(begun.wire, Vec::new(), begun.connection))),
+            }
+        };
+        match serving {
+            Ok(h1) => {
+                if let Some((wire, early, connection)) = h1.serve().await {
+                    Box::pin(h2::serve(wire, early, connection)).await;
+                }
+            }
+            Err(http2) => http2.await,
+        }
+    }
+}
+
+/// A connection that speaks HTTP.
+struct Begun {
+    wire: Wire,
+    connection: Connection,
+    http2: bool,
+}
+
+/// Brings a connection to where HTTP begins; none where it is refused.
+async fn begin(
+    worker: Rc<Worker>,
+    mut permit: Permit,
+    socket: TcpStream,
+    peer: SocketAddr,
+) -> Option<Begun> {
     let listener_state = permit.listener_state.clone();
     let listener = listener_state.listener();
-    // Boxed, so that the handshake's memory is not the connection's for life.
-    let prepared = Box::pin(prepare(&listener, &mut permit, socket, peer, worker.index));
-    let prepared = tokio::time::timeout(listener.timeout.tls, prepared).await;
-    let prepared = match prepared {
-        Ok(Ok(prepared)) => prepared,
+    let preparing = prepare(&listener, &mut permit, socket, peer, worker.index);
+    match tokio::time::timeout(listener.timeout.tls, preparing).await {
+        Ok(Ok(Prepared { wire, caller, http2 })) => {
+            let connection = Connection { worker, permit, caller: Rc::new(caller) };
+            return Some(Begun { wire, connection, http2 });
+        }
         Ok(Err((refusal, why))) => {
             listener_state.metrics.refused(worker.index, refusal);
-            return log_refused(&listener.name, peer, &why);
+            log_refused(&listener.name, peer, &why);
         }
         Err(_) => {
             listener_state.metrics.refused(
                 worker.index,
                 if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls },
             );
-            return tracing::info!(listener = listener.name, %peer, "connection refused: handshake too slow");
+            tracing::info!(listener = listener.name, %peer, "connection refused: handshake too slow");
         }
-    };
-    let connection = Connection { worker, permit, caller: Rc::new(prepared.caller) };
-    if prepared.http2 {
-        Box::pin(h2::serve(prepared.wire, Vec::new(), connection)).await;
-    } else if let Some((wire, early, connection)) = h1::serve(prepared.wire, connection).await {
-        Box::pin(h2::serve(wire, early, connection)).await;
     }
+    None
 }
 
 /// A client that says something wrong is worth a line to whoever asks why it cannot connect. One that comes and goes is a
@@ -147,4 +185,22 @@ async fn prepare(
     let caller = Caller::new(peer, local, Scheme::Https, worker);
     let caller = Caller { tls: Some(version), certificate, ..caller };
     Ok(Prepared { wire, caller, http2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+
+    fn future_bytes<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What a connection holds while it waits for a request, of which thousands do: `make bench-memory`.
+    #[test]
+    fn a_connection_that_waits_is_small() {
+        let (future, own, client) =
+            (future_bytes(connection), size_of::<H1>(), size_of::<Client>());
+        assert!(future + own + client <= 640, "{future} + {own} + {client} bytes");
+    }
 }

@@ -1,4 +1,4 @@
-//! The client's side of an HTTP/1 connection: what has been read and not used yet, the body being read, the deadline.
+//! The client's side of an HTTP/1 connection: what has been read and not used yet, and the body being read.
 //! Shared between the connection's loop and the body of its current request, which reads from the same stream.
 
 use std::cell::RefCell;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use fault::{Fault, Kind};
 use http1::Decoder;
+use kit::Wire;
 use kit::scratch::{self, SCRATCH_BYTES};
-use kit::{Alarm, Wire};
 use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
@@ -42,7 +42,6 @@ pub(crate) struct Client {
     pub(crate) buffer: Vec<u8>,
     /// How far the beginning of a head in the buffer was looked at.
     pub(crate) partial: http1::Partial,
-    pub(crate) alarm: Alarm,
     /// The current request's body.
     pub(crate) decoder: Decoder,
     /// A `100 Continue` is owed before the body is read.
@@ -71,7 +70,6 @@ impl Client {
             wire,
             buffer: Vec::new(),
             partial: http1::Partial::default(),
-            alarm: Alarm::default(),
             decoder: Decoder::new(http1::Framing::None),
             owes_leave: false,
             interim: Vec::new(),

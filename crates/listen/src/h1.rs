@@ -10,7 +10,7 @@ use fault::{Fault, Kind};
 use http1::{Form, Framing, Version};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
-use message::{Body, Headers, Protocol, Reply, Request, RequestHead, Tunnel};
+use message::{Body, Headers, Outgoing, Protocol, Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
 use policy::{Exchange, Interim};
 
@@ -21,7 +21,7 @@ use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stay::Stay;
 use crate::tunnel::{self, Silence};
-use crate::{events, h2, lingering_close};
+use crate::{events, exchange_pool, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -29,11 +29,12 @@ const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 /// The grace period of an idle connection when its listener closes: a request that is in flight already is still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
-struct H1 {
+/// One connection. Thousands wait at a time, so it holds what it needs while it waits, and little else.
+pub(crate) struct H1 {
     client: Shared,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
-    /// For what exchanges wait for outside; one timer for all of them.
+    /// For the next head, and between two heads for what the exchange waits for outside: one timer for all of them.
     alarm: SharedAlarm,
     first: bool,
 }
@@ -57,13 +58,48 @@ enum Next {
     Close,
 }
 
-struct Arrival {
+pub(crate) struct Arrival {
     request: Request,
     keep_alive: bool,
 }
 
+/// What is done about what came next. None of it is held by a connection that waits for a request.
+enum Work<E, R> {
+    /// Of the pool.
+    Exchange(E),
+    Refusal(Pin<Box<R>>),
+    /// Nothing.
+    Done(After),
+}
+
+/// How far an exchange has come.
+pub(crate) enum Exchanged {
+    /// To its end.
+    Over(After),
+    /// To a reply that lasts.
+    Lasts(Box<Lasting>),
+}
+
+/// An event stream or a tunnel that begins, apart from the exchange that led to it: what that needed is not kept for hours.
+pub(crate) struct Lasting {
+    /// With whether it is a WebSocket.
+    tunnel: Option<(Box<Tunnel>, bool)>,
+    stay: Option<Rc<Stay>>,
+    replying: Replying,
+    /// Dropped last, as it writes the record.
+    account: Account,
+}
+
+/// A reply that is being written.
+struct Replying {
+    outgoing: Outgoing,
+    /// The connection can go on after it.
+    keep_alive: bool,
+    ends_by_closing: bool,
+}
+
 /// Whether a connection goes on.
-enum After {
+pub(crate) enum After {
     Next,
     /// Nothing is left to read: close at once.
     Close,
@@ -73,55 +109,64 @@ enum After {
     Cut,
     /// Read past what is left of the request's body first.
     Discard,
-}
-
-/// Serves a connection to its end, or hands it back, with what was read of it, if it turns out to speak HTTP/2.
-pub(crate) async fn serve(
-    wire: Wire,
-    connection: Connection,
-) -> Option<(Wire, Vec<u8>, Connection)> {
-    let listener = connection.permit.listener_state.listener();
-    let client = SharedClient::new(wire);
-    let mut h1 = H1 { client, connection, listener, alarm: SharedAlarm::default(), first: true };
-    loop {
-        let after = match h1.next().await {
-            Next::Request(arrival) => {
-                // Boxed, so that a connection that waits for a request holds no room for one.
-                let exchange = Box::pin(h1.exchange(arrival));
-                let after = events::until_cut(&h1.connection.permit, exchange).await;
-                after.unwrap_or(After::Cut)
-            }
-            Next::Refused(fault) => Box::pin(h1.refuse(fault)).await,
-            Next::Http2 => return h1.into_http2(),
-            Next::Close => After::Close,
-        };
-        match after {
-            After::Next => h1.first = false,
-            After::Discard if Box::pin(h1.discard()).await => h1.first = false,
-            After::Close => {
-                lingering_close::shut(&mut h1.take_wire().0).await;
-                return None;
-            }
-            After::Discard | After::Linger => {
-                Box::pin(lingering_close::linger(&mut h1.take_wire().0)).await;
-                return None;
-            }
-            After::Cut => {
-                h1.reset();
-                return None;
-            }
-        }
-    }
+    /// As one that speaks HTTP/2.
+    Http2,
 }
 
 impl H1 {
+    /// A connection that begins, to be shared with the exchange that it is in. A future that held it would hold it twice, as it
+    /// came and where it is used.
+    pub(crate) fn new(wire: Wire, connection: Connection) -> Rc<H1> {
+        let listener = connection.permit.listener_state.listener();
+        let (client, alarm) = (SharedClient::new(wire), SharedAlarm::default());
+        Rc::new(H1 { client, connection, listener, alarm, first: true })
+    }
+
+    /// Serves a connection to its end, or hands it back, with what was read of it, if it turns out to speak HTTP/2.
+    pub(crate) async fn serve(mut self: Rc<H1>) -> Option<(Wire, Vec<u8>, Connection)> {
+        loop {
+            // Between exchanges it is nobody else's.
+            let next = Rc::get_mut(&mut self)?.next().await;
+            let after = match self.work(next) {
+                Work::Exchange(exchange) => {
+                    match events::until_cut(&self.connection.permit, exchange).await {
+                        Some(Exchanged::Over(after)) => after,
+                        Some(Exchanged::Lasts(lasting)) => self.stay(lasting).await,
+                        None => After::Cut,
+                    }
+                }
+                Work::Refusal(refusal) => refusal.await,
+                Work::Done(after) => after,
+            };
+            match after {
+                After::Next => Rc::get_mut(&mut self)?.first = false,
+                After::Discard if Box::pin(self.discard()).await => {
+                    Rc::get_mut(&mut self)?.first = false;
+                }
+                After::Http2 => return Rc::into_inner(self)?.into_http2(),
+                After::Close => {
+                    Box::pin(self.shut()).await;
+                    return None;
+                }
+                After::Discard | After::Linger => {
+                    Box::pin(self.linger()).await;
+                    return None;
+                }
+                After::Cut => {
+                    self.reset();
+                    return None;
+                }
+            }
+        }
+    }
+
     /// Waits for the next head.
     async fn next(&mut self) -> Next {
         self.connection.permit.listener_state.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
         let wait = if self.first { timeout.head } else { timeout.idle };
         let now = clock::now();
-        self.client.borrow_mut().alarm.set(now, wait);
+        self.alarm.borrow_mut().set(now, wait);
         self.connection.permit.set_idle(Some(now));
         let mut waiting = Waiting::default();
         let next = poll_fn(|cx| self.poll_next(cx, &mut waiting)).await;
@@ -152,7 +197,7 @@ impl H1 {
                     if client.buffer.is_empty() {
                         client.buffer = Vec::new();
                     }
-                    return self.poll_head_alarm(cx, &mut client, waiting);
+                    return self.poll_head_alarm(cx, !client.buffer.is_empty(), waiting);
                 }
             }
         }
@@ -174,21 +219,21 @@ impl H1 {
     fn poll_head_alarm(
         &self,
         cx: &mut Context<'_>,
-        client: &mut Client,
+        begun: bool,
         waiting: &mut Waiting,
     ) -> Poll<Next> {
-        let begun = !client.buffer.is_empty();
+        let mut alarm = self.alarm.borrow_mut();
         let timeout = &self.listener.timeout;
         let closing = self.connection.permit.is_closing(cx.waker());
         if begun && !waiting.for_rest {
             waiting.for_rest = true;
             self.connection.permit.set_idle(None);
-            client.alarm.set(clock::now(), timeout.head);
+            alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
             waiting.to_close = true;
-            client.alarm.set(clock::now(), CLOSING);
+            alarm.set(clock::now(), CLOSING);
         }
-        ready!(client.alarm.poll(cx));
+        ready!(alarm.poll(cx));
         Poll::Ready(match begun {
             true => Next::Refused(Fault::new(
                 Kind::RequestTimeout,
@@ -249,7 +294,7 @@ impl H1 {
         head_len: usize,
     ) -> Body {
         let rest = input.get(head_len..).unwrap_or_default();
-        client.alarm.clear();
+        self.alarm.borrow_mut().clear();
         client.begin_body(framing, expected && rest.is_empty());
         let whole = match framing {
             Framing::Length(n) => usize::try_from(n).ok().filter(|n| *n <= rest.len()),
@@ -267,8 +312,23 @@ impl H1 {
         Body::whole(input.part(head_len..head_len + len))
     }
 
-    /// One exchange, from its head to the end of its reply.
-    async fn exchange(&self, mut arrival: Arrival) -> After {
+    /// No future of the connection's sees what came, only a box with it: a future keeps room for what it takes apart.
+    fn work(
+        self: &Rc<H1>,
+        next: Next,
+    ) -> Work<impl Future<Output = Exchanged> + Unpin + use<>, impl Future<Output = After>> {
+        match next {
+            Next::Request(arrival) => {
+                Work::Exchange(exchange_pool::exchange(self.clone(), arrival))
+            }
+            Next::Refused(fault) => Work::Refusal(Box::pin(self.refuse(fault))),
+            Next::Http2 => Work::Done(After::Http2),
+            Next::Close => Work::Done(After::Close),
+        }
+    }
+
+    /// One exchange, from its head to the end of its reply, or to the beginning of one that lasts.
+    pub(crate) async fn exchange(&self, mut arrival: Arrival) -> Exchanged {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;
@@ -295,9 +355,32 @@ impl H1 {
             Some(mut reply) => {
                 let stay = events::end_between(&mut reply, &account, &self.connection);
                 reply.body.yield_to_ready().await;
-                self.answer(&mut account, rules, reply, stay).await
+                let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
+                let mut replying = self.replying(&account, rules, reply, tunnel.is_some());
+                if stay.is_some() || tunnel.is_some() {
+                    let lasting = Lasting { account, replying, stay, tunnel };
+                    return Exchanged::Lasts(Box::new(lasting));
+                }
+                Exchanged::Over(self.send(&mut account, &mut replying, None).await)
             }
-            None => After::Cut,
+            None => Exchanged::Over(After::Cut),
+        }
+    }
+
+    async fn stay(&self, lasting: Box<Lasting>) -> After {
+        let lasting = Box::pin(self.last(lasting));
+        let after = events::until_cut(&self.connection.permit, lasting).await;
+        after.unwrap_or(After::Cut)
+    }
+
+    /// The rest of an exchange whose reply lasts. What lasts stays where it is, in its box.
+    async fn last(&self, mut lasting: Box<Lasting>) -> After {
+        let Lasting { account, replying, stay, tunnel } = &mut *lasting;
+        match tunnel.take() {
+            Some((tunnel, is_websocket)) => {
+                self.tunnel(account, replying, *tunnel, is_websocket).await
+            }
+            None => self.send(account, replying, stay.take()).await,
         }
     }
 
@@ -317,7 +400,8 @@ impl H1 {
         let mut account = self.account(self.connection.worker.current().recorders.clone());
         let reply = pipeline::refuse(&mut account, fault);
         let rules = ReplyRules { protocol: Protocol::Http11, head: false, keep_alive: false };
-        self.answer(&mut account, rules, reply, None).await;
+        let mut replying = self.replying(&account, rules, reply, false);
+        self.send(&mut account, &mut replying, None).await;
         After::Linger
     }
 
@@ -325,40 +409,38 @@ impl H1 {
         Account::open(Exchange::new(self.connection.caller.clone(), self.alarm.clone()), recorders)
     }
 
-    async fn answer(
+    fn replying(
         &self,
-        account: &mut Account,
+        account: &Account,
         rules: ReplyRules,
-        mut reply: Reply,
-        stay: Option<Rc<Stay>>,
-    ) -> After {
-        let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
+        reply: Reply,
+        tunnelled: bool,
+    ) -> Replying {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
         let keep_alive = rules.keep_alive && !ends && !stuck && !self.connection.permit.is_ending();
         self.client.borrow().begin_reply();
-        let tunnelled = tunnel.is_some();
         let (outgoing, keep_alive) =
             reply::outgoing(reply, ReplyRules { keep_alive, ..rules }, tunnelled);
         let ends_by_closing = rules.protocol == Protocol::Http10 && outgoing.is_endless();
+        Replying { outgoing, keep_alive, ends_by_closing }
+    }
+
+    async fn send(
+        &self,
+        account: &mut Account,
+        replying: &mut Replying,
+        stay: Option<Rc<Stay>>,
+    ) -> After {
         let timeout = self.listener.timeout.body;
+        let outgoing = &mut replying.outgoing;
         let written = reply::write(&self.client, outgoing, account, timeout, stay).await;
-        let written = match (written, tunnel) {
-            (Ok(()), Some((tunnel, is_websocket))) => {
-                Box::pin(self.tunnel(*tunnel, is_websocket, account)).await;
-                return After::Close;
-            }
-            (written, _) => written,
-        };
         account.request_bytes = self.client.borrow().body_bytes;
         if let Err(fault) = written {
-            // A reply that breaks off must not look complete to a client that reads until the connection closes.
-            let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
-            account.broke(fault);
-            return if cut { After::Cut } else { After::Close };
+            return broke(account, fault, replying.ends_by_closing);
         }
-        match keep_alive {
+        match replying.keep_alive {
             true if self.client.borrow().decoder.is_done() => After::Next,
             true => After::Discard,
             false
@@ -379,7 +461,7 @@ impl H1 {
     }
 
     /// Reads past what is left of the request's body; false if that is not to be had.
-    async fn discard(&mut self) -> bool {
+    async fn discard(&self) -> bool {
         if !self.can_discard() {
             return false;
         }
@@ -398,19 +480,42 @@ impl H1 {
         false
     }
 
-    async fn tunnel(&self, tunnel: Tunnel, is_websocket: bool, account: &mut Account) {
-        let stay = Stay::begin(account, &self.connection);
-        let client = self.take_wire();
+    /// Answers an upgrade, and passes on what comes from both sides until the end.
+    async fn tunnel(
+        &self,
+        account: &mut Account,
+        replying: &mut Replying,
+        tunnel: Tunnel,
+        is_websocket: bool,
+    ) -> After {
         let timeout = &self.listener.timeout;
+        // Boxed, so that it is gone while the tunnel lasts.
+        let outgoing = &mut replying.outgoing;
+        let writing = reply::write(&self.client, outgoing, account, timeout.body, None);
+        if let Err(fault) = Box::pin(writing).await {
+            account.request_bytes = self.client.borrow().body_bytes;
+            return broke(account, fault, false);
+        }
+        let stay = Stay::begin(account, &self.connection);
         let half_closed = timeout.idle.min(timeout.tunnel);
         let silence = Silence { open: timeout.tunnel, half_closed };
-        let upstream = (tunnel.wire, tunnel.early);
-        let (passed, ended) = tunnel::join(client, upstream, is_websocket, silence, &stay).await;
+        let ends = (self.take_wire(), (tunnel.wire, tunnel.early));
+        let joined = tunnel::join(ends, is_websocket, silence, &self.alarm, &stay);
+        let (passed, ended) = joined.await;
         account.request_bytes = passed.up;
         account.reply_bytes = passed.down;
         if let Err(e) = ended {
             tracing::debug!("tunnel: {e}");
         }
+        After::Close
+    }
+
+    async fn shut(&self) {
+        lingering_close::shut(&mut self.take_wire().0).await;
+    }
+
+    async fn linger(&self) {
+        lingering_close::linger(&mut self.take_wire().0).await;
     }
 
     /// Takes the stream and what was read of it; the connection is of no further use.
@@ -431,6 +536,13 @@ impl H1 {
             reset_on_close(socket);
         }
     }
+}
+
+/// How a connection ends whose reply broke off. It must not look complete to a client that reads until the connection closes.
+fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
+    let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
+    account.broke(fault);
+    if cut { After::Cut } else { After::Close }
 }
 
 /// Whether a 101 switches to WebSocket.

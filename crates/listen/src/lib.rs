@@ -11,6 +11,7 @@ mod clients;
 mod connections;
 mod date;
 mod events;
+mod exchange_pool;
 mod frames;
 mod gateway;
 mod h1;
@@ -23,11 +24,11 @@ mod reply;
 mod sockets;
 mod stay;
 mod tunnel;
-#[cfg(feature = "fake")]
 mod unbound;
 mod worker;
 mod write_progress;
 
 pub use gateway::{Gateway, Upkeep};
+pub use unbound::Unbound;
 #[cfg(feature = "fake")]
-pub use unbound::{Unbound, proxy_header};
+pub use unbound::proxy_header;

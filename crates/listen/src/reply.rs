@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
+use kit::alarm::{self, SharedAlarm};
 use kit::clock::{self, Instant};
 use kit::scratch;
 use message::{Body, Broken, Outgoing, Protocol, Reply};
@@ -95,16 +96,17 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> Framing {
 /// it may.
 pub(crate) async fn write(
     client: &Shared,
-    mut outgoing: Outgoing,
+    outgoing: &mut Outgoing,
     account: &mut Account,
     timeout: Duration,
     stay: Option<Rc<Stay>>,
 ) -> Result<(), Fault> {
     let endless = outgoing.is_endless();
     let write_progress = WriteProgress::default();
+    let (waiting, alarm) = (None, None);
     let mut writing =
-        Writing { timeout, endless, waiting: None, sent_before: 0, write_progress, stay };
-    let written = poll_fn(|cx| writing.poll(cx, client, &mut outgoing, account)).await;
+        Writing { timeout, endless, waiting, sent_before: 0, write_progress, alarm, stay };
+    let written = poll_fn(|cx| writing.poll(cx, client, outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
     written
 }
@@ -116,6 +118,8 @@ struct Writing {
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
     write_progress: WriteProgress,
+    /// Taken when it is first needed: most clients take their reply at once.
+    alarm: Option<SharedAlarm>,
     stay: Option<Rc<Stay>>,
 }
 
@@ -158,17 +162,18 @@ impl Writing {
         self.waiting = Some((now, outgoing.is_blocked()));
         let mut client = client.borrow_mut();
         if outgoing.is_blocked() {
+            let mut alarm = self.alarm.get_or_insert_with(alarm::take).borrow_mut();
             // The deadline moves with every piece the client takes.
-            if outgoing.sent_bytes() != self.sent_before || !client.alarm.is_set() {
+            if outgoing.sent_bytes() != self.sent_before || !alarm.is_set() {
                 self.sent_before = outgoing.sent_bytes();
                 self.write_progress = WriteProgress::default();
-                client.alarm.set(now, WriteProgress::first_look(self.timeout));
+                alarm.set(now, WriteProgress::first_look(self.timeout));
             }
-            while client.alarm.poll(cx).is_ready() {
+            while alarm.poll(cx).is_ready() {
                 if !self.write_progress.goes_on(&client.wire) {
                     return Poll::Ready(Err(gone("it takes nothing of its reply")));
                 }
-                client.alarm.set(clock::now(), self.timeout);
+                alarm.set(clock::now(), self.timeout);
             }
             return Poll::Pending;
         }
@@ -180,6 +185,14 @@ impl Writing {
         match gone_for_good.is_ready() {
             true => Poll::Ready(Err(gone("closed"))),
             false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            alarm::give(alarm);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
-use kit::{Alarm, Wire, clock};
+use kit::{SharedAlarm, Wire, clock};
 use tokio::io::AsyncWrite;
 
 use crate::frames::{Frames, GOING_AWAY, GOING_AWAY_MASKED};
@@ -29,20 +29,22 @@ pub(crate) struct Silence {
     pub(crate) half_closed: Duration,
 }
 
+/// One side of a tunnel, with what was read of it before.
+pub(crate) type End = (Wire, Vec<u8>);
+
 /// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
 /// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
 /// its stay is over is cut.
 pub(crate) async fn join(
-    (mut client, from_client): (Wire, Vec<u8>),
-    (mut upstream, from_upstream): (Wire, Vec<u8>),
+    ((mut client, from_client), (mut upstream, from_upstream)): (End, End),
     is_websocket: bool,
     silence: Silence,
+    alarm: &SharedAlarm,
     stay: &Stay,
 ) -> (Passed, io::Result<()>) {
     let mut up = Direction::new(from_client, is_websocket.then_some(GOING_AWAY_MASKED));
     let mut down = Direction::new(from_upstream, is_websocket.then_some(GOING_AWAY));
-    let mut alarm = Alarm::default();
-    alarm.set(clock::now(), silence.open);
+    alarm.borrow_mut().set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {
         if stay.poll_over(cx).is_ready() {
             return Poll::Ready(Ok(()));
@@ -60,9 +62,9 @@ pub(crate) async fn join(
         }
         if before != (up.progress(), down.progress()) {
             let longest = if is_up || is_down { silence.half_closed } else { silence.open };
-            alarm.set(clock::now(), longest);
+            alarm.borrow_mut().set(clock::now(), longest);
         }
-        ready!(alarm.poll(cx));
+        ready!(alarm.borrow_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;

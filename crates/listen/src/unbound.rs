@@ -1,7 +1,6 @@
-//! A listener that is bound to no address: its connections are wires that somebody else made. Tests and the fuzzer serve whole
-//! exchanges by it in one thread, with the code that serves sockets.
+//! A listener that is bound to no address: its connections are wires that somebody else made. `tidegate test`,
+//! tests and the fuzzer serve whole exchanges by it in one thread, with the code that serves sockets.
 
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use pipeline::Recorders;
 use plan::{Listener, Plan};
 use policy::{Caller, Scheme};
 use telemetry::Telemetry;
-use tokio::io::AsyncRead;
 
 use crate::accept::Connection;
 use crate::clients::Open;
 use crate::connections::ListenerState;
+use crate::h1::H1;
+use crate::h2;
 use crate::worker::Worker;
-use crate::{h1, h2, proxy_protocol};
 
 /// The first worker of a plan, with one of its listeners.
 pub struct Unbound {
@@ -38,7 +37,7 @@ impl Unbound {
         let Some(permit) = self.listener_state.enter(0) else { return };
         let caller = Rc::new(Caller::new(peer, local, Scheme::Http, 0));
         let connection = Connection { worker: self.worker.clone(), permit, caller };
-        if let Some((wire, early, connection)) = h1::serve(wire, connection).await {
+        if let Some((wire, early, connection)) = H1::new(wire, connection).serve().await {
             Box::pin(h2::serve(wire, early, connection)).await;
         }
     }
@@ -50,8 +49,9 @@ impl Unbound {
 }
 
 /// Source and destination of a PROXY header, which is read to its end and no further.
+#[cfg(feature = "fake")]
 pub async fn proxy_header(
-    stream: &mut (impl AsyncRead + Unpin),
-) -> io::Result<Option<(SocketAddr, SocketAddr)>> {
-    proxy_protocol::read(stream).await
+    stream: &mut (impl tokio::io::AsyncRead + Unpin),
+) -> std::io::Result<Option<(SocketAddr, SocketAddr)>> {
+    crate::proxy_protocol::read(stream).await
 }

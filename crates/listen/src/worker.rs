@@ -196,7 +196,6 @@ impl Doors {
 
 impl Worker {
     /// The first worker, of a process that serves one plan.
-    #[cfg(feature = "fake")]
     pub(crate) fn of(plan: Arc<Plan>, recorders: Rc<Recorders>) -> Rc<Worker> {
         Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, recorders })) })
     }

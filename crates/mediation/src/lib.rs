@@ -1,15 +1,22 @@
 //! What is done to messages and found in them, apart from whose messages they are: the engines behind policies, and behind
 //! whatever else mediates between services.
 //!
-//! Owns what a stylesheet makes of a message, and in whose words a message is refused. A message enters as its parts: its bytes,
-//! its content type. It leaves as bytes, or as a [`Failed`]. Nothing here knows a request from a reply, an exchange or a fault:
-//! what a refusal means for a client is the caller's business.
+//! Owns what a stylesheet makes of a message, what is checked of SOAP and by OpenAPI, what XPath finds, and in whose words a message is refused.
+//! A message enters as its parts: its bytes, its content type, the lines of its head. It leaves as bytes, or as a [`Failed`].
+//! Nothing here names a type of requests, replies, exchanges or faults: what a refusal means for a client is the caller's business.
 #![forbid(unsafe_code)]
 
 pub mod charset;
+pub mod content_coding;
 mod failed;
+pub mod json_schema;
 pub mod libxml_messages;
+pub mod openapi;
+pub mod parsed;
 pub mod remote_definition;
+pub mod soap;
+pub mod soap_json;
+pub mod xpath_search;
 pub mod xslt;
 
 pub use failed::{Failed, Told};

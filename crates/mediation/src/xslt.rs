@@ -13,8 +13,9 @@ use std::time::Duration;
 use arc_swap::Guard;
 use bytes::Bytes;
 use kit::SharedAlarm;
+use message::Gathered;
 use tokio::time::timeout;
-use xml::Pool;
+use xml::{Document, Pool};
 use xslt::{Parameter, Style, Stylesheet};
 
 use crate::remote_definition::RemoteDefinition;
@@ -59,48 +60,79 @@ pub struct Transformation {
 #[derive(Default)]
 pub struct Known(Pool<feed::Known>);
 
+/// A message as it is transformed.
+struct Message {
+    bytes: Bytes,
+    json: bool,
+    /// The tree of these bytes, if a step before made one.
+    tree: Option<Arc<Document>>,
+}
+
 impl Transformation {
     /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
     pub fn run<'a>(
         &'a self,
         content_type: Option<&[u8]>,
-        message: &Bytes,
+        body: &Gathered,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<Made, Refused>> {
-        let json = label::is_json(content_type, message);
-        let settled = charset::settled(content_type, message);
-        let message = settled.map_or_else(|| message.clone(), Bytes::from);
+        let json = label::is_json(content_type, &body.bytes);
+        let settled = charset::settled(content_type, &body.bytes);
+        let message = match settled {
+            Some(settled) => Message { bytes: settled.into(), json, tree: None },
+            None => Message { bytes: body.bytes.clone(), json, tree: body.tree().cloned() },
+        };
         match &self.sheet {
-            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message, json),
+            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message),
             Sheets::Fixed(Err(why)) => Work::Done(Err(why.clone().into())),
             Sheets::Supplied(supply) => {
                 if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
                     && let Some(Sheet::Native(stylesheet)) = serving.as_deref()
                 {
-                    return Work::Done(self.natively(stylesheet, &message));
+                    return Work::Done(self.natively(
+                        stylesheet,
+                        &message.bytes,
+                        message.tree.as_ref(),
+                        &self.parameters,
+                    ));
                 }
                 Work::Waits(Box::pin(async move {
                     if !supply.is_ready() {
                         let _late = timeout(supply.patience(), supply.settled()).await;
                     }
-                    self.by_supplied(supply, alarm, message, json).await
+                    self.by_supplied(supply, alarm, message).await
                 }))
             }
         }
+    }
+
+    /// By our own engine, with these parameters instead of the transformation's. None: the stylesheet is for Saxon, whose
+    /// parameters are part of what was compiled.
+    pub fn run_with(
+        &self,
+        content_type: Option<&[u8]>,
+        body: &Gathered,
+        parameters: &[Parameter],
+    ) -> Option<Result<Made, Refused>> {
+        let Sheets::Fixed(Ok(sheet)) = &self.sheet else { return None };
+        let Sheet::Native(stylesheet) = &**sheet else { return None };
+        Some(match charset::settled(content_type, &body.bytes) {
+            Some(settled) => self.natively(stylesheet, &settled, None, parameters),
+            None => self.natively(stylesheet, &body.bytes, body.tree(), parameters),
+        })
     }
 
     async fn by_supplied(
         &self,
         supply: &RemoteDefinition<Sheet>,
         alarm: SharedAlarm,
-        message: Bytes,
-        json: bool,
+        message: Message,
     ) -> Result<Made, Refused> {
         let serving = supply.current()?;
         // For as long as Saxon takes, another one may come into service.
         let serving = Guard::into_inner(serving);
         match &serving {
-            Some(sheet) => match self.by(sheet, alarm, message, json) {
+            Some(sheet) => match self.by(sheet, alarm, message) {
                 Work::Done(made) => made,
                 Work::Waits(made) => made.await,
             },
@@ -112,14 +144,16 @@ impl Transformation {
         &'a self,
         sheet: &'a Sheet,
         alarm: SharedAlarm,
-        message: Bytes,
-        json: bool,
+        message: Message,
     ) -> Work<'a, Result<Made, Refused>> {
         match sheet {
             Sheet::Saxon(stylesheet) => Work::Waits(Box::pin(async move {
-                self.by_saxon(alarm, stylesheet, &message, json).await
+                self.by_saxon(alarm, stylesheet, &message.bytes, message.json).await
             })),
-            Sheet::Native(stylesheet) => Work::Done(self.natively(stylesheet, &message)),
+            Sheet::Native(stylesheet) => {
+                let Message { bytes, tree, .. } = &message;
+                Work::Done(self.natively(stylesheet, bytes, tree.as_ref(), &self.parameters))
+            }
         }
     }
 }

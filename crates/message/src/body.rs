@@ -1,13 +1,16 @@
 //! Bodies are pulled: the sender of a body asks for its next bytes once it has room for them. This is the only back pressure.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use json::Tape;
 use kit::scratch::LARGE_BYTES;
+use xml::Document;
 
-use crate::{Decided, Headers};
+use crate::{Decided, Headers, View};
 
 /// Trailer lines, raw and validated: `Name: value\r\n...`. Empty if there are none.
 pub type Trailers = Vec<u8>;
@@ -18,17 +21,19 @@ pub enum Body {
     /// Empty, and nothing will come.
     #[default]
     Empty,
-    /// Complete, in memory.
-    Whole(Bytes),
+    /// Complete, in memory, with what a step read of it.
+    Whole(Bytes, Option<View>),
     /// Still arriving.
     Stream(Box<dyn Source>),
 }
 
 /// A body that was read to its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Gathered {
     pub bytes: Bytes,
     pub trailers: Trailers,
+    /// Of these bytes, or of those that a step has replaced.
+    view: Option<View>,
 }
 
 /// The origin of a streaming body's bytes.
@@ -67,14 +72,28 @@ pub enum Fill {
 impl Body {
     /// A body in memory; empty bytes are an empty body.
     pub fn whole(bytes: Bytes) -> Body {
-        if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) }
+        if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes, None) }
     }
 
     /// A body in memory, with its trailers if there are some.
-    pub fn gathered(gathered: Gathered) -> Body {
-        match gathered.trailers.is_empty() {
-            true => Body::whole(gathered.bytes),
-            false => Body::Stream(Box::new(gathered)),
+    pub fn gathered(mut gathered: Gathered) -> Body {
+        match (gathered.trailers.is_empty(), gathered.bytes.is_empty()) {
+            (true, true) => Body::Empty,
+            (true, false) => {
+                let view = gathered.take_view();
+                Body::Whole(gathered.bytes, view)
+            }
+            (false, _) => {
+                gathered.view = None;
+                Body::Stream(Box::new(gathered))
+            }
+        }
+    }
+
+    /// Drops what was read of it: no step will ask for it any more.
+    pub fn forget_view(&mut self) {
+        if let Body::Whole(_, view) = self {
+            *view = None;
         }
     }
 
@@ -82,7 +101,7 @@ impl Body {
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
-            Body::Whole(bytes) => u64::try_from(bytes.len()).ok(),
+            Body::Whole(bytes, _) => u64::try_from(bytes.len()).ok(),
             Body::Stream(source) => source.remaining(),
         }
     }
@@ -107,7 +126,7 @@ impl Body {
     ) -> Poll<Result<Fill, Fault>> {
         match self {
             Body::Empty => Poll::Ready(Ok(Fill::End)),
-            Body::Whole(bytes) => {
+            Body::Whole(bytes, _) => {
                 out.extend_from_slice(bytes);
                 *self = Body::Empty;
                 Poll::Ready(Ok(Fill::End))
@@ -119,7 +138,7 @@ impl Body {
     /// The trailer lines, after the end.
     pub fn trailers(&mut self) -> Trailers {
         match self {
-            Body::Empty | Body::Whole(_) => Trailers::new(),
+            Body::Empty | Body::Whole(..) => Trailers::new(),
             Body::Stream(source) => source.trailers(),
         }
     }
@@ -127,7 +146,7 @@ impl Body {
     /// True if trailers may come after the body.
     pub fn may_trail(&self) -> bool {
         match self {
-            Body::Empty | Body::Whole(_) => false,
+            Body::Empty | Body::Whole(..) => false,
             Body::Stream(source) => source.may_trail(),
         }
     }
@@ -144,7 +163,7 @@ impl Body {
             Body::Stream(inner) if inner.may_trail() => {
                 Body::Stream(Box::new(Guarded { inner, decided: head.decided() }))
             }
-            other @ (Body::Empty | Body::Whole(_) | Body::Stream(_)) => other,
+            other @ (Body::Empty | Body::Whole(..) | Body::Stream(_)) => other,
         };
     }
 
@@ -162,7 +181,9 @@ impl Body {
         }
         let mut source = match self {
             Body::Empty => return Ok(Gathered::default()),
-            Body::Whole(bytes) => return Ok(Gathered { bytes, trailers: Trailers::new() }),
+            Body::Whole(bytes, view) => {
+                return Ok(Gathered { bytes, trailers: Trailers::new(), view });
+            }
             Body::Stream(source) => source,
         };
         let mut gathered = Vec::new();
@@ -172,7 +193,7 @@ impl Body {
                 return Err(over());
             }
             if fill == Fill::End {
-                return Ok(Gathered { bytes: gathered.into(), trailers: source.trailers() });
+                return Ok(Gathered::new(gathered.into(), source.trailers()));
             }
         }
     }
@@ -191,9 +212,39 @@ impl Body {
     pub fn replay(&self) -> Option<Body> {
         match self {
             Body::Empty => Some(Body::Empty),
-            Body::Whole(bytes) => Some(Body::Whole(bytes.clone())),
+            Body::Whole(bytes, _) => Some(Body::Whole(bytes.clone(), None)),
             Body::Stream(_) => None,
         }
+    }
+}
+
+impl Gathered {
+    pub fn new(bytes: Bytes, trailers: Trailers) -> Gathered {
+        Gathered { bytes, trailers, view: None }
+    }
+
+    /// Takes the tape of the bytes, if a step has read them as JSON.
+    pub fn take_tape(&mut self) -> Option<Tape> {
+        self.take_view()?.into_tape()
+    }
+
+    /// Keeps the tape of the bytes, all of which are one text of JSON, for the next step.
+    pub fn keep_tape(&mut self, tape: Tape) {
+        self.view = Some(View::json(&self.bytes, tape));
+    }
+
+    /// The tree of the bytes, if a step has read them as XML.
+    pub fn tree(&self) -> Option<&Arc<Document>> {
+        self.view.as_ref().filter(|view| view.is_of(&self.bytes))?.tree()
+    }
+
+    /// Keeps the tree of the bytes for the next step.
+    pub fn keep_tree(&mut self, tree: Arc<Document>) {
+        self.view = Some(View::xml(&self.bytes, tree));
+    }
+
+    fn take_view(&mut self) -> Option<View> {
+        self.view.take().filter(|view| view.is_of(&self.bytes))
     }
 }
 
@@ -234,5 +285,69 @@ impl Source for Gathered {
 
     fn trailers(&mut self) -> Trailers {
         std::mem::take(&mut self.trailers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use json::Limits;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { depth_max: 9, entries_max: 9 };
+
+    fn read(text: &'static str) -> Gathered {
+        let mut body = Gathered::new(Bytes::from(text.to_owned()), Trailers::new());
+        body.keep_tape(Tape::read(text, &LIMITS).unwrap());
+        body
+    }
+
+    /// The body as the next step gets it, which it need not wait for.
+    fn next(body: Gathered) -> Gathered {
+        let gathered = pin!(Body::gathered(body).gather_all(99, Kind::BodyTooLarge));
+        match gathered.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(body) => body.unwrap(),
+            Poll::Pending => panic!("it is in memory"),
+        }
+    }
+
+    #[test]
+    fn a_view_goes_with_its_bytes_and_no_others() {
+        assert!(next(read("[1]")).take_tape().is_some());
+        assert!(next(next(read("[1]"))).take_tape().is_some());
+        let mut taken = next(read("[1]"));
+        taken.take_tape();
+        assert!(next(taken).take_tape().is_none());
+        let mut equal = read("[1]");
+        equal.bytes = Bytes::from("[1]".to_owned());
+        assert!(equal.take_tape().is_none(), "these bytes were not read");
+        let mut part = read("[1]");
+        part.bytes.truncate(2);
+        assert!(next(part).take_tape().is_none());
+        let mut gone = read("[1]");
+        gone.bytes = Bytes::new();
+        assert!(matches!(Body::gathered(gone), Body::Empty));
+        let mut forgotten = Body::gathered(read("[1]"));
+        forgotten.forget_view();
+        let Body::Whole(bytes, None) = forgotten else { panic!("its bytes stay") };
+        assert_eq!(bytes, "[1]");
+        let replayed = Body::gathered(read("[1]")).replay().unwrap();
+        assert!(matches!(replayed, Body::Whole(_, None)));
+    }
+
+    #[test]
+    fn a_tree_is_shared_and_is_no_tape() {
+        let mut body = Gathered::new(Bytes::from("<a/>".to_owned()), Trailers::new());
+        let tree = Document::parse(&body.bytes, &xml::Options::default()).unwrap();
+        body.keep_tree(Arc::new(tree));
+        let body = next(body);
+        assert!(body.tree().is_some() && body.tree().is_some());
+        let mut other = body;
+        assert!(other.take_tape().is_none());
+        other.bytes = Bytes::from("<b/>".to_owned());
+        assert!(other.tree().is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! The heads of requests and replies.
 
 use std::borrow::Cow;
+use std::num::NonZeroU16;
 
 use http1::{Line, Span};
 
@@ -134,14 +135,16 @@ pub struct ReplyHead {
     pub headers: Headers,
     /// The protocol that the upstream used.
     pub protocol: Protocol,
-    /// The upstream's reason phrase and the status it belongs to.
-    reason: Option<(u16, Span)>,
+    /// The upstream's reason phrase, and the status it belongs to if there is one. Not one value: that would be larger.
+    reason: Span,
+    reason_of: Option<NonZeroU16>,
 }
 
 impl ReplyHead {
     pub fn new(status: u16) -> ReplyHead {
         let (headers, protocol) = (Headers::new(), Protocol::Http11);
-        ReplyHead { status, headers, protocol, reason: None }
+        let (reason, reason_of) = (Span { start: 0, end: 0 }, None);
+        ReplyHead { status, headers, protocol, reason, reason_of }
     }
 
     /// Copies a parsed head out of the buffer it was read into.
@@ -151,7 +154,7 @@ impl ReplyHead {
             false => Protocol::Http11,
         };
         let headers = Headers::copied(bytes, lines);
-        ReplyHead { status, headers, protocol, reason: Some((status, reason)) }
+        ReplyHead { status, headers, protocol, reason, reason_of: NonZeroU16::new(status) }
     }
 
     /// True for an event stream: it may have no end, and may be silent for any time.
@@ -163,9 +166,9 @@ impl ReplyHead {
 
     /// The upstream's own reason phrase, or the standard one if the status was changed.
     pub fn reason(&self) -> &[u8] {
-        match self.reason {
-            Some((status, span)) if status == self.status => self.headers.text(span),
-            _ => http1::standard_reason(self.status).as_bytes(),
+        match self.reason_of {
+            Some(status) if status.get() == self.status => self.headers.text(self.reason),
+            Some(_) | None => http1::standard_reason(self.status).as_bytes(),
         }
     }
 

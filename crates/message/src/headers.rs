@@ -127,8 +127,10 @@ impl Headers {
 
     fn drop_lines(&mut self, name: &str) {
         let is_alias = |lines: &Headers, line: &Line| {
+            // Mostly it is the same but for case, which is seen eight bytes at a time.
             line.name.len() == name.len()
-                && http1::is_alias(line.name.of(&lines.bytes), name.as_bytes())
+                && (lines.is_named(line, name)
+                    || http1::is_alias(line.name.of(&lines.bytes), name.as_bytes()))
         };
         let mut lines = self.that_may_be(name).iter();
         let Some(first) = lines.position(|line| is_alias(self, line)) else {

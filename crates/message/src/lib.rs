@@ -9,12 +9,14 @@ mod head;
 mod headers;
 mod media_type;
 mod outgoing;
+mod view;
 
 pub use body::{Body, Fill, Gathered, Source, Trailers};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{Decided, Headers, InvalidLine, with_lines};
 pub use media_type::{is_json, media_type};
 pub use outgoing::{Broken, Outgoing, WriteTarget};
+pub use view::View;
 
 use kit::Wire;
 

@@ -179,7 +179,7 @@ impl Outgoing {
     fn keep(&mut self, out: &[u8], sent: usize) {
         let from = sent.min((out.len() + self.at_hand().len()).saturating_sub(1));
         self.pending = out.get(from..).unwrap_or_default().to_vec();
-        if let (Body::Whole(all), true) = (&mut self.body, self.large) {
+        if let (Body::Whole(all, _), true) = (&mut self.body, self.large) {
             *all = all.slice(from.saturating_sub(out.len())..);
         }
         self.sent = sent - from;
@@ -188,8 +188,8 @@ impl Outgoing {
     /// The unwritten part of a large body.
     fn at_hand(&self) -> &[u8] {
         match &self.body {
-            Body::Whole(all) if self.large => all,
-            Body::Whole(_) | Body::Empty | Body::Stream(_) => &[],
+            Body::Whole(all, _) if self.large => all,
+            Body::Whole(..) | Body::Empty | Body::Stream(_) => &[],
         }
     }
 
@@ -227,7 +227,7 @@ impl Outgoing {
         if self.held {
             return Poll::Pending;
         }
-        if let (Body::Whole(all), false) = (&self.body, self.chunked)
+        if let (Body::Whole(all, _), false) = (&self.body, self.chunked)
             && all.len() >= LARGE_BYTES
         {
             self.made_bytes += bytes(all.len());

@@ -22,7 +22,7 @@ pub(crate) async fn whole<H: Head>(
     let taken = std::mem::take(body);
     let (mut gathered, pieces) = match taken {
         Body::Stream(_) => in_pieces(step, ex, head, taken).await?,
-        at_hand @ (Body::Empty | Body::Whole(_)) => {
+        at_hand @ (Body::Empty | Body::Whole(..)) => {
             (at_hand.gather_all(bytes_max, H::TOO_LARGE).await?, None)
         }
     };
@@ -73,7 +73,7 @@ async fn in_pieces<H: Head>(
             break;
         }
     }
-    Ok((Gathered { bytes: bytes.into(), trailers: body.trailers() }, pieces))
+    Ok((Gathered::new(bytes.into(), body.trailers()), pieces))
 }
 
 /// The next bytes. The time until they come counts for their sender. If they are there already, no clock is read.

@@ -90,6 +90,7 @@ async fn answer(
     ascend(route, depth, ex, &mut reply).await;
     if !route.policies.is_empty() {
         reply.body.guard_trailers(&reply.head.headers);
+        reply.body.forget_view();
     }
     reply
 }

@@ -1,6 +1,7 @@
 //! A fault as a reply: RFC 9457 problem details, or the route's form. The client gets the kind's title and the fault's safe
 //! detail; the cause goes to the log.
 
+mod flow;
 mod soap;
 mod wso2;
 
@@ -20,14 +21,17 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
         true => Errors::Wso2,
         false => errors,
     };
+    let own = fault.more.as_ref().and_then(|more| more.status).unwrap_or(kind.status());
     let (status, content_type, text) = match errors {
-        Errors::Problem => (kind.status(), "application/problem+json", problem(ex, &fault)),
+        Errors::Problem => (own, "application/problem+json", problem(ex, own, &fault)),
+        Errors::Flow => flow::reply(ex, own, &fault)
+            .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
         Errors::Wso2 => {
             let (status, text) = wso2::reply(&fault);
             (status, "application/json", text)
         }
         Errors::Soap { verbose } => soap::reply(ex, &fault, verbose)
-            .unwrap_or_else(|| (kind.status(), "application/problem+json", problem(ex, &fault))),
+            .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
         Errors::Kong { verbose } => soap::kong(ex, &fault, verbose),
     };
     ex.fault = Some(fault);
@@ -46,12 +50,12 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
 }
 
 /// RFC 9457.
-fn problem(ex: &Exchange, fault: &Fault) -> String {
+fn problem(ex: &Exchange, status: u16, fault: &Fault) -> String {
     let kind = fault.kind;
     let mut text = format!(
         r#"{{"type":"about:blank","title":"{}","status":{},"fault":"{}""#,
         kind.title(),
-        kind.status(),
+        status,
         kind.label()
     );
     if let Some(detail) = &fault.detail {
@@ -94,7 +98,7 @@ mod tests {
             Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
         let fault = Fault::with_detail(Kind::ConnectFailure, "10.0.0.1:80: refused", "a \"b\"\n");
         let reply = reply(&mut ex, Errors::Problem, fault);
-        let Body::Whole(bytes) = &reply.body else { panic!("no body") };
+        let Body::Whole(bytes, _) = &reply.body else { panic!("no body") };
         let text = std::str::from_utf8(bytes).unwrap();
         assert_eq!(reply.head.status, 502);
         assert!(!text.contains("10.0.0.1"), "{text}");

@@ -53,6 +53,7 @@ impl Forward {
             Some(target) => request.head.set_target(&[target]),
             None => self.path.set(ex, &mut request.head)?,
         }
+        request.body.forget_view();
         if let Some(mirror) = &self.mirror
             && protocol.is_none()
         {
@@ -100,7 +101,7 @@ impl Forward {
 
 impl PathSent {
     /// Sets the path for the upstream.
-    fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
+    pub(crate) fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
         let made = match self {
             PathSent::AsItCame => sent.map(<[u8]>::to_vec),
@@ -134,7 +135,7 @@ impl PathSent {
         Ok(())
     }
 
-    fn explained(&self, parameters: &[&str]) -> String {
+    pub(crate) fn explained(&self, parameters: &[&str]) -> String {
         match self {
             PathSent::AsItCame => "the path as it came".to_owned(),
             PathSent::Without(prefix) => {
@@ -148,7 +149,7 @@ impl PathSent {
         }
     }
 
-    fn view(&self) -> Value {
+    pub(crate) fn view(&self) -> Value {
         match self {
             PathSent::AsItCame => json!("preserve"),
             PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),

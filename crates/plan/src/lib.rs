@@ -12,6 +12,7 @@ mod listener;
 pub mod path;
 mod path_regex;
 mod pattern;
+mod prepared;
 mod respond;
 mod route;
 mod streams;
@@ -30,6 +31,7 @@ pub use listener::{
 };
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
+pub use prepared::Prepared;
 pub use respond::{Filled, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use streams::{OnReload, Streams};
@@ -39,8 +41,8 @@ pub use upstream_handle::UpstreamHandle;
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
-        Balance, Breaker, HashKey, Health, HostSent, Mirror, Outlier, Retry, RetryOn, Settings,
-        TargetSettings, Timeouts, Upstream,
+        Balance, Breaker, Failures, HashKey, Health, HostSent, Mirror, Outlier, Retry, Settings,
+        Sticky, Suspend, TargetSettings, Timeouts, Upstream,
     };
 }
 

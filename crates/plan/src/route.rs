@@ -57,6 +57,8 @@ pub enum Errors {
     Wso2,
     /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON.
     Soap { verbose: bool },
+    /// Those of a message flow: a SOAP fault with status 500 for a SOAP message, else RFC 9457.
+    Flow,
     /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
     Kong { verbose: bool },
 }

@@ -31,10 +31,12 @@ impl Fetch for UpstreamHandle {
             let upstream = self.upstream.get();
             let upstream = upstream
                 .ok_or_else(|| Fault::new(Kind::Internal, "an outlet that leads nowhere"))?;
-            if let Some(id) = &call.id {
+            if let Some(id) =
+                call.id.as_ref().filter(|_| !request.head.headers.contains("x-request-id"))
+            {
                 request.head.headers.add_known("X-Request-Id", id.as_bytes());
             }
-            let sent = upstream.send(&mut call, &mut request, &HostSent::Target).await;
+            let sent = upstream.send(&mut call, &mut request, &HostSent::AsItCame).await;
             kit::alarm::give(call.alarm);
             sent
         })

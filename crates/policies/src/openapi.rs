@@ -1,31 +1,16 @@
 //! `openapi`: holds requests and replies to what an OpenAPI document says.
 //!
-//! Owns the check of one exchange: which operation it is, its parameters, its bodies. The document is read elsewhere; what
-//! arrives here is its operations with their schemas compiled. It changes nothing of what passes.
+//! Owns which exchanges are looked at, and what becomes of those that break the document. How they are checked is
+//! [`mediation::openapi`]'s. It changes nothing of what passes.
 
-#[cfg(test)]
-mod agrees;
-mod body;
-mod document;
-mod model;
-mod node;
-mod number;
-mod parameter;
-mod path;
 mod reply;
 mod request;
-mod schema;
-mod text;
 
 use std::sync::Arc;
 
+use mediation::openapi::{Operation, PathItem};
 use message::RequestHead;
 use policy::{Policy, Slots, Step};
-
-pub use document::{Document, Unreadable};
-pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
-pub use model::{RequestBody, Shape, Statuses, Style, Types};
-pub use schema::{Schema, Schemas};
 
 /// One `openapi`, as `compile` settles it.
 pub struct Settings {

@@ -81,6 +81,25 @@ pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared
     }
 }
 
+/// The limit alone, for whoever has a message and no place in a list of policies. Requests of an equal `apart` share a count, if they
+/// are by the same.
+pub fn throttle(
+    by: KeySource,
+    window: Window,
+    counts: Arc<Counts>,
+) -> impl Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> {
+    move |ex, head, apart| {
+        let mut hash = counts.hash();
+        hash.write(apart.as_bytes());
+        by.write(ex, head, &mut hash);
+        let taken = counts.take(hash.finish(), 0, std::slice::from_ref(&window));
+        let Some(wait) = taken.wait else { return Ok(()) };
+        let cause = format!("over the limit of {} in {:?}", window.requests, window.per);
+        let wait = seconds(wait).max(1).to_string();
+        Err(Fault::new(Kind::RateLimited, cause).with_header("Retry-After", wait))
+    }
+}
+
 struct Limit {
     by: KeySource,
     /// With the beginning of their keys' hashes. The first is for whoever is on no plan.

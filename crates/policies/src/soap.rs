@@ -1,51 +1,24 @@
 //! `soap`: requests and replies held to the envelope's schema, the API's, and the actions of its description.
 //!
-//! Owns the order of the checks and what becomes of a message that fails one. Schemas come compiled; a request enters
-//! with its gathered body and leaves as it came, or as a fault that says which rule it breaks.
+//! Owns what becomes of a message that is refused, and what an exchange notes of its messages. How they are checked is
+//! [`mediation::soap`]'s; a request enters with its gathered body and leaves as it came, or as a fault that says which rule it
+//! breaks.
 
-mod action;
-mod check;
-mod code;
 pub(crate) mod coding;
-mod definitions;
-mod label;
-mod recall;
-mod schemas;
+mod watched;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use fault::{Fault, Kind, Processing};
-use mediation::{Failed, charset};
+use mediation::soap::{Arriving, Definitions, Found, Version};
+use mediation::{Failed, content_coding};
 use message::{Gathered, ReplyHead, RequestHead};
 use policy::{
     BodyTransform, Decision, Exchange, Flow, MessageFormat, OnBuffered, OnPieces, OnStreamed,
     Onward, Policy, Step,
 };
 
-pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
-pub use check::Envelope;
 pub use coding::Codings;
-pub use definitions::{Api, Compiled, Definitions};
-pub use schemas::{Schemas, Tried};
-pub use wsdl::Soap as Version;
-
-/// The schema of SOAP 1.1 envelopes that is built in.
-pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
-
-/// The same for those who want no other rule to the letter: services say in which language a fault is, which the schema has
-/// no attribute for and WS-I's Basic Profile allows (R1016).
-pub fn envelope_11_lenient() -> Cow<'static, str> {
-    const PLAIN: &str = r#"<xs:element name="faultstring" type="xs:string"/>"#;
-    const LENIENT: &str = r#"<xs:element name="faultstring"><xs:complexType><xs:simpleContent><xs:extension base="xs:string"><xs:anyAttribute namespace="http://www.w3.org/XML/1998/namespace" processContents="lax"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>"#;
-    Cow::Owned(ENVELOPE_11.replace(PLAIN, LENIENT))
-}
-
-/// The schema of SOAP 1.2 envelopes that is built in.
-pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
-
-/// What is said where there is no schema at all.
-pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
 
 /// How the policy behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,13 +80,13 @@ impl OnStreamed<ReplyHead> for Watch {
         if !fault || !counted {
             return Ok(None);
         }
-        let gzip = match coding::named(&head.headers).as_deref() {
+        let gzip = match content_coding::named(&head.headers).as_deref() {
             None => false,
             Some("gzip" | "x-gzip") => true,
             Some(_) => return Ok(None),
         };
         let told = ex.notes().soap_fault.get_or_insert_default().clone();
-        Ok(Some(Box::new(code::Watched::new(told, gzip))))
+        Ok(Some(Box::new(watched::Watched::new(told, gzip))))
     }
 }
 
@@ -122,7 +95,7 @@ impl Side {
     fn judged(
         &self,
         ex: &mut Exchange,
-        found: &check::Found,
+        found: &Found,
         checked: Result<(), Failed>,
     ) -> Result<(), Fault> {
         let counted = !self.definitions.operations.is_empty();
@@ -140,38 +113,10 @@ impl Side {
     }
 
     fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
-        let mut found = check::Found::default();
-        let checked = self.coding(head).and_then(|()| {
-            let settled = charset::settled(head.headers.get("content-type"), message);
-            let text = settled.as_deref().unwrap_or(message);
-            check::check(&self.definitions, text, Some(&head.headers), &mut found)
-        });
-        let checked = checked.and_then(|()| self.content_type(ex, head, message, found.version));
+        let mut found = Found::default();
+        let (headers, translated) = (&head.headers, translated(ex));
+        let checked = self.definitions.check_input(headers, message, translated, &mut found);
         self.judged(ex, &found, checked)
-    }
-
-    /// Whether a request is in the coding that its head says; none is taken off here.
-    fn coding(&self, head: &RequestHead) -> Result<(), Failed> {
-        match self.definitions.lenient {
-            true => Ok(()),
-            false => label::coding(&head.headers),
-        }
-    }
-
-    /// Whether a request that was found good is what its content type says.
-    fn content_type(
-        &self,
-        ex: &Exchange,
-        head: &RequestHead,
-        message: &[u8],
-        version: Option<Version>,
-    ) -> Result<(), Failed> {
-        if self.definitions.lenient {
-            return Ok(());
-        }
-        // What a step above made of a request is in the version that it wants.
-        let translated = ex.notes.as_ref().is_some_and(|notes| notes.translated);
-        label::content_type(&head.headers, message, version.filter(|_| !translated))
     }
 
     fn response(
@@ -195,10 +140,9 @@ impl Side {
         let codings = self.settings.codings;
         codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
-            let mut found = check::Found::default();
-            let settled = charset::settled(head.headers.get("content-type"), &body.bytes);
-            let message = settled.as_deref().unwrap_or(&body.bytes);
-            let checked = check::check(&self.definitions, message, None, &mut found);
+            let mut found = Found::default();
+            let content_type = head.headers.get("content-type");
+            let checked = self.definitions.check_output(content_type, &body.bytes, &mut found);
             if let Some(fault) = found.fault {
                 ex.notes().soap_fault.get_or_insert_default().set(Some(fault));
             }
@@ -206,6 +150,11 @@ impl Side {
         }
         codings.put_on(ex, head, body)
     }
+}
+
+/// What a step above made of a request is in the version that it wants.
+fn translated(ex: &Exchange) -> bool {
+    ex.notes.as_ref().is_some_and(|notes| notes.translated)
 }
 
 fn message_format(version: Version) -> MessageFormat {
@@ -266,7 +215,7 @@ impl OnBuffered<RequestHead> for Side {
         _head: &RequestHead,
     ) -> Option<Box<dyn OnPieces<RequestHead>>> {
         // Where there is no definition yet, the message waits for one with all its bytes.
-        let arriving = check::Arriving::new(self.definitions.clone()).ok()?;
+        let arriving = Arriving::new(self.definitions.clone()).ok()?;
         let side = Side { definitions: self.definitions.clone(), settings: self.settings };
         Some(Box::new(Pieces { side, arriving: Some(arriving) }))
     }
@@ -292,7 +241,7 @@ impl OnBuffered<RequestHead> for Side {
 struct Pieces {
     side: Side,
     /// Until it has ended.
-    arriving: Option<check::Arriving>,
+    arriving: Option<Arriving>,
 }
 
 impl OnPieces<RequestHead> for Pieces {
@@ -304,29 +253,17 @@ impl OnPieces<RequestHead> for Pieces {
         from: usize,
     ) -> Result<(), Fault> {
         let Some(arriving) = &mut self.arriving else { return Ok(()) };
-        let mut found = check::Found::default();
-        let bytes = so_far.get(from..).unwrap_or_default();
-        if let (0, Err(failed)) = (from, self.side.coding(head)) {
-            return self.side.judged(ex, &found, Err(failed));
-        }
-        match arriving.feed(bytes, so_far, &mut found) {
+        let mut found = Found::default();
+        match arriving.feed(&head.headers, so_far, from, &mut found) {
             Ok(()) => Ok(()),
-            // Read in a wrong encoding; it is read again when it is whole.
-            Err(_) if charset::may_differ(head.headers.get("content-type"), so_far) => Ok(()),
             Err(failed) => self.side.judged(ex, &found, Err(failed)),
         }
     }
 
     fn on_end(&mut self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
         let Some(arriving) = self.arriving.take() else { return Ok(Onward::Next) };
-        if charset::may_differ(head.headers.get("content-type"), &body.bytes) {
-            return self.side.request(ex, head, &body.bytes).map(|()| Onward::Next);
-        }
-        let mut found = check::Found::default();
-        let checked = arriving.finish(&body.bytes, &head.headers, &mut found);
-        let checked = checked
-            .and_then(|()| self.side.coding(head))
-            .and_then(|()| self.side.content_type(ex, head, &body.bytes, found.version));
+        let mut found = Found::default();
+        let checked = arriving.finish(&head.headers, &body.bytes, translated(ex), &mut found);
         self.side.judged(ex, &found, checked).map(|()| Onward::Next)
     }
 }

@@ -1,8 +1,8 @@
 //! `soap_rest`: a SOAP service as an API of JSON, translated by the types of its description.
 //!
-//! Owns which operation a request means, what its envelope travels as, and what becomes of faults. How values are translated
-//! is in `wsdl::typed`, whose tables come made. A request enters with JSON and leaves as an envelope; its reply comes back as
-//! JSON or as a problem.
+//! Owns which operation a request means, and what an exchange notes of it. How messages are translated is
+//! [`mediation::soap_json`]'s. A request enters with JSON and leaves as an envelope; its reply comes back as JSON or as a
+//! problem.
 
 mod reply;
 mod request;
@@ -10,8 +10,9 @@ mod request;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mediation::soap_json::{Faults, Translation};
 use policy::{Policy, Slots, Step};
-use wsdl::typed::Api;
+use wsdl::typed::{Api, Operation};
 
 use crate::soap::Codings;
 
@@ -43,26 +44,35 @@ pub struct Place {
     pub action: Box<str>,
 }
 
-/// What status a fault has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// The code says whose fault it is; else the upstream's status is kept.
-    pub by_code: bool,
-    /// By the name of an element of the detail, or of a code.
-    pub statuses: Vec<(Box<str>, u16)>,
-}
-
 /// The policy.
 pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
-    let settings = Arc::new(settings);
+    let Settings { api, prefix, places, target, document, faults, codings } = settings;
+    let translation = Translation { api, faults, bytes_max: codings.bytes_max };
+    let service = Arc::new(Service { translation, prefix, places, target, document, codings });
     // The index of the operation that a request calls.
     let called = slots.assign();
     Policy {
         name: "soap_rest",
         request: Some(Step::Buffered(Box::new(request::Translate {
-            settings: settings.clone(),
+            service: service.clone(),
             called,
         }))),
-        response: Some(Step::Buffered(Box::new(reply::Translate { settings, called }))),
+        response: Some(Step::Buffered(Box::new(reply::Translate { service, called }))),
+    }
+}
+
+/// What both sides work by; see [`Settings`].
+struct Service {
+    translation: Translation,
+    prefix: Box<str>,
+    places: Vec<Place>,
+    target: Box<[u8]>,
+    document: Option<(Box<str>, Bytes)>,
+    codings: Codings,
+}
+
+impl Service {
+    fn operation(&self, at: usize) -> Option<&Operation> {
+        self.translation.api.operations().get(at)
     }
 }

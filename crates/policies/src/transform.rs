@@ -106,7 +106,7 @@ impl OnBuffered<RequestHead> for Asked {
         body: &'a mut Gathered,
     ) -> Decision<'a> {
         let values = filled(&self.json, ex, Some(head));
-        let flow = match edited(&self.json, &body.bytes, &values) {
+        let flow = match edited(&self.json, body, &values) {
             Ok(Some(bytes)) => {
                 body.bytes = bytes;
                 body_lines::edited(&mut head.headers);
@@ -149,7 +149,7 @@ impl OnBuffered<ReplyHead> for Replied {
     ) -> Decision<'a> {
         let values = filled(&self.json, ex, None);
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
-        let flow = match edited(&self.json, &body.bytes, &values) {
+        let flow = match edited(&self.json, body, &values) {
             Ok(None) if !asked_head => Ok(Onward::Next),
             Ok(bytes) => {
                 body.bytes = bytes.unwrap_or_default();
@@ -165,14 +165,14 @@ impl OnBuffered<ReplyHead> for Replied {
 /// A body after the edits; nothing where it is as it was, or is none.
 fn edited(
     edits: &JsonEdits,
-    bytes: &Bytes,
+    body: &mut Gathered,
     values: &[Cow<'_, [u8]>],
 ) -> Result<Option<Bytes>, Refused> {
-    if bytes.is_empty() {
+    if body.bytes.is_empty() {
         return Ok(None);
     }
-    let edited = edits.apply(bytes, values)?;
-    Ok((edited != *bytes).then(|| edited.into()))
+    let edited = edits.apply(body, values)?;
+    Ok((edited != body.bytes).then(|| edited.into()))
 }
 
 /// The values for this exchange, as JSON.

@@ -61,7 +61,7 @@ impl Settings {
         body: &Gathered,
     ) -> Work<'_, Result<Made, Refused>> {
         let content_type = headers.get("content-type");
-        self.transformation.run(content_type, &body.bytes, ex.alarm.clone())
+        self.transformation.run(content_type, body, ex.alarm.clone())
     }
 }
 

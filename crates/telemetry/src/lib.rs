@@ -1,4 +1,4 @@
-//! Observability for operators: metrics ([`Telemetry`]) and the access log ([`access`]).
+//! Observability for operators: metrics ([`Telemetry`]), the access log ([`access`]) and traces of single messages ([`trace`]).
 //!
 //! Owns the names of all metrics, their shards and the text of `/metrics`, and the lines of the access log with the one thread
 //! that writes them. It decides nothing about a request and knows nothing of HTTP servers. Recording an exchange takes no lock
@@ -9,12 +9,14 @@ pub mod access;
 pub mod count;
 mod definition;
 mod engine;
+mod flow;
 mod histogram;
 pub mod issuer;
 pub mod listener;
 mod named;
 pub mod names;
 mod operation;
+pub mod parses;
 mod process;
 pub mod reason;
 pub mod reload;
@@ -23,10 +25,12 @@ pub mod route;
 mod shards;
 mod snapshot;
 pub mod store;
+pub mod trace;
 pub mod upstream;
 
 pub use definition::DefinitionMetrics;
 pub use engine::{Ask, EngineReading};
+pub use flow::FlowMetrics;
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
@@ -65,6 +69,9 @@ pub const STORES_MAX: usize = 100;
 /// Operations counted separately, over all routes. A service has some ten, the largest a few hundred.
 pub const OPERATIONS_MAX: usize = 20_000;
 
+/// Flows and their steps counted separately: a thousand flows of twenty steps.
+pub const FLOWS_MAX: usize = 20_000;
+
 /// The operation of messages that match none of the description's.
 pub const UNKNOWN_OPERATION: &str = "(unknown)";
 
@@ -91,10 +98,12 @@ pub struct Telemetry {
     stores: Named<StoreMetrics>,
     definitions: Named<DefinitionMetrics>,
     operations: Named<OperationMetrics>,
+    flows: Named<FlowMetrics>,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
     access_log_dropped: Arc<Shared>,
+    tracer: Arc<trace::Tracer>,
     started_unix_seconds: u64,
 }
 
@@ -103,6 +112,8 @@ pub struct Telemetry {
 pub struct WorkerMetrics {
     pub requests: Counter,
     pub panics: Counter,
+    /// In the order of [`parses::Format::ALL`].
+    pub(crate) parses: [Counter; parses::Format::ALL.len()],
 }
 
 impl Telemetry {
@@ -122,17 +133,29 @@ impl Telemetry {
             stores: Named::new(STORES_MAX, StoreMetrics::default()),
             definitions: Named::new(DEFINITIONS_MAX, DefinitionMetrics::default()),
             operations: Named::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
+            flows: Named::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
             access_log_dropped: Arc::default(),
+            tracer: Arc::default(),
             started_unix_seconds: kit::clock::wall().as_secs(),
         })
     }
 
+    /// Where a trace of a message is asked for.
+    pub fn tracer(&self) -> &Arc<trace::Tracer> {
+        &self.tracer
+    }
+
     /// Counts one exchange, on the worker that ran it.
     pub fn record(&self, record: &Record<'_>) {
-        self.worker(record.worker).requests.add(1);
+        let worker = self.worker(record.worker);
+        worker.requests.add(1);
+        let parsed = parses::take();
+        if parsed != parses::Parses::default() {
+            worker.parses.iter().zip(parsed).for_each(|(counter, count)| counter.add(count));
+        }
         record.route.unwrap_or(&self.unmatched).record(record);
     }
 
@@ -170,6 +193,16 @@ impl Telemetry {
     pub fn operation(&self, route: &str, operation: &str) -> Arc<OperationMetrics> {
         let name = format!("{route}{}{operation}", operation::BETWEEN);
         self.operations.get_or_make(&name, || OperationMetrics::new(self.workers()))
+    }
+
+    /// The metrics of a flow as a whole; the same name gives the same again.
+    pub fn flow(&self, name: &str) -> Arc<FlowMetrics> {
+        self.flows.get_or_make(name, || FlowMetrics::new(self.workers(), self.reasons.clone()))
+    }
+
+    /// The metrics of a step of a flow; the same names give the same again.
+    pub fn flow_step(&self, flow: &str, step: &str) -> Arc<FlowMetrics> {
+        self.flow(&format!("{flow}{}{step}", operation::BETWEEN))
     }
 
     /// Also shows the counts of this engine.

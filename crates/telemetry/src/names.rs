@@ -52,6 +52,8 @@ metrics! {
     TargetHealth = Gauge "tidegate_upstream_target_health", "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
     TargetEjected = Gauge "tidegate_upstream_target_ejected", "1 while a target is kept out of the rotation because it keeps failing.";
     TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
+    TargetSuspended = Gauge "tidegate_upstream_target_suspended", "1 while a target gets no requests because of a failure that suspends it.";
+    TargetSuspensions = Counter "tidegate_upstream_target_suspensions", "How often a target was suspended.";
     IssuerKeys = Gauge "tidegate_issuer_keys", "Keys of an issuer that verify tokens now.";
     IssuerReads = Counter "tidegate_issuer_key_reads", "Attempts to read an issuer's keys, by result.";
     StoreAnswers = Gauge "tidegate_store_answers", "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
@@ -60,6 +62,12 @@ metrics! {
     DefinitionCompilations = Counter "tidegate_definition_compilations", "How often an XML schema, description or stylesheet was compiled, by result.";
     DefinitionFetches = Counter "tidegate_definition_fetches", "Documents that a definition names by URL and that were fetched, by result.";
     SoapOperations = Counter "tidegate_soap_operations", "Requests by operation of the service's description and by the code of the fault they ended in.";
+    FlowRuns = Counter "tidegate_flow_runs", "Runs of flows, those that other flows run by `sequence` not included.";
+    FlowFaults = Counter "tidegate_flow_faults", "Runs of flows that ended in a fault, by reason.";
+    FlowStepRuns = Counter "tidegate_flow_step_runs", "Runs of steps. Steps are numbered in the order written, each with its name.";
+    FlowStepFaults = Counter "tidegate_flow_step_faults", "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
+    FlowStepOwn = Counter "tidegate_flow_step_own_seconds", "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
+    FlowStepCall = Counter "tidegate_flow_step_call_seconds", "Time that steps waited for upstreams.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
@@ -68,6 +76,7 @@ metrics! {
     EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Of the messages transformed by Saxon, those that a worker transformed itself.";
     EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";
     EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
+    MessageParses = Counter "tidegate_message_parses", "Messages parsed into a JSON tape or an XML tree, by format. Policies that read the same bytes share one; what passes through unread and what is checked as it streams has none.";
     ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
     PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one that serves, and those whose requests are not answered yet.";
@@ -107,6 +116,10 @@ pub enum Label {
     Definition,
     /// Names of operations, from descriptions alone: at most [`OPERATIONS_MAX`](crate::OPERATIONS_MAX) with their routes.
     Operation,
+    /// Names of flows: at most [`FLOWS_MAX`](crate::FLOWS_MAX) with their steps.
+    Flow,
+    /// Numbers and names of steps.
+    FlowStep,
     /// `none`, or a label of a [`SoapFault`](crate::SoapFault).
     Fault,
     /// Targets of one upstream: at most [`TARGETS_MAX`](crate::upstream::TARGETS_MAX).
@@ -117,6 +130,8 @@ pub enum Label {
     Worker,
     /// `success`, `failure` or `refused`.
     Result,
+    /// Labels of a [`Format`](crate::parses::Format).
+    Format,
     /// Labels of a [`Mirrored`](crate::Mirrored).
     Outcome,
     /// The hash of the configuration: one value at a time.
@@ -138,11 +153,14 @@ impl Label {
             Label::Store => "store",
             Label::Definition => "definition",
             Label::Operation => "operation",
+            Label::Flow => "flow",
+            Label::FlowStep => "step",
             Label::Fault => "fault",
             Label::Target => "target",
             Label::State => "state",
             Label::Worker => "worker",
             Label::Result => "result",
+            Label::Format => "format",
             Label::Outcome => "outcome",
             Label::Hash => "hash",
             Label::Version => "version",

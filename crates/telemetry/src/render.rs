@@ -3,6 +3,7 @@
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
 use crate::names::{Label, Metric};
+use crate::parses::Format;
 use crate::reload::CertificateExpiry;
 use crate::route::{CLASSES, Mirrored};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
@@ -43,6 +44,7 @@ impl Collector for Snapshot {
         self.stores(encoder)?;
         self.definitions(encoder)?;
         self.operations(encoder)?;
+        self.flows(encoder)?;
         self.engine(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
@@ -69,6 +71,12 @@ impl Snapshot {
         let mut open = family(encoder, Metric::WorkerConnections)?;
         for worker in &self.workers {
             labelled_gauge(&mut open, [(Label::Worker, &worker.name)], worker.connections_open)?;
+        }
+        let mut parses = family(encoder, Metric::MessageParses)?;
+        for (at, format) in Format::ALL.into_iter().enumerate() {
+            let counts = self.workers.iter().filter_map(|worker| worker.parses.get(at));
+            let labels = [(Label::Format, format.label())];
+            labelled_counter(&mut parses, labels, counts.sum::<u64>())?;
         }
         Ok(())
     }
@@ -194,6 +202,47 @@ impl Snapshot {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
+    fn flows(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let flows = || self.flows.iter().filter(|sum| sum.step.is_none());
+        let mut runs = family(encoder, Metric::FlowRuns)?;
+        for sum in flows() {
+            labelled_counter(&mut runs, [(Label::Flow, &*sum.flow)], sum.runs)?;
+        }
+        let mut faults = family(encoder, Metric::FlowFaults)?;
+        for sum in flows() {
+            for (reason, count) in &sum.faults {
+                let labels = [(Label::Flow, &*sum.flow), (Label::Reason, *reason)];
+                labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        let steps = || self.flows.iter().filter_map(|sum| Some((sum, sum.step.as_deref()?)));
+        let mut runs = family(encoder, Metric::FlowStepRuns)?;
+        for (sum, step) in steps() {
+            let labels = [(Label::Flow, &*sum.flow), (Label::FlowStep, step)];
+            labelled_counter(&mut runs, labels, sum.runs)?;
+        }
+        let mut faults = family(encoder, Metric::FlowStepFaults)?;
+        for (sum, step) in steps() {
+            for (reason, count) in &sum.faults {
+                let labels =
+                    [(Label::Flow, &*sum.flow), (Label::FlowStep, step), (Label::Reason, *reason)];
+                labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        let mut own = family(encoder, Metric::FlowStepOwn)?;
+        for (sum, step) in steps() {
+            let labels = [(Label::Flow, &*sum.flow), (Label::FlowStep, step)];
+            labelled_counter(&mut own, labels, sum.own_micros as f64 / 1e6)?;
+        }
+        let mut calls = family(encoder, Metric::FlowStepCall)?;
+        for (sum, step) in steps() {
+            let labels = [(Label::Flow, &*sum.flow), (Label::FlowStep, step)];
+            labelled_counter(&mut calls, labels, sum.call_micros as f64 / 1e6)?;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
     fn engine(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Some(engine) = &self.engine else { return Ok(()) };
         family(encoder, Metric::EngineThreads)?.encode_gauge(&engine.threads)?;
@@ -279,6 +328,14 @@ impl Snapshot {
         for (labels, target) in self.each_target() {
             labelled_counter(&mut ejections, labels, target.ejections())?;
         }
+        let mut suspended = family(encoder, Metric::TargetSuspended)?;
+        for (labels, target) in self.each_target() {
+            labelled_gauge(&mut suspended, labels, i64::from(target.is_suspended()))?;
+        }
+        let mut suspensions = family(encoder, Metric::TargetSuspensions)?;
+        for (labels, target) in self.each_target() {
+            labelled_counter(&mut suspensions, labels, target.suspensions())?;
+        }
         Ok(())
     }
 
@@ -355,7 +412,7 @@ fn results(encoder: &mut MetricEncoder<'_>, definition: &str, counts: [u64; 2]) 
 fn labelled_counter<const N: usize>(
     encoder: &mut MetricEncoder<'_>,
     labels: [(Label, &str); N],
-    value: u64,
+    value: impl EncodeCounterValue,
 ) -> fmt::Result {
     let labels = labels.map(|(label, value)| (label.name(), value));
     counter(&mut encoder.encode_family(&labels)?, &value)

@@ -2,12 +2,15 @@
 //! listeners without any activity are left out, so that the cost of a scrape depends on what was used.
 
 use crate::Telemetry;
+use crate::count::Counter;
 use crate::definition::DefinitionSum;
 use crate::engine::EngineReading;
+use crate::flow::FlowSum;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::issuer::IssuerSum;
 use crate::listener::{ListenerMetrics, Refusal};
 use crate::operation::OperationSum;
+use crate::parses::Parses;
 use crate::process::Process;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
@@ -27,6 +30,7 @@ pub(crate) struct Snapshot {
     pub(crate) stores: Vec<StoreSum>,
     pub(crate) definitions: Vec<DefinitionSum>,
     pub(crate) operations: Vec<OperationSum>,
+    pub(crate) flows: Vec<FlowSum>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
@@ -39,6 +43,7 @@ pub(crate) struct WorkerSum {
     pub(crate) name: String,
     pub(crate) requests: u64,
     pub(crate) panics: u64,
+    pub(crate) parses: Parses,
     pub(crate) connections_open: i64,
 }
 
@@ -87,6 +92,7 @@ impl Snapshot {
             name: index.to_string(),
             requests: telemetry.worker(index).requests.get(),
             panics: telemetry.worker(index).panics.get(),
+            parses: telemetry.worker(index).parses.each_ref().map(Counter::get),
             connections_open: listeners.iter().map(|(_, listener)| open_on(listener, index)).sum(),
         });
         Snapshot {
@@ -98,6 +104,7 @@ impl Snapshot {
             stores: sums(telemetry.stores.all(), |name, store| store.sum(name)),
             definitions: sums(telemetry.definitions.all(), |name, definition| definition.sum(name)),
             operations: sums(telemetry.operations.all(), |name, operation| operation.sum(&name)),
+            flows: sums(telemetry.flows.all(), |name, flow| flow.sum(&name)),
             engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
             process: Process::read(),

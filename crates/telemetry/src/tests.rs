@@ -210,6 +210,7 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
     let target = upstream.target("10.0.0.1:80");
     target.set_health(TargetHealth::Unhealthy);
     target.eject();
+    target.suspend(kit::clock::wall() + Duration::from_secs(60));
     let _other = upstream.target("10.0.0.2:80");
     telemetry.reload().succeeded(7, "abc");
     telemetry.reload().failed();
@@ -285,6 +286,12 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
         # TYPE tidegate_upstream_target_ejections counter
         tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.1:80"} 1
         tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.2:80"} 0
+        # TYPE tidegate_upstream_target_suspended gauge
+        tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.1:80"} 1
+        tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.2:80"} 0
+        # TYPE tidegate_upstream_target_suspensions counter
+        tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.1:80"} 1
+        tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.2:80"} 0
         tidegate_config_info{hash="abc"} 1
         # TYPE tidegate_config_generation gauge
         tidegate_config_generation 7

@@ -2,8 +2,10 @@
 
 use crate::count::{Counter, Gauge, Shared};
 use crate::shards::Shards;
+use kit::clock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// The number of targets of one upstream that are rendered.
 pub const TARGETS_MAX: usize = 1_000;
@@ -44,6 +46,9 @@ pub struct TargetMetrics {
     /// Number of ejections in force: after a reload, the old and the new target may both be ejected for a while.
     ejected: Shared,
     ejections: Shared,
+    /// End of its suspension, in milliseconds since the Unix epoch; 0 if there was none.
+    suspended_until: Shared,
+    suspensions: Shared,
     /// The serial number of the upstream that reports this target's health.
     teller: Shared,
 }
@@ -181,6 +186,27 @@ impl TargetMetrics {
         self.ejected.get() > 0
     }
 
+    /// Notes that the target is suspended until this time since the Unix epoch.
+    pub fn suspend(&self, until: Duration) {
+        self.suspended_until.set(u64::try_from(until.as_millis()).unwrap_or(u64::MAX));
+        self.suspensions.add(1);
+    }
+
+    /// Notes that the target is not suspended, whatever was noted before.
+    pub fn resume(&self) {
+        self.suspended_until.set(0);
+    }
+
+    /// True if the target is suspended. The end of a suspension needs no request to be seen.
+    pub fn is_suspended(&self) -> bool {
+        u128::from(self.suspended_until.get()) > clock::wall().as_millis()
+    }
+
+    /// The number of suspensions so far.
+    pub fn suspensions(&self) -> u64 {
+        self.suspensions.get()
+    }
+
     /// The number of ejections so far.
     pub fn ejections(&self) -> u64 {
         self.ejections.get()
@@ -212,5 +238,17 @@ mod tests {
         assert_eq!(target.health(), TargetHealth::Unknown);
         target.eject();
         assert!(target.is_ejected());
+    }
+
+    #[test]
+    fn a_suspension_is_over_at_its_end() {
+        let (target, now) = (TargetMetrics::default(), clock::wall());
+        target.suspend(now + Duration::from_secs(3600));
+        assert!(target.is_suspended());
+        target.suspend(now);
+        assert!(!target.is_suspended());
+        target.suspend(now + Duration::from_secs(3600));
+        target.resume();
+        assert_eq!((target.is_suspended(), target.suspensions()), (false, 3));
     }
 }

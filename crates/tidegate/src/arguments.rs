@@ -18,6 +18,7 @@ Examples:
   tidegate run gateway.yaml                     serve; the file is reloaded when it changes
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
                                                 which route, and why not the others
+  tidegate test gateway.yaml                    the cases of a configuration, without a network
   tidegate diff gateway.yaml new.yaml           what would change, by its path
   tidegate backend echo --port 9000             something to put behind it
 
@@ -70,9 +71,14 @@ Examples:
         schema: bool,
     },
     /// Print a configuration with every default and its routes; with METHOD and URL, what happens to that request.
+    ///
+    /// With --run, the request in a file is sent through the whole gateway without a network: calls are answered as the `cases` of
+    /// the configuration say. Each step of the flow is printed with the message before and after it. What looks like a secret in a
+    /// body is masked.
     #[command(after_help = "\
 Examples:
   tidegate explain gateway.yaml
+  tidegate explain gateway.yaml --run request.http
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
   tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7")]
     Explain {
@@ -90,6 +96,30 @@ Examples:
         /// The client's address.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "url")]
         from: IpAddr,
+        /// A file with a request as HTTP/1.1 writes it: request line, headers, an empty line, the body.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "url"])]
+        run: Option<PathBuf>,
+    },
+    /// Run the cases of a configuration without a network: exit code 0 if all pass, 1 if one fails, 2 if they cannot be run.
+    ///
+    /// Each case sends its request through a gateway of its own, answers the calls that it lists, and compares the calls and the
+    /// reply with what it expects. XML and JSON are compared by meaning. A call that the case does not list and a listed call that
+    /// is not made fail it. `docs/guide/cases.md` has more.
+    #[command(after_help = "\
+Examples:
+  tidegate test gateway.yaml
+  tidegate test gateway.yaml --only '^orders'   the cases whose names match
+  tidegate test gateway.yaml --junit cases.xml  the outcomes for a build server, too")]
+    Test {
+        /// A YAML file, or a directory of them.
+        #[arg(default_value = "tidegate.yaml")]
+        file: PathBuf,
+        /// Run only the cases whose names this regular expression finds.
+        #[arg(long, value_name = "REGEX", value_parser = regex)]
+        only: Option<regex::Regex>,
+        /// Write the outcomes as JUnit XML to this file, too.
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
     },
     /// Compare two configurations: exit code 0 for no difference, 1 for some, 2 if they cannot be compared.
     ///
@@ -240,6 +270,22 @@ Examples:
         /// A file for a location that the WSDL or a schema names; may be given again.
         #[arg(long = "import", value_name = "LOCATION=FILE", value_parser = mapped)]
         imports: Vec<(String, PathBuf)>,
+    },
+    /// Print a configuration that does what artifacts of Apache Synapse or WSO2 Micro Integrator do.
+    ///
+    /// Standard error gets a table of what is converted, approximated and refused, each with its place. A comment stands in the
+    /// configuration where something was refused. Exit code 0: nothing was refused; 3: something was; 1: nothing was written.
+    #[command(after_help = "\
+Examples:
+  tidegate import synapse proxy.xml > tidegate.yaml
+  tidegate import synapse orders.car --into gateway/
+                                                gateway/tidegate.yaml, with stylesheets and schemas beside it")]
+    Synapse {
+        /// An artifact (XML), a folder of them, or a Composite Application archive (.car).
+        path: PathBuf,
+        /// A folder for the configuration and the files that it names. Nothing there is overwritten.
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
     },
 }
 
@@ -398,6 +444,10 @@ fn web_url(text: &str) -> Result<String, String> {
 fn mapped(text: &str) -> Result<(String, PathBuf), String> {
     let (location, file) = text.rsplit_once('=').ok_or("write it as LOCATION=FILE")?;
     Ok((location.to_owned(), file.into()))
+}
+
+fn regex(text: &str) -> Result<regex::Regex, String> {
+    regex::Regex::new(text).map_err(|error| error.to_string())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -1,8 +1,10 @@
 //! `tidegate import`.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ::import::synapse::{Imported, Outcome};
 use ::import::wsdl::RestOptions;
 use ::import::{Documents, Made, Model, Options};
 use anyhow::{Context as _, anyhow};
@@ -27,7 +29,49 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
                 upstream: upstream.clone(),
             })
         }
+        Import::Synapse { path, into } => synapse(path, into.as_deref()),
     }
+}
+
+/// The exit code if something was refused and the rest was written.
+const PARTLY: u8 = 3;
+
+fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let imported = ::import::synapse::import(path).map_err(|fault| anyhow!(fault))?;
+    match into {
+        Some(folder) => write_all(&imported, folder)?,
+        None => {
+            for (file, _) in &imported.files {
+                log::say_error(&format!(
+                    "note: the configuration names the file {file}, which --into FOLDER writes beside it"
+                ));
+            }
+            log::write_out(imported.configuration.trim_end())?;
+        }
+    }
+    log::say_error(&imported.table.to_string());
+    Ok(match imported.table.count(Outcome::Refused) {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(PARTLY),
+    })
+}
+
+/// Writes the configuration and its files, none of which may be there already.
+fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
+    let configuration = ("tidegate.yaml".to_owned(), imported.configuration.clone().into_bytes());
+    let all = imported.files.iter().chain([&configuration]);
+    let there = all.clone().find(|(name, _)| folder.join(name).symlink_metadata().is_ok());
+    if let Some((name, _)) = there {
+        return Err(anyhow!("{} is there already", folder.join(name).display()));
+    }
+    let failed = |path: &Path| format!("{} cannot be written", path.display());
+    std::fs::create_dir_all(folder).with_context(|| failed(folder))?;
+    for (name, bytes) in all {
+        let path = folder.join(name);
+        let file = std::fs::File::create_new(&path);
+        file.and_then(|mut file| file.write_all(bytes)).with_context(|| failed(&path))?;
+    }
+    Ok(())
 }
 
 fn stem(file: &Path) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Balancing: the choice of a target for a request. Only available targets count. An attempt avoids targets that failed in this
-//! call, and those to which a connection just failed, as long as there is another.
+//! call, and those to which a connection just failed, as long as there is another. The target to which a client is pinned comes
+//! first.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -7,9 +8,9 @@ use std::sync::Arc;
 
 use message::RequestHead;
 
-use crate::Upstream;
 use crate::settings::{Balance, HashKey};
 use crate::target::Target;
+use crate::{Upstream, sticky};
 
 /// A worker's state between two choices.
 #[derive(Default)]
@@ -18,14 +19,19 @@ pub(crate) struct Turn {
     credit: Vec<i64>,
 }
 
+/// What a request says about its target.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// The hash of its key.
+    pub(crate) key: Option<u64>,
+    /// The target to which its cookie pins it.
+    pub(crate) pinned: Option<usize>,
+}
+
 impl Upstream {
     /// Chooses a target by index. `tried` are those that have already failed in this call.
-    pub(crate) fn choose(
-        &self,
-        turn: &mut Turn,
-        key: Option<u64>,
-        tried: &[usize],
-    ) -> Option<usize> {
+    pub(crate) fn choose(&self, turn: &mut Turn, wish: Wish, tried: &[usize]) -> Option<usize> {
+        let Wish { key, pinned } = wish;
         if let [only] = self.targets.as_slice() {
             return only.is_available().then_some(0);
         }
@@ -33,8 +39,9 @@ impl Upstream {
         let fresh = |at: &usize| !tried.contains(at) && available(at);
         let reachable =
             |at: &usize| fresh(at) && self.targets.get(*at).is_some_and(|t| !t.is_unreachable());
-        let chosen = self
-            .choose_among(turn, key, reachable)
+        let chosen = pinned
+            .filter(reachable)
+            .or_else(|| self.choose_among(turn, key, reachable))
             .or_else(|| self.choose_among(turn, key, fresh))
             .or_else(|| self.choose_among(turn, key, available))?;
         self.targets.get(chosen).inspect(|target| target.asked_again());
@@ -123,9 +130,7 @@ impl Upstream {
 }
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {
-    let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|b| *b == b';'));
-    pairs
-        .map(<[u8]>::trim_ascii)
+    sticky::cookies(&head.headers)
         .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
@@ -148,10 +153,14 @@ mod tests {
         Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"))
     }
 
+    fn by(key: Option<u64>) -> Wish {
+        Wish { key, pinned: None }
+    }
+
     fn shares(upstream: &Upstream, keys: impl Iterator<Item = Option<u64>>) -> Vec<usize> {
         let mut turn = Turn::default();
         let mut counts = vec![0; upstream.targets.len()];
-        keys.for_each(|key| counts[upstream.choose(&mut turn, key, &[]).unwrap()] += 1);
+        keys.for_each(|key| counts[upstream.choose(&mut turn, by(key), &[]).unwrap()] += 1);
         counts
     }
 
@@ -165,7 +174,7 @@ mod tests {
     fn the_same_key_stays_and_losing_a_target_moves_only_its_keys() {
         let upstream = upstream(Balance::Hash(HashKey::Client), &[1, 1, 2]);
         let mut turn = Turn::default();
-        let mut place = |key| upstream.choose(&mut turn, Some(key), &[]).unwrap();
+        let mut place = |key| upstream.choose(&mut turn, by(Some(key)), &[]).unwrap();
         let before: Vec<usize> = (0..1000).map(&mut place).collect();
         assert_eq!(before, (0..1000).map(&mut place).collect::<Vec<_>>());
         upstream.targets[1].set_healthy(false);
@@ -188,9 +197,42 @@ mod tests {
     fn unavailable_and_tried_targets_are_avoided() {
         let upstream = upstream(Balance::RoundRobin, &[1, 1]);
         let mut turn = Turn::default();
-        assert_eq!(upstream.choose(&mut turn, None, &[0]), Some(1));
-        assert!(upstream.choose(&mut turn, None, &[0, 1]).is_some(), "a failed one beats none");
+        assert_eq!(upstream.choose(&mut turn, Wish::default(), &[0]), Some(1));
+        assert!(
+            upstream.choose(&mut turn, Wish::default(), &[0, 1]).is_some(),
+            "a failed one beats none"
+        );
         upstream.targets.iter().for_each(|t| t.set_healthy(false));
-        assert_eq!(upstream.choose(&mut turn, None, &[]), None);
+        assert_eq!(upstream.choose(&mut turn, Wish::default(), &[]), None);
+    }
+
+    #[test]
+    fn failover_takes_the_first_that_is_ready_and_retries_go_down_the_list() {
+        let upstream = upstream(Balance::Failover, &[1, 1, 1]);
+        let mut turn = Turn::default();
+        let mut choose = |tried: &[usize]| upstream.choose(&mut turn, Wish::default(), tried);
+        assert_eq!([choose(&[]), choose(&[])], [Some(0), Some(0)]);
+        assert_eq!(
+            [choose(&[0]), choose(&[0, 1]), choose(&[0, 1, 2])],
+            [Some(1), Some(2), Some(0)]
+        );
+        upstream.targets[0].set_healthy(false);
+        assert_eq!([choose(&[]), choose(&[1])], [Some(1), Some(2)]);
+        upstream.targets[0].set_healthy(true);
+        assert_eq!(choose(&[]), Some(0));
+    }
+
+    #[test]
+    fn a_pin_holds_as_long_as_its_target_is_ready() {
+        let upstream = upstream(Balance::Failover, &[1, 1, 1]);
+        let mut turn = Turn::default();
+        let wish = Wish { key: None, pinned: Some(1) };
+        let mut choose = |tried: &[usize]| upstream.choose(&mut turn, wish, tried);
+        assert_eq!([choose(&[]), choose(&[0]), choose(&[1])], [Some(1), Some(1), Some(0)]);
+        upstream.targets[1].set_healthy(false);
+        assert_eq!(choose(&[]), Some(0));
+        upstream.targets[1].set_healthy(true);
+        upstream.targets[1].set_unreachable();
+        assert_eq!(choose(&[]), Some(0), "a connection to it has just failed");
     }
 }

@@ -1,7 +1,7 @@
 //! The way to upstreams: which target, over which connection, until when, and what to do after a failure.
 //!
-//! Owns the per-worker connection pools, balancing, health, outlier ejection, breaker limits, timeouts and retries, the HTTP/1
-//! client below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
+//! Owns the per-worker connection pools, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts
+//! and retries, the HTTP/1 client below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
 //! reply whose body is pulled from the target's connection. It never decides what the client gets for a failure: every failure
 //! is a `Fault`.
 #![forbid(unsafe_code)]
@@ -17,14 +17,16 @@ mod pool;
 mod reply;
 mod send;
 mod settings;
+mod sticky;
+mod suspension;
 mod target;
 
 pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, HashKey, Health, HostSent, Outlier, Retry, RetryOn, Settings, TargetSettings,
-    Timeouts,
+    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Retry, Settings, Sticky,
+    Suspend, TargetSettings, Timeouts,
 };
 pub use target::Target;
 
@@ -37,6 +39,8 @@ use telemetry::UpstreamMetrics;
 pub struct Upstream {
     settings: Settings,
     targets: Vec<Arc<Target>>,
+    /// The cookie that keeps clients at their targets, if configured.
+    pins: Option<sticky::Pins>,
     limits: breaker::Limits,
     metrics: Arc<UpstreamMetrics>,
     /// The serial number of this upstream in the process, by which each worker finds its pool.
@@ -52,6 +56,7 @@ impl Upstream {
         let targets = settings.targets.iter().map(target).collect();
         Arc::new(Upstream {
             targets,
+            pins: settings.sticky.as_ref().map(sticky::Pins::new),
             limits: breaker::Limits::new(&settings.breaker),
             metrics,
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),

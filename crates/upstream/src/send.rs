@@ -9,10 +9,11 @@ use kit::clock::{self, Instant};
 use message::{Body, Reply, Request};
 use policy::Interim;
 
+use crate::balance::Wish;
 use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
-use crate::settings::HostSent;
+use crate::settings::{HostSent, Suspend};
 use crate::target::Target;
 use crate::{Upstream, forward};
 
@@ -29,7 +30,9 @@ struct Attempts<'a> {
     /// True if a body that cannot be replayed is being sent.
     spent: bool,
     host: &'a HostSent,
-    key: Option<u64>,
+    wish: Wish,
+    /// When the attempt began.
+    began: Instant,
     /// Targets that have failed.
     tried: Vec<usize>,
     /// Attempts that are left.
@@ -92,8 +95,7 @@ impl Upstream {
             call.totals.client_wait.add(now.duration_since(began));
             began = now;
         }
-        let mut attempts = self.attempts(pool, call, request, host);
-        let mut attempt_began = began;
+        let mut attempts = self.attempts(pool, call, request, host, began);
         let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
         loop {
             let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
@@ -102,11 +104,15 @@ impl Upstream {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.try_once(at, target, attempt_began).await {
-                Ok(begun) => {
+            match attempts.try_once(at, target).await {
+                Ok(mut begun) => {
                     let status = begun.parsed.status;
                     self.record_outcome(target, status < 500);
+                    self.record_status(target, status, attempts.began);
                     let Some(next) = attempts.repeats(at, status) else {
+                        if let Some(pins) = &self.pins {
+                            pins.give(&mut begun.head.headers, at, attempts.wish.pinned);
+                        }
                         let hold = Lease {
                             pool: attempts.pool,
                             target: at,
@@ -128,7 +134,7 @@ impl Upstream {
             }
             call.totals.retries.set(call.totals.retries.get().saturating_add(1));
             attempts.pool.metrics().retries.add(1);
-            attempt_began = clock::now();
+            attempts.began = clock::now();
         }
     }
 
@@ -138,10 +144,14 @@ impl Upstream {
         call: &policy::Call<'a>,
         request: &'a mut Request,
         host: &'a HostSent,
+        began: Instant,
     ) -> Attempts<'a> {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
+        let key = self.hash_key(&request.head, call.client);
+        let pinned = self.pins.as_ref().and_then(|pins| pins.take(&mut request.head.headers));
         Attempts {
-            key: self.hash_key(&request.head, call.client),
+            wish: Wish { key, pinned },
+            began,
             upstream: self,
             pool,
             worker: call.worker,
@@ -164,7 +174,13 @@ impl Upstream {
 
     fn no_target(&self) -> Fault {
         let name = &self.settings.name;
-        Fault::new(Kind::NoTarget, format!("upstream {name}: every target is unhealthy or ejected"))
+        let (kind, why) = match self.targets.as_slice() {
+            [only] if only.suspended_until().is_some() => {
+                (Kind::TargetSuspended, "its only target is suspended")
+            }
+            _ => (Kind::NoTarget, "every target is unhealthy, ejected or suspended"),
+        };
+        Fault::new(kind, format!("upstream {name}: {why}"))
     }
 
     /// Counts an outcome for a target, and ejects the target if it fails too often.
@@ -177,6 +193,23 @@ impl Upstream {
         if target.failed(outlier) && self.may_eject(outlier.max_ejected_percent) {
             target.eject(outlier.eject);
             tracing::warn!(upstream = self.settings.name, target = %target.url(), "target ejected: it keeps failing");
+        }
+    }
+
+    /// Counts a reply for the suspension of its target.
+    fn record_status(&self, target: &Target, status: u16, began: Instant) {
+        let Some(rule) = &self.settings.suspend else { return };
+        if rule.on.statuses.contains(&status) {
+            self.record_failure(target, rule, began);
+        } else if target.resumes(began) {
+            tracing::info!(upstream = self.settings.name, target = %target.url(), "target replies again after a suspension");
+        }
+    }
+
+    /// Counts a failure of a kind that suspends targets.
+    fn record_failure(&self, target: &Target, rule: &Suspend, began: Instant) {
+        if let Some(length) = target.may_suspend(rule, began) {
+            tracing::warn!(upstream = self.settings.name, target = %target.url(), "target suspended for {length:?}");
         }
     }
 
@@ -193,15 +226,10 @@ impl Upstream {
 
 impl Attempts<'_> {
     fn choose(&self) -> Option<usize> {
-        self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.key, &self.tried)
+        self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.wish, &self.tried)
     }
 
-    async fn try_once(
-        &mut self,
-        at: usize,
-        target: &Target,
-        began: Instant,
-    ) -> Result<Begun, Failure> {
+    async fn try_once(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
         let pooled = if self.was_stale { None } else { self.pool.take(at) };
         let connection = match pooled {
             Some(connection) => connection,
@@ -244,7 +272,7 @@ impl Attempts<'_> {
             // cache.
             drop(std::mem::take(&mut head.headers));
         }
-        let mut begun = call.begin(began).await;
+        let mut begun = call.begin(self.began).await;
         if let Err(failure) = &mut begun {
             failure.no_bytes_received &= reused;
             if let Some(body) = failure.unsent.take() {
@@ -289,15 +317,18 @@ impl Attempts<'_> {
             self.stale_left = false;
             return true;
         }
-        let (counts, on) = (counts_against(failure.fault.kind), &self.upstream.settings.retry.on);
-        if counts {
+        let (kind, settings) = (failure.fault.kind, &self.upstream.settings);
+        if counts_against(kind) {
             self.upstream.record_outcome(target, false);
             self.tried.push(at);
         }
-        let kind = failure.fault.kind;
+        let suspend = settings.suspend.as_ref().filter(|rule| rule.on.have(kind));
+        if let Some(rule) = suspend {
+            self.upstream.record_failure(target, rule, self.began);
+        }
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
-        if connecting && self.upstream.settings.outlier.is_none() {
+        if connecting && settings.outlier.is_none() && suspend.is_none() {
             // The operator has configured no rule for failing targets.
             target.set_unreachable();
         }
@@ -305,11 +336,7 @@ impl Attempts<'_> {
             self.elsewhere -= 1;
             return true;
         }
-        let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
-        let reset = kind == Kind::UpstreamReset;
-        let allowed =
-            (on.connect_failure && connecting) || (on.timeout && late) || (on.reset && reset);
-        let again = allowed && self.left > 0 && !self.spent;
+        let again = settings.retry.on.have(kind) && self.left > 0 && !self.spent;
         self.left -= u32::from(again);
         again
     }
@@ -317,7 +344,8 @@ impl Attempts<'_> {
 
 /// True for a fault of the target, not of the client or of our own limits.
 fn counts_against(kind: Kind) -> bool {
-    kind.side() == fault::Side::Upstream && kind != Kind::BreakerOpen && kind != Kind::NoTarget
+    let unasked = matches!(kind, Kind::BreakerOpen | Kind::NoTarget | Kind::TargetSuspended);
+    kind.side() == fault::Side::Upstream && !unasked
 }
 
 impl Failure {

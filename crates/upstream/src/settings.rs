@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fault::Kind;
+
 /// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -10,6 +12,10 @@ pub struct Settings {
     pub balance: Balance,
     pub timeout: Timeouts,
     pub retry: Retry,
+    /// A cookie that keeps a client at its target, if configured.
+    pub sticky: Option<Sticky>,
+    /// Suspension of failing targets, if configured.
+    pub suspend: Option<Suspend>,
     /// Active health checks, if configured.
     pub health: Option<Health>,
     /// Ejection of failing targets, if configured.
@@ -103,18 +109,56 @@ pub struct Retry {
     pub attempts: u32,
     /// True if every other target is tried when no connection can be made, in addition to those attempts: nothing was sent yet.
     pub elsewhere: bool,
-    pub on: RetryOn,
+    pub on: Failures,
     /// A body up to this size is kept for a retry.
     pub body_bytes_max: usize,
 }
 
+/// Kinds of failure: those after which a request is retried, or those that suspend a target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RetryOn {
+pub struct Failures {
+    /// No connection could be made: refused, timed out, or TLS failed.
     pub connect_failure: bool,
     /// The connection was closed or reset before a reply began.
     pub reset: bool,
+    /// Connecting or the reply took too long.
     pub timeout: bool,
     pub statuses: Vec<u16>,
+}
+
+impl Failures {
+    /// True if faults of this kind are among them.
+    pub fn have(&self, kind: Kind) -> bool {
+        let connecting =
+            matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
+        let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
+        let reset = kind == Kind::UpstreamReset;
+        (self.connect_failure && connecting) || (self.timeout && late) || (self.reset && reset)
+    }
+}
+
+/// A cookie that keeps a client at its target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sticky {
+    /// The name of the cookie.
+    pub cookie: String,
+    /// The value that stands for each target, in their order.
+    pub pins: Vec<String>,
+}
+
+/// Suspension of a target that fails: it gets no requests for a while, longer each time until a request succeeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspend {
+    /// The failures that count.
+    pub on: Failures,
+    /// The number of them in a row that suspends a target.
+    pub after: u32,
+    /// The length of the first suspension.
+    pub initial: Duration,
+    /// What the length is multiplied by at each further failure, in thousandths. At least 1,000.
+    pub factor_permille: u32,
+    /// The longest suspension.
+    pub max: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,9 +218,11 @@ pub(crate) mod tests {
             retry: Retry {
                 attempts: 0,
                 elsewhere: true,
-                on: RetryOn::default(),
+                on: Failures::default(),
                 body_bytes_max: 65536,
             },
+            sticky: None,
+            suspend: None,
             health: None,
             outlier: None,
             breaker: Breaker { connections: 100, requests: 100, pending: 100 },

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use kit::clock;
+use kit::clock::{self, Instant};
 use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
-use crate::settings::{Outlier, TargetSettings};
+use crate::settings::{Outlier, Suspend, TargetSettings};
+use crate::suspension::Suspension;
 
 /// One place where an upstream runs.
 pub struct Target {
@@ -25,6 +26,7 @@ pub struct Target {
     ejected_until: AtomicU64,
     ejections: AtomicU32,
     faults_in_a_row: AtomicU32,
+    suspension: Suspension,
     /// Until this time, in milliseconds since the Unix epoch, other targets are preferred, because a connection failed; 0 if
     /// the last one succeeded.
     unreachable_until: AtomicU64,
@@ -64,6 +66,7 @@ impl Target {
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
             faults_in_a_row: AtomicU32::new(0),
+            suspension: Suspension::default(),
             unreachable_until: AtomicU64::new(0),
             settings: settings.clone(),
         }
@@ -136,13 +139,18 @@ impl Target {
         }
     }
 
+    /// The end of its suspension, as time since the Unix epoch, while it is suspended.
+    pub fn suspended_until(&self) -> Option<Duration> {
+        self.suspension.until(wall_ms).map(Duration::from_millis)
+    }
+
     /// Active requests over all workers.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_available(&self) -> bool {
-        self.passes_checks() && !self.is_ejected()
+        self.passes_checks() && !self.is_ejected() && self.suspended_until().is_none()
     }
 
     /// Sets the result of a health check.
@@ -221,6 +229,21 @@ impl Target {
         self.faults_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= outlier.consecutive_faults
     }
 
+    /// Counts a failure that the rule lists, of a request that was sent at `began`. Returns the length of the suspension if it
+    /// suspends the target.
+    pub(crate) fn may_suspend(&self, rule: &Suspend, began: Instant) -> Option<Duration> {
+        let now = wall_ms();
+        let length = self.suspension.failed(rule, now.saturating_sub(age_ms(began)), now)?;
+        let end = clock::wall().saturating_add(length);
+        self.metrics.suspend(end);
+        Some(length)
+    }
+
+    /// Notes a reply that is no failure, to a request that was sent at `began`. True if the target had been suspended before.
+    pub(crate) fn resumes(&self, began: Instant) -> bool {
+        self.suspension.succeeded(|| wall_ms().saturating_sub(age_ms(began)))
+    }
+
     pub(crate) fn eject(&self, time: Duration) {
         let ejections = self.ejections.fetch_add(1, Ordering::Relaxed) + 1;
         let time = time.saturating_mul(ejections.min(EJECTION_FACTOR_MAX));
@@ -236,6 +259,10 @@ impl Drop for Target {
     fn drop(&mut self) {
         if *self.ejected_until.get_mut() != 0 {
             self.metrics.readmit();
+        }
+        if self.suspended_until().is_some() {
+            // Another upstream may have taken its name, and begins anew.
+            self.metrics.resume();
         }
     }
 }
@@ -253,6 +280,10 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn age_ms(began: Instant) -> u64 {
+    u64::try_from(clock::now().duration_since(began).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn wall_ms() -> u64 {

@@ -32,7 +32,7 @@ pub use proof::{Proof, prove};
 pub use read::{Fault, Said, Unread};
 
 use crate::Soap;
-use ::json::{Entry, Kind};
+use ::json::{Entry, Kind, Tape};
 use mismatch::Done;
 use model::Message;
 use write::Writer;
@@ -56,22 +56,16 @@ pub enum Refused {
     Mismatch(Box<Mismatch>),
 }
 
-/// Reusable memory of a thread's translations.
-#[derive(Default)]
-struct Scratch {
-    tape: Vec<Entry>,
-    slots: Vec<u32>,
-}
-
 /// Limits of a JSON message. Messages that people write are less than 20 deep; a text of nothing but brackets takes 20 MiB at
 /// most.
-const LIMITS: ::json::Limits = ::json::Limits { depth_max: 100, entries_max: 1 << 20 };
+pub const LIMITS: ::json::Limits = ::json::Limits { depth_max: 100, entries_max: 1 << 20 };
 
-/// The memory of a longer tape is freed.
-const KEPT_ENTRIES_MAX: usize = 16 << 10;
+/// The memory of more slots is freed.
+const KEPT_SLOTS_MAX: usize = 16 << 10;
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// For the translations of a thread; see [`Writer::slots`].
+    static SLOTS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Api {
@@ -83,6 +77,17 @@ impl Api {
         bytes_max: usize,
     ) -> Result<String, Refused> {
         self.envelope(&operation.input, json, bytes_max)
+    }
+
+    /// Translates a request that was read before, within [`LIMITS`].
+    pub fn request_on(
+        &self,
+        operation: &Operation,
+        text: &str,
+        tape: &Tape,
+        bytes_max: usize,
+    ) -> Result<String, Refused> {
+        self.envelope_on(&operation.input, text, tape.entries(), bytes_max)
     }
 
     /// Translates a reply to JSON; `bytes_max` limits its size.
@@ -114,15 +119,24 @@ impl Api {
         let text = std::str::from_utf8(json)
             .map_err(|error| malformed(error.valid_up_to(), "a text in UTF-8"))?;
         let text = if text.trim_ascii().is_empty() { "{}" } else { text };
-        SCRATCH.with_borrow_mut(|scratch| {
-            ::json::read(text, &LIMITS, &mut scratch.tape)
-                .map_err(|why| malformed(why.at, why.what))?;
-            scratch.slots.clear();
+        let tape = Tape::read(text, &LIMITS).map_err(|why| malformed(why.at, why.what))?;
+        self.envelope_on(message, text, tape.entries(), bytes_max)
+    }
+
+    fn envelope_on(
+        &self,
+        message: &Message,
+        text: &str,
+        tape: &[Entry],
+        bytes_max: usize,
+    ) -> Result<String, Refused> {
+        SLOTS.with_borrow_mut(|slots| {
+            slots.clear();
             let mut writer = Writer {
                 api: self,
                 text,
-                tape: &scratch.tape,
-                slots: &mut scratch.slots,
+                tape,
+                slots,
                 out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
                 bytes_max,
                 unsure: false,
@@ -131,8 +145,8 @@ impl Api {
             };
             let written = writer.message(message, self.version);
             let (out, unsure) = (writer.out, writer.unsure);
-            if scratch.tape.capacity() > KEPT_ENTRIES_MAX {
-                *scratch = Scratch::default();
+            if slots.capacity() > KEPT_SLOTS_MAX {
+                *slots = Vec::new();
             }
             written.map_err(Refused::Mismatch)?;
             if unsure {

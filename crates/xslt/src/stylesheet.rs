@@ -120,6 +120,11 @@ impl Stylesheet {
         self.streamed.is_some()
     }
 
+    /// Returns whether [`Stylesheet::transform_bytes`] makes a tree of the source for this run.
+    pub fn needs_tree(&self, run: &Run<'_>) -> bool {
+        self.streamed.is_none() || asks_source(run)
+    }
+
     /// Parses a document and transforms it to bytes. The result is that of parsing and [`Stylesheet::transform`], except that a
     /// streaming run counts its steps by events. If the document is malformed, that error is returned whatever else is wrong.
     pub fn transform_bytes(

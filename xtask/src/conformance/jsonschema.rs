@@ -1,4 +1,4 @@
-//! The JSON-Schema-Test-Suite's draft 2020-12, with the schemas that the `openapi` policy compiles.
+//! The JSON-Schema-Test-Suite's draft 2020-12, with the schemas that are compiled for bodies.
 //!
 //! The pack is any archive that contains the suite, such as the source archive of PyPI's `jsonschema`: only the paths below
 //! `tests/draft2020-12` and `remotes` count.
@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 
-use policies::openapi::{Document, Schemas};
+use mediation::json_schema::{Document, Schemas};
 use serde_json::Value;
 
 use super::{Options, Outcome, pack};

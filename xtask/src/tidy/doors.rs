@@ -3,8 +3,8 @@
 use super::Complaint;
 use super::source::Source;
 
-/// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the border to Java.
-const UNSAFE: &[&str] = &["kit", "saxon"];
+/// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the border to Java, the program for its allocator.
+const UNSAFE: &[&str] = &["kit", "saxon", "tidegate"];
 
 /// The violation in the first file of a crate; none for any other file.
 pub(crate) fn check(source: &Source) -> Option<Complaint> {

@@ -84,11 +84,15 @@ const RESERVED: &[Reserved] = &[
         users: &["telemetry"],
         instead: "count in `telemetry`",
     },
-    Reserved { names: &["mimalloc"], users: &["tidegate"], instead: "leave it to the program" },
+    Reserved {
+        names: &["libmimalloc-sys"],
+        users: &["tidegate"],
+        instead: "leave it to the program",
+    },
 ];
 
 /// What the cold path may name of the hot path.
-const SEEN_BY_COLD: &[&str] = &["plan", "policies", "mediation"];
+const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "mediation"];
 
 /// What the engines behind policies know of the contracts: lines and media types, and words of metrics. No exchange, no fault.
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
@@ -222,7 +226,7 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
             "ask `control`, which is all that `admin` sees".to_owned()
         }
         (Band::Cold, Band::Hot) if !SEEN_BY_COLD.contains(&name) => {
-            "use what `plan` re-exports: of the hot path the cold one sees `plan`, `policies` and `mediation`"
+            "use what `plan` re-exports: of the hot path the cold one sees `plan`, `policies`, `flows` and `mediation`"
                 .to_owned()
         }
         (_, Band::Hot) if from.name == "policies" && name != "mediation" => {
@@ -384,7 +388,7 @@ members = [
             ("compile", "saphyr-parser", "read text in `config`"),
             ("admin", "prometheus-client", "count in `telemetry`"),
             ("admin", "clap", "leave arguments"),
-            ("listen", "mimalloc", "leave it to the program"),
+            ("listen", "libmimalloc-sys", "leave it to the program"),
         ] {
             let found = found(from, to);
             let expected =

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use ::policies::openapi::{
-    self as checks, MediaRange, Object, PathItem, Piece, Schema, Schemas, Settings, Shape,
-    Statuses, Style, Types,
-};
+use ::policies::openapi::{Settings, policy};
 use config::{OpenApi, Report, Spanned};
 use import::{Documents, Model, Side, Spot};
+use mediation::json_schema::{Schema, Schemas};
+use mediation::openapi::{
+    self as checks, MediaRange, Object, PathItem, Piece, Shape, Statuses, Style, Types,
+};
 use serde_json::Value as Json;
 
 use crate::listeners::bytes;
@@ -44,7 +45,7 @@ pub(crate) fn build(
         verbose: false,
         body_bytes_max: 0,
     });
-    checks::policy(settings, place.slots)
+    policy(settings, place.slots)
 }
 
 fn settings(

@@ -45,7 +45,7 @@ pub(crate) fn build(
 }
 
 /// By whom a limit counts, as the policy knows it.
-pub(super) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
+pub(crate) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
     match &by.value {
         LimitBy::Client => KeySource::Client,
         LimitBy::Subject => KeySource::Subject,

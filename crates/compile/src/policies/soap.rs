@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::soap::{
-    self as checks, Api, Asked, Codings, Definitions, ENVELOPE_11, ENVELOPE_12, Settings,
-    Strictness, Version,
-};
+use ::policies::soap::{self as checks, Codings, Settings};
 use config::{
     ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Report, Route,
     SoapAction, SoapVersion, Spanned, UpstreamErrors,
+};
+use mediation::soap::{
+    Api, Asked, Definitions, ENVELOPE_11, ENVELOPE_12, Envelope, Strictness, Version,
 };
 
 use crate::listeners::bytes;
@@ -290,37 +290,37 @@ fn envelope(
     faulty: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> checks::Envelope {
+) -> Envelope {
     let written = match version {
         Version::V11 => SoapVersion::V11,
         Version::V12 => SoapVersion::V12,
     };
     let taken = keys.versions.as_ref().map(|versions| versions.value.contains(&written));
     if taken == Some(false) {
-        return checks::Envelope::Missing;
+        return Envelope::Missing;
     }
     let schemas = match &keys.envelope {
-        config::Envelope::Off => return checks::Envelope::Off,
+        config::Envelope::Off => return Envelope::Off,
         config::Envelope::Schemas(schemas) => schemas,
     };
     let (text, name) = match (schemas.get(version.text()), version, taken) {
         (Some(file), _, _) => return own(file, keys, faulty, place, report),
-        (None, Version::V12, None) => return checks::Envelope::Missing,
+        (None, Version::V12, None) => return Envelope::Missing,
         (None, Version::V11, _) => match place.of.errors == config::Errors::Kong {
             true => (Cow::Borrowed(ENVELOPE_11), "soap 1.1 envelope"),
-            false => (checks::envelope_11_lenient(), "lenient soap 1.1 envelope"),
+            false => (mediation::soap::envelope_11_lenient(), "lenient soap 1.1 envelope"),
         },
         (None, Version::V12, Some(_)) => (Cow::Borrowed(ENVELOPE_12), "soap 1.2 envelope"),
     };
     match &*load::compiled(&Documents::of_text(&text, name), place) {
         Ok(good) => {
             let schema = good.compiled.schemas.first().cloned();
-            schema.map_or(checks::Envelope::Missing, checks::Envelope::BuiltIn)
+            schema.map_or(Envelope::Missing, Envelope::BuiltIn)
         }
         Err(wrong) => {
             // Not reachable: a test compiles both.
             complain(wrong, At::NOWHERE, false, report);
-            checks::Envelope::Missing
+            Envelope::Missing
         }
     }
 }
@@ -331,33 +331,33 @@ fn own(
     faulty: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> checks::Envelope {
+) -> Envelope {
     if !remote_definition::may_be_fetched(file, keys.fetch.as_ref(), report) {
-        return checks::Envelope::Missing;
+        return Envelope::Missing;
     }
     let Some(documents) = load::load(file, &keys.imports, Following::of(keys), report) else {
-        return checks::Envelope::Missing;
+        return Envelope::Missing;
     };
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
         let supply = load::supplied(documents, None, fetch, (file.at, faulty), place, report);
-        return supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied);
+        return supply.map_or(Envelope::Missing, Envelope::Supplied);
     }
     if documents.is_comment() {
-        return checks::Envelope::Off;
+        return Envelope::Off;
     }
     match (&*load::compiled(&documents, place), &keys.fetch) {
         (Ok(good), Some(fetch)) => {
             let first = Some(good.compiled.clone());
             let supply = load::supplied(documents, first, fetch, (file.at, faulty), place, report);
-            supply.map_or(checks::Envelope::Missing, checks::Envelope::Supplied)
+            supply.map_or(Envelope::Missing, Envelope::Supplied)
         }
         (Ok(good), None) => {
             let schema = good.compiled.schemas.first().cloned();
-            schema.map_or(checks::Envelope::Missing, checks::Envelope::Own)
+            schema.map_or(Envelope::Missing, Envelope::Own)
         }
         (Err(wrong), _) => {
             complain(wrong, file.at, faulty, report);
-            checks::Envelope::Broken(wrong.failed_of_envelope())
+            Envelope::Broken(wrong.failed_of_envelope())
         }
     }
 }

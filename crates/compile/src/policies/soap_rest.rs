@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use ::policies::soap_rest::{self as rest, Faults, Settings};
+use ::policies::soap_rest::{self as rest, Settings};
 use bytes::Bytes;
 use config::{FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
+use mediation::soap_json::Faults;
 use wsdl::Soap;
 use wsdl::typed::{self, Api, Document, Operation, Wanted};
 

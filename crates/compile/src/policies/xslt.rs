@@ -17,6 +17,7 @@ use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 use super::remote_definition::{self, Supplied};
 use super::soap;
 use super::soap::load::{self, Documents, Following, Found, XSLT};
+use crate::listeners::bytes;
 use crate::policies::{self, Facts};
 use crate::policy::RouteScope;
 
@@ -33,22 +34,9 @@ pub(crate) fn build(
         MessageSide::Request => On::Request,
         MessageSide::Response => On::Response,
     };
-    let parameters = keys.parameters.iter().map(|(name, value)| Parameter {
-        uri: "".into(),
-        local: name.value.as_str().into(),
-        value: Argument::Text(value.as_str().into()),
-    });
     let codings = soap::codings(keys.body_bytes_max, place);
-    let transformation = Transformation {
-        // What is not there was complained about.
-        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
-        parameters: parameters.collect(),
-        style: style(keys, place),
-        strip_empty_namespaces: keys.strip_empty_namespaces,
-        bytes_max: codings.bytes_max,
-        timeout: place.config.saxon.timeout.0,
-        known: Known::default(),
-    };
+    // What is not there was complained about.
+    let transformation = transformation(keys, place, report);
     let settings = Settings {
         transformation,
         before: is_before(keys.side.value, place),
@@ -59,6 +47,37 @@ pub(crate) fn build(
     match on == On::Response && soap::is_mock(place) {
         true => plan::Policy { name: "xslt", request: None, response: None },
         false => transforms::policy(on, settings),
+    }
+}
+
+/// The transformation alone, for whoever transforms a message.
+pub(crate) fn transformation(
+    keys: &config::Xslt,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Transformation {
+    let parameters = keys.parameters.iter().map(|(name, value)| Parameter {
+        uri: "".into(),
+        local: name.value.as_str().into(),
+        value: Argument::Text(value.as_str().into()),
+    });
+    Transformation {
+        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
+        parameters: parameters.collect(),
+        style: style(keys, place),
+        strip_empty_namespaces: keys.strip_empty_namespaces,
+        bytes_max: bytes(keys.body_bytes_max),
+        timeout: place.config.saxon.timeout.0,
+        known: Known::default(),
+    }
+}
+
+/// True if our own engine runs it.
+pub(crate) fn is_native(transformation: &Transformation) -> bool {
+    match &transformation.sheet {
+        Sheets::Fixed(Ok(sheet)) => matches!(**sheet, Sheet::Native(_)),
+        Sheets::Fixed(Err(_)) => true,
+        Sheets::Supplied(_) => false,
     }
 }
 

@@ -2,6 +2,7 @@
 //! the reason in a comment.
 
 mod apis;
+mod cases;
 mod issuers;
 mod listen;
 mod plans;
@@ -13,6 +14,7 @@ mod upstreams;
 use std::time::Duration;
 
 pub use apis::{Api, Validate};
+pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
 pub use issuers::{Introspection, Issuer};
 pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
@@ -20,17 +22,18 @@ pub use listen::{
 };
 pub use plans::{LimitPlan, LimitStore};
 pub use routes::{
-    Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteShare,
-    RouteStreams, RouteUpstream, StreamsOnReload,
+    Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
+    RouteShare, RouteStreams, RouteUpstream, StreamsOnReload,
 };
 pub use saxon::Saxon;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
-    Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Target, Upstream, UpstreamTimeout,
-    UpstreamTls,
+    Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
+    UpstreamTimeout, UpstreamTls,
 };
 
 use crate::decode::keys;
+use crate::flows::Flow;
 use crate::policies::Policy;
 use crate::values::{Address, Between, Map, Spanned};
 
@@ -54,6 +57,10 @@ keys! {
         issuers: Map<Spanned<Issuer>> = Map::default(),
         /// The routes, by name. The most specific match wins, not the first.
         routes: Map<Spanned<Route>> = Map::default(),
+        /// Message flows by name: steps between clients and services, for `flow` of a route.
+        flows: Map<Spanned<Flow>> = Map::default(),
+        /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
+        cases: Map<Spanned<Case>> = Map::default(),
         /// Limits by name, such as Gold and Silver, for `rate_limit: { plans: true }`.
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.

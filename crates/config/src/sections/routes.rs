@@ -8,10 +8,12 @@ use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
-use crate::values::{Between, Map, OneOrMore, Percent, Size, Spanned, Timeout, ValueMatch};
+use crate::values::{
+    Between, FilePath, Map, OneOrMore, Percent, Size, Spanned, Timeout, ValueMatch,
+};
 
 keys! {
-    /// What happens to the requests that it matches. It needs exactly one of `upstream` and `respond`.
+    /// What happens to the requests that it matches. It needs exactly one of `upstream`, `flow` and `respond`.
     pub struct Route {
         /// Which requests, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,
@@ -38,6 +40,10 @@ keys! {
         /// Sends the requests to one of the `upstreams`, by its name, or to several by their shares of requests, such as
         /// `{ a: 90, b: 10 }`.
         upstream: Option<Spanned<RouteUpstream>>,
+        /// Runs one of the `flows`.
+        flow: Option<Spanned<String>>,
+        /// Descriptions of the service, which the route publishes.
+        services: RouteServices,
         /// Sends copies of its requests to another upstream, whose replies nobody reads.
         mirror: Option<Spanned<RouteMirror>>,
         /// Answers with a fixed reply.
@@ -161,6 +167,15 @@ words! {
         Keep = "keep",
         /// They end.
         Close = "close",
+    }
+}
+
+keys! {
+    /// Descriptions of a service.
+    pub struct RouteServices {
+        /// A WSDL document, a file. A `GET` with the query `wsdl` is answered with it, behind those policies of the route that turn
+        /// requests away.
+        wsdl: Option<Spanned<FilePath>>,
     }
 }
 

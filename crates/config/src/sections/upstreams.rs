@@ -8,7 +8,8 @@ use crate::decode::{Decode, Decoder, keys};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{
-    Between, FilePath, HashBy, RetryOn, Size, Spanned, StatusRange, TargetUrl, Timeout,
+    Between, CookieName, Factor, FilePath, HashBy, RetryOn, Secret, Size, Spanned, StatusRange,
+    TargetUrl, Timeout,
 };
 
 keys! {
@@ -19,10 +20,14 @@ keys! {
         /// How a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
+        /// A cookie that keeps each client at its target. Without it `balance` alone chooses.
+        sticky: Option<Sticky>,
         /// How long the service may take.
         timeout: UpstreamTimeout,
         /// Which failed requests are retried.
         retry: Retry,
+        /// Suspends a target for a growing time when requests to it fail. Without it no target is suspended.
+        suspend: Option<Suspend>,
         /// Active health checks of each target. Without it no target is taken out by a check.
         health: Option<Health>,
         /// Passive health checks: ejects a target for a while if its replies are faults. Without it no target is ejected.
@@ -121,6 +126,39 @@ keys! {
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
+    }
+}
+
+keys! {
+    /// A cookie that keeps each client at its target, as long as that is ready.
+    pub struct Sticky {
+        /// The name of the cookie that the gateway sets. The service must not use one of the same name.
+        cookie: CookieName,
+        /// Makes the cookie's values impossible to guess a target's address from. The same for all gateways of the service.
+        secret: Option<Spanned<Secret>>,
+    }
+}
+
+keys! {
+    /// Suspends a target for a growing time when requests to it fail.
+    pub struct Suspend {
+        /// What counts: `timeout`, `connect_failure`, `reset`, or a status from 500.
+        // A status may be about one request; a target that does not reply is of no use to any.
+        on: Spanned<Vec<RetryOn>> = Spanned::unwritten(vec![
+            RetryOn::Timeout,
+            RetryOn::ConnectFailure,
+            RetryOn::Reset,
+        ]),
+        /// How many such failures in a row suspend a target.
+        after: Between<1, 1_000> = const { Between::new(1) },
+        /// For how long a target is suspended the first time.
+        // A restart of a service is over in seconds.
+        initial: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(1))),
+        /// What the time is multiplied by when the next request after a suspension fails too.
+        factor: Factor = Factor::TWO,
+        /// The longest suspension.
+        // Nobody wants to wait longer for a service that is back.
+        max: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(60))),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum HashBy {
     Cookie(String),
 }
 
-/// What makes a second attempt worth it.
+/// What makes a second attempt worth it, or suspends a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
     /// No connection came about.
@@ -42,6 +42,10 @@ pub enum RetryOn {
     /// A reply with this status, 500 to 599.
     Status(u16),
 }
+
+/// The name of a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieName(pub String);
 
 /// Statuses from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +102,11 @@ impl Decode for RetryOn {
                 return Some(Self::Status(status));
             }
             let help = "only a status from 500 to 599 says that the service failed";
-            decoder.error(node.at, format!("the status `{status}` is nothing to retry on"), help);
+            decoder.error(
+                node.at,
+                format!("the status `{status}` is no failure of the service"),
+                help,
+            );
             return None;
         }
         match decoder.word(node, Self::WORDS)? {
@@ -122,6 +130,24 @@ impl Decode for RetryOn {
             { "enum": ["connect_failure", "reset", "timeout"] },
             { "type": "integer", "minimum": 500, "maximum": 599 },
         ] })
+    }
+}
+
+impl Decode for CookieName {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write letters, digits, `-`, `_` or `.`, such as `server`";
+        decoder.parse(node, "the name of a cookie", help, |text| match is_token(text) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!("{} is no name of a cookie", quote(text))),
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.0.as_str().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        text_like("^[-0-9A-Za-z!#$%&'*+.^_`|~]+$")
     }
 }
 

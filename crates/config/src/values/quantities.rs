@@ -21,6 +21,10 @@ pub struct Percent(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timeout(pub Duration);
 
+/// What something is multiplied by, at least 1, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Factor(u32);
+
 /// Ten years. Clocks add durations to the present, and this is far from where that overflows.
 const MILLISECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1000;
 /// One pebibyte: more than any body, less than any overflow.
@@ -41,6 +45,8 @@ const SIZE_UNITS: &[(&str, u64)] = &[
 
 /// Digits of a percentage behind its point.
 const DECIMALS: usize = 4;
+/// Digits of a factor behind its point.
+const FACTOR_DECIMALS: usize = 3;
 
 const DURATION_HELP: &str = "write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`";
 const SIZE_HELP: &str =
@@ -108,13 +114,7 @@ impl Percent {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !is_number(whole) || !is_number(part) || part.len() > DECIMALS {
-            return None;
-        }
-        let parts = format!("{whole}{part:0<DECIMALS$}").parse().ok()?;
-        Some(Self(parts)).filter(|percent| *percent <= Self::ALL)
+        decimal(text, DECIMALS).map(Self).filter(|percent| *percent <= Self::ALL)
     }
 }
 
@@ -136,13 +136,66 @@ impl Decode for Percent {
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        let mut schema = bare("number");
-        if let Some(keys) = schema.as_object_mut() {
-            keys.insert("minimum".to_owned(), 0.into());
-            keys.insert("maximum".to_owned(), 100.into());
-        }
-        schema
+        number_between(0, 100)
     }
+}
+
+impl Factor {
+    /// The least: nothing changes.
+    pub const ONE: Factor = Factor(1000);
+    /// Twice as much.
+    pub const TWO: Factor = Factor(2000);
+    /// A hundred times as much.
+    const MAX: Factor = Factor(100_000);
+
+    /// It in thousandths.
+    pub fn permille(self) -> u32 {
+        self.0
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let factor = decimal(text, FACTOR_DECIMALS).map(Self);
+        factor.filter(|factor| (Self::ONE..=Self::MAX).contains(factor))
+    }
+}
+
+impl Decode for Factor {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let read = node.bare_text().and_then(Self::read);
+        if read.is_none() {
+            let help = "write a number such as `2` or `1.5`, without quotes";
+            decoder.expected(node, "a number from 1 to 100", help);
+        }
+        read
+    }
+
+    fn encode(&self) -> Json {
+        match self.0.is_multiple_of(1000) {
+            true => (self.0 / 1000).into(),
+            false => (f64::from(self.0) / 1000.0).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        number_between(1, 100)
+    }
+}
+
+fn number_between(min: u32, max: u32) -> Json {
+    let mut schema = bare("number");
+    if let Some(keys) = schema.as_object_mut() {
+        keys.insert("minimum".to_owned(), min.into());
+        keys.insert("maximum".to_owned(), max.into());
+    }
+    schema
+}
+
+/// A number with at most so many digits behind its point, in units of the last of them.
+fn decimal(text: &str, decimals: usize) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let fits = is_number(whole) && is_number(part) && part.len() <= decimals;
+    fits.then(|| format!("{whole}{part:0<decimals$}").parse().ok())?
 }
 
 fn quantity(text: &str, units: &[(&str, u64)], max: u64, noun: &str) -> Result<u64, String> {

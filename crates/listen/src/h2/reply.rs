@@ -84,7 +84,7 @@ type Broken = (Fault, Code);
 impl Sending {
     fn new(body: Body, timeout: Duration, stay: Option<Rc<Stay>>) -> Sending {
         let (body, piece, ended) = match body {
-            Body::Whole(bytes) => (Body::Empty, bytes, true),
+            Body::Whole(bytes, _) => (Body::Empty, bytes, true),
             body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
         };
         let (trailers, alarm) = (Trailers::new(), Alarm::default());

@@ -2,14 +2,16 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
 use bytes::Bytes;
 use kit::{SharedAlarm, clock};
 use memchr::memmem::Finder;
 use saxon::Message;
-use xslt::{Budgets, Encoding, Run, Stylesheet};
+use telemetry::parses::{self, Format};
+use xml::Document;
+use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 
 use super::{Transformation, feed, label};
 use crate::{Failed, libxml_messages};
@@ -54,14 +56,16 @@ impl From<Failed> for Refused {
 }
 
 impl Transformation {
-    /// By our own engine.
+    /// By our own engine. `tree` is that of the message, if there is one.
     pub(super) fn natively(
         &self,
         stylesheet: &Stylesheet,
         message: &[u8],
+        tree: Option<&Arc<Document>>,
+        parameters: &[Parameter],
     ) -> Result<Made, Refused> {
         let run = Run {
-            parameters: &self.parameters,
+            parameters,
             budgets: Budgets {
                 steps_max: STEPS_MAX,
                 output_bytes_max: u64::try_from(self.output_bytes_max()).unwrap_or(u64::MAX),
@@ -71,14 +75,22 @@ impl Transformation {
             style: self.style,
             ..Run::default()
         };
-        let output = stylesheet.transform_bytes(message, &xml::Options::default(), &run).map_err(
-            |failed| match failed {
-                xslt::Failed::Source(error) => {
-                    Failed::client(libxml_messages::malformed(&error, message))
+        let needs_tree = stylesheet.needs_tree(&run);
+        let output = match tree.filter(|_| needs_tree) {
+            Some(tree) => stylesheet.transform(tree, &run).map_err(xslt::Failed::Run),
+            None => {
+                if needs_tree {
+                    parses::count(Format::Xml);
                 }
-                xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
-            },
-        )?;
+                stylesheet.transform_bytes(message, &xml::Options::default(), &run)
+            }
+        };
+        let output = output.map_err(|failed| match failed {
+            xslt::Failed::Source(error) => {
+                Failed::client(libxml_messages::malformed(&error, message))
+            }
+            xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
+        })?;
         let charset = match output.encoding {
             Encoding::Utf8 => "utf-8",
             Encoding::Utf16 => "utf-16",

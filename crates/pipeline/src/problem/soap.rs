@@ -16,6 +16,7 @@ pub(crate) fn note_message_format(errors: Errors, ex: &mut Exchange, head: &Requ
         Errors::Soap { .. } | Errors::Kong { .. } => {
             ex.notes().message_format = Some(MessageFormat::of(head.headers.get("content-type")));
         }
+        Errors::Flow => ex.notes().message_format = super::flow::message_format(head),
         Errors::Problem | Errors::Wso2 => {}
     }
 }
@@ -106,7 +107,8 @@ fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
             backend: of.backend_status.filter(|_| of.verbose),
         },
         None => {
-            let of_upstream = kind.side() == Side::Upstream && kind != Kind::NoTarget;
+            let unasked = matches!(kind, Kind::NoTarget | Kind::TargetSuspended);
+            let of_upstream = kind.side() == Side::Upstream && !unasked;
             Said {
                 reason: standard.to_owned(),
                 message: told(verbose, || format!("HTTP Error code is {}", kind.status())),

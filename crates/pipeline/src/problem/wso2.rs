@@ -90,6 +90,7 @@ const ROWS: &[Row] = &[
     row(Kind::BreakerOpen, 503, 102_505),
     row(Kind::Busy, 503, 102_505),
     row(Kind::NoTarget, 503, 102_508),
+    row(Kind::TargetSuspended, 503, 102_508),
     row(Kind::UpstreamReset, 503, 102_509),
     row(Kind::UpstreamMalformed, 503, 102_510),
     row(Kind::ReplyTooLarge, 503, 102_511),

@@ -226,7 +226,7 @@ fn direct(answer: Answer<'_>) -> Result<Reply, Fault> {
     let bytes = answer.body.unwrap_or_default();
     let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });
     let bytes = if matches!(status, 204 | 205 | 304) { Bytes::new() } else { bytes };
-    let mut gathered = Gathered { bytes, trailers: Vec::new() };
+    let mut gathered = Gathered::new(bytes, Vec::new());
     apply::to_trailers(&answer.trailers, &mut gathered.trailers)?;
     let mut reply = Reply::new(status, Body::gathered(gathered));
     apply::to_headers(&answer.headers, &mut reply.head.headers)?;

@@ -2,13 +2,14 @@
 //!
 //! Shared by the policies that look into XML replies. Owns the bound on what a small body may become.
 
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use flate2::Compression;
 use mediation::Failed;
-use message::{Gathered, Headers, ReplyHead};
+use mediation::content_coding::{self, Coding, Undecoded};
+use message::{Gathered, ReplyHead};
 use policy::Exchange;
 
 /// The level of zlib where time and size still pay for one another; see `compress`.
@@ -19,21 +20,6 @@ const BROTLI: (u32, u32) = (4, 18);
 
 /// What the encoder collects before it encodes.
 const BUFFER_BYTES: usize = 16 << 10;
-
-/// The codings of a body in the order they were put on, of all lines; nothing where there are none.
-pub(crate) fn named(headers: &Headers) -> Option<String> {
-    let mut names: Option<String> = None;
-    for line in headers.get_all("content-encoding") {
-        for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
-            if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
-                let all = names.get_or_insert_default();
-                all.push_str(if all.is_empty() { "" } else { ", " });
-                all.push_str(&name.to_ascii_lowercase());
-            }
-        }
-    }
-    names
-}
 
 /// How a policy treats codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,48 +40,33 @@ impl Codings {
         head: &mut ReplyHead,
         body: &mut Gathered,
     ) -> Result<(), Refused> {
-        let Some(name) = named(&head.headers) else { return Ok(()) };
-        let coding = match name.as_str() {
-            "gzip" | "x-gzip" => "gzip",
-            "deflate" if !self.gzip_only => "deflate",
-            "br" if !self.gzip_only => "br",
-            _ => {
-                // The reference system says that it is the client's, who may ask for another.
-                return Err(Refused::Failed(Failed::client(format!(
-                    "Content-encoding of type '{name}' is not supported"
-                ))));
-            }
+        let Some(name) = content_coding::named(&head.headers) else { return Ok(()) };
+        let known = Coding::of(&name).filter(|coding| *coding == Coding::Gzip || !self.gzip_only);
+        let Some(coding) = known else {
+            // The reference system says that it is the client's, who may ask for another.
+            return Err(Refused::Failed(Failed::client(format!(
+                "Content-encoding of type '{name}' is not supported"
+            ))));
         };
         let plain = self.decoded(coding, &body.bytes)?;
         body.bytes = plain.into();
         head.headers.remove("content-encoding");
-        ex.notes().coding = Some(coding);
+        ex.notes().coding = Some(coding.name());
         Ok(())
     }
 
-    fn decoded(self, coding: &str, bytes: &Bytes) -> Result<Vec<u8>, Refused> {
-        let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-        let mut out = Vec::new();
-        let read = match coding {
-            "gzip" => flate2::read::MultiGzDecoder::new(&**bytes).take(limit).read_to_end(&mut out),
-            "deflate" => flate2::read::ZlibDecoder::new(&**bytes).take(limit).read_to_end(&mut out),
-            _ => {
-                brotli::Decompressor::new(&**bytes, BUFFER_BYTES).take(limit).read_to_end(&mut out)
-            }
-        };
-        if read.is_err() {
-            return Err(Refused::Failed(Failed::server(format!(
-                "The content is not of the type '{coding}' it says"
-            ))));
-        }
-        match out.len() > self.bytes_max {
-            true => {
+    fn decoded(self, coding: Coding, bytes: &Bytes) -> Result<Vec<u8>, Refused> {
+        coding.decode(bytes, self.bytes_max).map_err(|why| match why {
+            Undecoded::Malformed => Refused::Failed(Failed::server(format!(
+                "The content is not of the type '{}' it says",
+                coding.name()
+            ))),
+            Undecoded::TooLarge => {
                 let cause =
                     format!("the reply is over {} bytes without its coding", self.bytes_max);
-                Err(Refused::Fault(Fault::new(Kind::ReplyTooLarge, cause)))
+                Refused::Fault(Fault::new(Kind::ReplyTooLarge, cause))
             }
-            false => Ok(out),
-        }
+        })
     }
 
     /// Puts it on again, if this is the policy that does.

@@ -3,26 +3,22 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use mediation::soap_json::Refused;
 use message::{Body, Gathered, Headers, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
-use wsdl::Soap;
-use wsdl::typed::Refused;
 
-use super::{Place, Settings};
+use super::{Place, Service};
 use crate::body_lines;
-
-/// The envelope may be so many times as long as the largest body: tags repeat what JSON says once.
-const GROWTH_MAX: usize = 8;
 
 /// The request step.
 pub(super) struct Translate {
-    pub(super) settings: Arc<Settings>,
+    pub(super) service: Arc<Service>,
     pub(super) called: Slot<usize>,
 }
 
 impl OnBuffered<RequestHead> for Translate {
     fn bytes_max(&self) -> usize {
-        self.settings.codings.bytes_max
+        self.service.codings.bytes_max
     }
 
     fn on_buffered<'a>(
@@ -37,11 +33,11 @@ impl OnBuffered<RequestHead> for Translate {
 
 impl Translate {
     fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
-        let settings = &*self.settings;
+        let service = &*self.service;
         ex.notes().message_format = Some(MessageFormat::Json);
-        let rest = head.path().strip_prefix(settings.prefix.as_bytes());
+        let rest = head.path().strip_prefix(service.prefix.as_bytes());
         let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or_default();
-        if let Some((document, bytes)) = &settings.document
+        if let Some((document, bytes)) = &service.document
             && path == document.as_bytes()
         {
             return match head.method() {
@@ -51,31 +47,25 @@ impl Translate {
         }
         let place = self.place(path, head.method())?;
         is_json(&head.headers, &body.bytes)?;
-        let operations = settings.api.operations();
-        let operation = operations.get(place.operation);
+        let operation = service.operation(place.operation);
         let operation = operation.ok_or_else(|| Fault::new(Kind::Internal, "no such operation"))?;
-        let bytes_max = settings.codings.bytes_max.saturating_mul(GROWTH_MAX);
-        let envelope = settings
-            .api
-            .request(operation, &body.bytes, bytes_max)
-            .map_err(|why| refused(&why, &body.bytes))?;
-        body.bytes = envelope.into_bytes().into();
+        body.bytes = service.translation.to_soap(operation, body).map_err(refused)?;
         body_lines::replaced(&mut head.headers);
         if head.method() != b"POST" {
             *head = as_post(head);
         }
-        label(&mut head.headers, settings.api.version(), &place.action);
+        service.translation.label(&mut head.headers, &place.action);
         self.called.put(ex, place.operation);
         let notes = ex.notes();
         notes.translated = true;
-        notes.target = Some(settings.target.clone());
+        notes.target = Some(service.target.clone());
         notes.operation = Some(place.counted);
         Ok(Onward::Next)
     }
 
     /// The operation at a path.
     fn place(&self, path: &[u8], method: &[u8]) -> Result<&Place, Fault> {
-        let places = &self.settings.places;
+        let places = &self.service.places;
         let from = places.partition_point(|place| place.path.as_bytes() < path);
         let at_path = || {
             let rest = places.get(from..).unwrap_or_default().iter();
@@ -131,20 +121,10 @@ fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
 }
 
 #[cold]
-fn refused(why: &Refused, body: &[u8]) -> Fault {
+fn refused(why: Refused) -> Fault {
     let (kind, text) = match why {
-        Refused::Malformed { at, expected } => {
-            let before = body.get(..*at).unwrap_or(body);
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let column = before.len().saturating_sub(start) + 1;
-            let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
-            (Kind::RequestInvalid, text)
-        }
-        Refused::Mismatch(mismatch) if mismatch.is_too_large() => {
-            (Kind::BodyTooLarge, mismatch.to_string())
-        }
-        Refused::Mismatch(mismatch) => (Kind::RequestInvalid, mismatch.to_string()),
+        Refused::Wrong(text) => (Kind::RequestInvalid, text),
+        Refused::TooLarge(text) => (Kind::BodyTooLarge, text),
     };
     // The log has to be able to show the client's own names.
     Fault::new(kind, text.escape_debug().to_string()).with_errors(vec![text.into()])
@@ -160,24 +140,4 @@ fn as_post(head: &RequestHead) -> RequestHead {
         }
     }
     post
-}
-
-/// What an envelope travels as.
-fn label(headers: &mut Headers, version: Soap, action: &str) {
-    headers.retain(|name, _| {
-        ![&b"content-type"[..], b"accept", b"soapaction"]
-            .iter()
-            .any(|own| http1::is_alias(name, own))
-    });
-    match version {
-        Soap::V11 => {
-            headers.add_known("Content-Type", b"text/xml; charset=utf-8");
-            headers.add_known("Accept", b"text/xml");
-            headers.add_known("SOAPAction", action.as_bytes());
-        }
-        Soap::V12 => {
-            headers.add_known("Content-Type", action.as_bytes());
-            headers.add_known("Accept", b"application/soap+xml");
-        }
-    }
 }

@@ -4,22 +4,15 @@
 //! is copied as it stands, numbers to the digit. It recurses as deep as the edits are, never as deep as the text.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 
-use json::{Entry, Kind, Limits};
-use kit::pack::{self, Spare};
+use json::{Entry, Kind};
+use mediation::parsed::{self, JSON_LIMITS};
+use message::Gathered;
 use policy::Template;
-
-/// As deep as other readers of JSON go. The number of values is bounded by the body's bytes.
-const LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
 
 /// The longest way to a place, which is as deep as this recurses.
 const SEGMENTS_MAX: usize = 64;
-
-thread_local! {
-    static TAPES: Spare<Entry> = const { RefCell::new(Vec::new()) };
-}
 
 /// A place in a document: names of members and indices of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,29 +140,35 @@ impl JsonEdits {
         self.values.iter()
     }
 
-    /// The document after all edits.
-    pub(super) fn apply(&self, bytes: &[u8], values: &[Cow<'_, [u8]>]) -> Result<Vec<u8>, Refused> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Refused::NotUtf8)?;
-        let mut tape = pack::take(&TAPES);
-        let edited = json::read(text, &LIMITS, &mut tape)
-            .map_err(|why| Refused::Malformed { at: why.at, expected: why.what })
-            .and_then(|()| {
-                let mut edit = Edit {
-                    text,
-                    tape: &tape,
-                    values,
-                    moved: Vec::new(),
-                    out: Vec::with_capacity(bytes.len()),
-                };
-                edit.moved = self.moved.iter().map(|place| edit.find(place)).collect();
-                let (start, end) = edit.span(edit.entry(0));
-                edit.copy(0, start);
-                edit.value(0, &self.root)?;
-                edit.copy(end, length(text));
-                Ok(edit.out)
-            });
-        pack::give(&TAPES, tape);
-        edited
+    /// The document after all edits. The body stays as it is.
+    pub(super) fn apply(
+        &self,
+        body: &mut Gathered,
+        values: &[Cow<'_, [u8]>],
+    ) -> Result<Vec<u8>, Refused> {
+        let bytes = body.bytes.clone();
+        let text = std::str::from_utf8(&bytes).map_err(|_| Refused::NotUtf8)?;
+        let tape = parsed::tape(body, text, &JSON_LIMITS)
+            .map_err(|why| Refused::Malformed { at: why.at, expected: why.what })?;
+        let edited = self.edited(text, tape.entries(), values)?;
+        body.keep_tape(tape);
+        Ok(edited)
+    }
+
+    fn edited(
+        &self,
+        text: &str,
+        tape: &[Entry],
+        values: &[Cow<'_, [u8]>],
+    ) -> Result<Vec<u8>, Refused> {
+        let out = Vec::with_capacity(text.len());
+        let mut edit = Edit { text, tape, values, moved: Vec::new(), out };
+        edit.moved = self.moved.iter().map(|place| edit.find(place)).collect();
+        let (start, end) = edit.span(edit.entry(0));
+        edit.copy(0, start);
+        edit.value(0, &self.root)?;
+        edit.copy(end, length(text));
+        Ok(edit.out)
     }
 }
 
@@ -504,7 +503,8 @@ mod tests {
     fn applied(edits: &JsonEdits, text: &str) -> Result<String, Refused> {
         let values = edits.values().map(|value| value.constant().unwrap().as_bytes().into());
         let values: Vec<Cow<'_, [u8]>> = values.collect();
-        edits.apply(text.as_bytes(), &values).map(|out| String::from_utf8(out).unwrap())
+        let mut body = Gathered::new(text.to_owned().into(), Vec::new());
+        edits.apply(&mut body, &values).map(|out| String::from_utf8(out).unwrap())
     }
 
     #[track_caller]
@@ -634,7 +634,8 @@ mod tests {
         ] {
             assert!(applied(&edits, text).is_err(), "{text}");
         }
-        assert_eq!(edits.apply(b"{\"x\":\"\xff\"}", &[]), Err(Refused::NotUtf8));
+        let mut body = Gathered::new((&b"{\"x\":\"\xff\"}"[..]).into(), Vec::new());
+        assert_eq!(edits.apply(&mut body, &[]), Err(Refused::NotUtf8));
         let twice = applied(&edits, r#"{"x":1,"x":2,"a":{}}"#).unwrap();
         assert_eq!(twice, r#"{"x":1,"x":2,"a":{"b":1}}"#, "nobody edits it");
     }

@@ -1,6 +1,6 @@
 //! The actions that a description expects.
 
-use ::policies::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
+use mediation::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
 use wsdl::{BINDING_11, BINDING_12};
 use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use ::policies::remote_definition::{DefinitionCompiler, Fetched, Wanted};
-use ::policies::soap::{Compiled, NO_SCHEMA, Schemas, Tried};
 use config::{At, DefinitionFetch, Report};
 use mediation::Failed;
 use mediation::libxml_messages::no_xml;
 use mediation::remote_definition::RemoteDefinition;
+use mediation::soap::{Compiled, NO_SCHEMA, Schemas, Tried};
 use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn the_built_in_envelopes_compile() {
-        let lenient = ::policies::soap::envelope_11_lenient();
-        assert_ne!(lenient, ::policies::soap::ENVELOPE_11);
-        for text in [::policies::soap::ENVELOPE_11, &lenient, ::policies::soap::ENVELOPE_12] {
+        let lenient = mediation::soap::envelope_11_lenient();
+        assert_ne!(lenient, mediation::soap::ENVELOPE_11);
+        for text in [mediation::soap::ENVELOPE_11, &lenient, mediation::soap::ENVELOPE_12] {
             let compiled = compile(&Documents::of_text(text, "envelope"), &Fetched::new());
             let complaints = compiled.err().map(|wrong| wrong.complaints);
             assert_eq!(complaints, None);

@@ -1,0 +1,256 @@
+//! `bench-memory`: the memory that a gateway needs for connections that are open and silent: idle ones, event streams, tunnels.
+//!
+//! Owns the measurement from start to table. Each case has a gateway of its own with one worker and plain HTTP/1, and a backend
+//! in this process. What is counted is the gateway's resident memory (`Rss` of /proc/PID/smaps_rollup) with the connections, less
+//! that before them, by their number. The first connections are left out: for them a gateway makes what it makes once. Memory of the
+//! system, such as socket buffers, is not resident memory and not counted.
+
+// The machine's clock is the measuring tool; nothing here runs inside the gateway.
+#![allow(clippy::disallowed_methods)]
+
+use std::env;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Measures what a silent connection costs the gateway in memory
+#[derive(Parser)]
+struct Arguments {
+    /// Connections of each case
+    #[arg(long, default_value_t = 5000)]
+    connections: u32,
+    /// Cases to run, by name; all when absent
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// The Tidegate to measure; the one built beside this program when absent
+    #[arg(long, value_name = "FILE")]
+    tidegate: Option<PathBuf>,
+    /// Ends with exit code 1 when a target is not met
+    #[arg(long)]
+    strict: bool,
+}
+
+/// One kind of connection.
+struct Case {
+    name: &'static str,
+    title: &'static str,
+    /// Header lines of its request beside the host.
+    lines: &'static str,
+    /// The backend's answer, whose end is the last that comes.
+    reply: &'static [u8],
+    target_kib: f64,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "idle",
+        title: "idle keep-alive connection, one request made on it",
+        lines: "",
+        reply: b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nxxxxxxxx",
+        target_kib: 2.5,
+    },
+    Case {
+        name: "stream",
+        title: "event stream, both sockets, one event sent on it",
+        lines: "Accept: text/event-stream\r\n",
+        reply: b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n",
+        target_kib: 6.0,
+    },
+    Case {
+        name: "tunnel",
+        title: "WebSocket, both sockets, one message sent on it",
+        lines: "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        reply: b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x08xxxxxxxx",
+        target_kib: 6.0,
+    },
+];
+
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Buffers that are freed after a pause do not count.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Connections that are opened first and not counted.
+const FIRST: u32 = 50;
+/// The last bytes of every reply.
+const END: usize = 8;
+
+/// A gateway that was started here; it ends with the case.
+struct Gateway {
+    process: Child,
+    address: SocketAddr,
+}
+
+fn main() -> ExitCode {
+    match measure(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nobody misses what cannot be said.
+            drop(writeln!(io::stderr(), "bench-memory: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> io::Result<ExitCode> {
+    if let Some(name) = arguments.only.iter().find(|name| CASES.iter().all(|c| c.name != **name)) {
+        let names = CASES.map(|case| case.name).join(", ");
+        return Err(io::Error::other(format!("no case is called `{name}`; there are {names}")));
+    }
+    let backend = serve_backend()?;
+    let beside = || env::current_exe().unwrap_or_default().with_file_name("tidegate");
+    let program = arguments.tidegate.clone().unwrap_or_else(beside);
+    let mut output = io::stdout();
+    let count = arguments.connections;
+    writeln!(
+        output,
+        "{count} of each, resident memory of the gateway, one worker, plain HTTP/1\n"
+    )?;
+    writeln!(output, "| case | KiB each | target | MiB before | MiB with them |")?;
+    writeln!(output, "| --- | --- | --- | --- | --- |")?;
+    let mut all_met = true;
+    for case in CASES {
+        if !arguments.only.is_empty() && !arguments.only.iter().any(|name| name == case.name) {
+            continue;
+        }
+        let (before, with) = hold(&program, backend, &case, count)?;
+        let each = (with - before) / f64::from(count.max(1));
+        let met = each <= case.target_kib;
+        all_met &= met;
+        let (title, target) = (case.title, case.target_kib);
+        let verdict = if met { "met" } else { "missed" };
+        let (before, with) = (before / 1024.0, with / 1024.0);
+        writeln!(output, "| {title} | {each:.2} | {target} {verdict} | {before:.1} | {with:.1} |")?;
+    }
+    Ok(if arguments.strict && !all_met { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Opens the connections and gives the KiB without and with them.
+fn hold(program: &Path, backend: SocketAddr, case: &Case, count: u32) -> io::Result<(f64, f64)> {
+    let folder = tempfile::tempdir()?;
+    let gateway = Gateway::start(program, folder.path(), backend)?;
+    let first = open(&gateway, case, FIRST)?;
+    thread::sleep(SETTLE);
+    let before = gateway.resident_kib()?;
+    let held = open(&gateway, case, count)?;
+    thread::sleep(SETTLE);
+    let with = gateway.resident_kib()?;
+    // Only open connections count.
+    first.iter().chain(&held).try_for_each(check_open)?;
+    Ok((before, with))
+}
+
+impl Gateway {
+    fn start(program: &Path, folder: &Path, backend: SocketAddr) -> io::Result<Gateway> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let file = folder.join("tidegate.yaml");
+        fs::write(
+            &file,
+            format!(
+                "listen: {{ plain: {{ address: \"{address}\" }} }}\nworkers: 1\ndrain: {{ delay: 0s }}\n\
+                 upstreams: {{ held: {{ targets: [\"http://{backend}\"], breaker: {{ connections: 100000, requests: 100000 }} }} }}\n\
+                 routes: {{ held: {{ match: {{ path: \"/**\" }}, upstream: held }} }}\n"
+            ),
+        )?;
+        let mut command = Command::new(program);
+        command.arg("run").arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+        let process = command.stderr(fs::File::create(folder.join("log"))?).spawn()?;
+        let mut gateway = Gateway { process, address };
+        let end = Instant::now() + ANSWER_MAX;
+        while TcpStream::connect(address).is_err() {
+            if gateway.process.try_wait()?.is_some() || Instant::now() > end {
+                let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+                return Err(io::Error::other(format!("the gateway does not listen: {log}")));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(gateway)
+    }
+
+    fn resident_kib(&self) -> io::Result<f64> {
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.process.id()))?;
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
+        let kib = line.and_then(|line| line.trim_end_matches("kB").trim().parse().ok());
+        kib.ok_or_else(|| io::Error::other("the system does not say what is resident"))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn open(gateway: &Gateway, case: &Case, count: u32) -> io::Result<Vec<TcpStream>> {
+    let request = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.name, case.lines);
+    let end = case.reply.get(case.reply.len().saturating_sub(END)..).unwrap_or_default();
+    let open_one = |_| {
+        let mut stream = TcpStream::connect(gateway.address)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.write_all(request.as_bytes())?;
+        let mut reply = Vec::new();
+        let mut piece = [0; 4096];
+        while !reply.ends_with(end) {
+            let count = stream.read(&mut piece)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            reply.extend_from_slice(piece.get(..count).unwrap_or_default());
+        }
+        // Gateways may give other reasons and lines, but no other status.
+        match reply.get(..12) == case.reply.get(..12) {
+            true => Ok(stream),
+            false => Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned())),
+        }
+    };
+    (0..count).map(open_one).collect()
+}
+
+fn check_open(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    match stream.peek(&mut [0]) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Ok(0) => Err(io::Error::other("a connection was closed while it was measured")),
+        Ok(_) => Err(io::Error::other("more than one reply came")),
+        Err(error) => Err(error),
+    }
+}
+
+/// A backend in a thread of this process, for as long as that runs. It answers every head as its path says.
+fn serve_backend() -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::spawn(move || runtime.block_on(accept(listener)));
+    Ok(address)
+}
+
+async fn accept(listener: TcpListener) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let (socket, _) = listener.accept().await?;
+        drop(tokio::spawn(answer(socket)));
+    }
+}
+
+async fn answer(mut socket: tokio::net::TcpStream) -> io::Result<()> {
+    let mut head = Vec::new();
+    while socket.read_buf(&mut head).await? > 0 {
+        if !head.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let is = |case: &&Case| head.starts_with(format!("GET /{} ", case.name).as_bytes());
+        let reply = CASES.iter().find(is).map_or(&b""[..], |case| case.reply);
+        socket.write_all(reply).await?;
+        head.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `cases`: whether they can be run. They make nothing of a plan; `tidegate test` reads them as they are written.
+
+use std::time::Duration;
+
+use config::{At, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest, Config, JsonTemplate};
+use config::{Map, Report, Spanned};
+
+use crate::{files, names, paths};
+
+/// A delay is waited for. Nobody waits longer for a test; what times out later than this gets a shorter timeout in its case's
+/// configuration.
+const DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// As deep as messages of flows may be.
+const JSON_DEPTH_MAX: usize = 512;
+
+/// Values in one text: more than anybody writes.
+const JSON_ENTRIES_MAX: usize = 2_000_000;
+
+/// Complains about what cannot be run. `upstreams` are the names of all that may be called.
+pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) {
+    for (_, case) in config.cases.iter() {
+        request(&case.value.request, report);
+        for call in &case.value.calls {
+            self::call(&call.value, upstreams, report);
+        }
+        reply(&case.value.reply, report);
+    }
+}
+
+fn request(request: &CaseRequest, report: &mut Report) {
+    let _complained = names::method(&request.method, report);
+    path(&request.path, report);
+    sent(&request.headers, report);
+    if let (Some(_), Some(file)) = (&request.body, &request.body_file) {
+        report.error(file.at, "a request has one body", "remove `body` or `body_file`");
+    }
+    if let Some(file) = &request.body_file {
+        let _complained = files::read_body(file, report);
+    }
+}
+
+fn call(call: &CaseCall, upstreams: &[String], report: &mut Report) {
+    let name = &call.upstream;
+    if !upstreams.contains(&name.value) {
+        let meant = report.suggest(&name.value, upstreams.iter().map(String::as_str));
+        let what = names::unknown("upstream", &name.value, meant);
+        report.error(name.at, what, "name one of the `upstreams`");
+    }
+    expect(&call.expect, report);
+    let CaseAnswer { headers: lines, delay, .. } = &call.reply;
+    sent(lines, report);
+    if delay.value > DELAY_MAX {
+        let what = format!("a delay is at most {DELAY_MAX:?}, since it is waited for");
+        report.error(delay.at, what, "write a shorter delay, and a shorter timeout where it ends");
+    }
+}
+
+fn expect(expect: &CaseExpect, report: &mut Report) {
+    let _complained = expect.method.as_ref().and_then(|method| names::method(method, report));
+    expect.path.iter().for_each(|path| self::path(path, report));
+    headers(&expect.headers, report);
+    body(expect.body.as_ref(), expect.xml.as_ref(), expect.json.as_ref(), None, report);
+}
+
+fn reply(reply: &CaseReply, report: &mut Report) {
+    headers(&reply.headers, report);
+    let contains = reply.contains.0.first().map(|text| text.at);
+    body(reply.body.as_ref(), reply.xml.as_ref(), reply.json.as_ref(), contains, report);
+}
+
+/// A body is expected in one way, and what is compared by meaning has to have one.
+fn body(
+    body: Option<&Spanned<String>>,
+    xml: Option<&Spanned<String>>,
+    json: Option<&Spanned<JsonTemplate>>,
+    contains: Option<At>,
+    report: &mut Report,
+) {
+    let ways = [body.map(|it| it.at), xml.map(|it| it.at), json.map(|it| it.at), contains];
+    if let Some(second) = ways.into_iter().flatten().nth(1) {
+        report.error(second, "a body is expected in one way", "keep one of these keys");
+    }
+    if let Some(xml) = xml
+        && let Err(error) = xml::Document::parse(xml.value.as_bytes(), &xml::Options::default())
+    {
+        report.error(xml.at, format!("this is no XML: {error}"), "write one document");
+    }
+    if let Some(json) = json {
+        let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
+        if let Err(error) = json::read(&json.value.0, &limits, &mut Vec::new()) {
+            let what = format!("this is no JSON: at byte {} should be {}", error.at, error.what);
+            report.error(json.at, what, "write a value, or a text of JSON such as `'\"a\"'`");
+        }
+    }
+}
+
+fn path(path: &Spanned<String>, report: &mut Report) {
+    if !paths::is_target(&path.value) {
+        let what = format!("`{}` cannot be asked for", path.value.escape_debug());
+        report.error(path.at, what, "write a path that begins with `/`, such as `/orders?day=1`");
+    }
+}
+
+/// Headers that are sent. Those that frame a body are written as it is.
+fn sent(headers: &Map<Spanned<String>>, report: &mut Report) {
+    for (name, value) in headers.iter() {
+        let _complained = names::changeable_header(&name.value, name.at, report);
+        let _complained = names::header_value(value, report);
+    }
+}
+
+/// Headers that are expected.
+fn headers(headers: &Map<Spanned<String>>, report: &mut Report) {
+    for (name, value) in headers.iter() {
+        let _complained = names::header(&name.value, name.at, report);
+        let _complained = names::header_value(value, report);
+    }
+}

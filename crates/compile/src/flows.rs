@@ -1,0 +1,255 @@
+//! `flows` to the steps that run: names to numbers, texts to expressions, upstreams to ways to them.
+//!
+//! All flows of a configuration share one table of names, since they run one another's steps.
+
+mod expressions;
+mod kept;
+mod steps;
+mod stylesheets;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ::flows::{Block, Flow, NameTable, RESERVED, Slots, Step};
+use config::{At, Config, Map, Report, Spanned};
+use plan::telemetry::FlowMetrics;
+
+use crate::listeners::bytes;
+use crate::policy_builder::PolicyBuilder;
+
+/// Flows by their names. One that could not be compiled is there without its steps.
+#[derive(Default)]
+pub(crate) struct Flows {
+    pub(crate) slots: Arc<Slots>,
+    flows: HashMap<String, Option<Arc<Flow>>>,
+}
+
+/// Prefixes with their URIs.
+type Namespaces = Vec<(String, String)>;
+
+/// What is needed to compile steps.
+struct Compiler<'a, 'p> {
+    config: &'a Config,
+    table: &'a NameTable,
+    builder: &'a mut PolicyBuilder<'p>,
+    report: &'a mut Report,
+    /// Steps of flows that are compiled, for `sequence`.
+    done: HashMap<&'a str, Option<Arc<Block>>>,
+    /// Names of the flows that are being compiled, the outermost first.
+    under_way: Vec<&'a str>,
+    /// The number of the last step of the flow that is being compiled.
+    steps: u32,
+    /// How many steps that keep something were written in the same way in the same flow.
+    equal: HashMap<String, usize>,
+}
+
+/// Steps inside steps. Each level is a future inside another.
+const DEPTH_MAX: usize = 32;
+
+impl Flows {
+    /// True if a flow of that name was written.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flows.contains_key(name)
+    }
+
+    /// Names of all flows.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.flows.keys().map(String::as_str)
+    }
+
+    /// A flow, if it could be compiled.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Flow>> {
+        self.flows.get(name)?.as_ref()
+    }
+}
+
+/// Compiles all flows, or says what is wrong with them.
+pub(crate) fn compile(
+    config: &Config,
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Flows {
+    if config.flows.is_empty() {
+        return Flows::default();
+    }
+    let table = declare(config, report);
+    let mut compiler = Compiler {
+        config,
+        table: &table,
+        builder,
+        report,
+        done: HashMap::new(),
+        under_way: Vec::new(),
+        steps: 0,
+        equal: HashMap::new(),
+    };
+    let mut blocks = Vec::new();
+    for (name, _) in config.flows.iter() {
+        blocks.push((name, compiler.block(&name.value)));
+    }
+    drop(compiler);
+    let mut flows = HashMap::new();
+    for (name, block) in blocks {
+        let keys = config.flows.get(&name.value).map(|flow| &flow.value.0);
+        let flow = block.zip(keys).map(|(block, keys)| {
+            Arc::new(Flow {
+                name: name.value.as_str().into(),
+                block: Block { steps: block.steps.clone(), catch: block.catch.clone() },
+                timeout: keys.timeout.0,
+                body_bytes_max: bytes(keys.limits.body_bytes_max),
+                metrics: builder.telemetry.flow(&name.value),
+                tracer: builder.telemetry.tracer().clone(),
+            })
+        });
+        flows.insert(name.value.clone(), flow);
+    }
+    Flows { slots: Arc::new(table.finish()), flows }
+}
+
+/// Names of the upstreams that flows call.
+pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
+    all_steps(config).into_iter().filter_map(|step| {
+        let config::Step::Call(call) = &step.value else { return None };
+        Some(call.0.upstream.value.as_str())
+    })
+}
+
+/// The steps of all flows, those inside others too.
+fn all_steps(config: &Config) -> Vec<&Spanned<config::Step>> {
+    let flows = config.flows.iter().map(|(_, flow)| &flow.value.0);
+    let mut open: Vec<&config::Steps> =
+        flows.flat_map(|keys| std::iter::once(&keys.steps).chain(&keys.catch)).collect();
+    let mut steps = Vec::new();
+    while let Some(list) = open.pop() {
+        steps.extend(&list.0);
+        open.extend(list.0.iter().flat_map(|step| step.value.inner()));
+    }
+    steps
+}
+
+/// Makes the variables of all flows known.
+fn declare(config: &Config, report: &mut Report) -> NameTable {
+    let mut table = NameTable::default();
+    for step in all_steps(config) {
+        declare_of(&step.value, &mut table, report);
+    }
+    table
+}
+
+fn declare_of(step: &config::Step, table: &mut NameTable, report: &mut Report) {
+    let mut declare = |name: &str, at: At, holds_reply: bool| {
+        if RESERVED.contains(&name) {
+            let what = format!("`{name}` is a name of the message, and no variable's");
+            report.error(at, what, "give the variable another name");
+        } else if !is_variable(name) {
+            let what = format!("`{}` cannot be a variable", name.escape_debug());
+            report.error(at, what, "write letters, digits, `_` and `-`, beginning with a letter");
+        }
+        table.declare(name, holds_reply);
+    };
+    if let config::Step::Set(values) = step {
+        values.iter().for_each(|(name, _)| declare(&name.value, name.at, false));
+    }
+    if let config::Step::Call(call) = step {
+        call.0.into.iter().for_each(|name| declare(&name.value, name.at, true));
+    }
+    if let config::Step::Sql(sql) = step {
+        sql.into.iter().for_each(|name| declare(&name.value, name.at, false));
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+impl<'a> Compiler<'a, '_> {
+    /// The steps of a flow. None where something was complained about.
+    fn block(&mut self, name: &'a str) -> Option<Arc<Block>> {
+        if let Some(done) = self.done.get(name) {
+            return done.clone();
+        }
+        let keys = &self.config.flows.get(name)?.value.0;
+        let namespaces = namespaces(&keys.namespaces);
+        self.under_way.push(name);
+        let outer = std::mem::take(&mut self.steps);
+        let steps = self.steps(&keys.steps, &namespaces, 0);
+        let catch = keys.catch.as_ref().map(|catch| self.steps(catch, &namespaces, 0));
+        self.steps = outer;
+        self.under_way.pop();
+        let block = match (steps, catch) {
+            (Some(steps), None) => Some(Block { steps, catch: None }),
+            (Some(steps), Some(Some(catch))) => Some(Block { steps, catch: Some(catch) }),
+            (None, _) | (_, Some(None)) => None,
+        };
+        let block = block.map(Arc::new);
+        self.done.insert(name, block.clone());
+        block
+    }
+
+    /// The metrics of the next step, by its number in the order written and its name.
+    fn metrics(&mut self, step: &Spanned<config::Step>) -> Arc<FlowMetrics> {
+        self.steps += 1;
+        let flow = self.under_way.last().copied().unwrap_or_default();
+        let name = format!("{} {}", self.steps, step.value.name());
+        self.builder.telemetry.flow_step(flow, &name)
+    }
+
+    /// A list of steps. All of them are looked at, even where one is wrong.
+    fn steps(
+        &mut self,
+        steps: &'a config::Steps,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<::flows::Steps> {
+        if depth > DEPTH_MAX {
+            let at = steps.0.first().map_or(At::NOWHERE, |step| step.at);
+            let what = format!("steps inside steps, over {DEPTH_MAX} levels");
+            self.report.error(at, what, "make flows of them, and run these by `sequence`");
+            return None;
+        }
+        let made: Vec<Option<Step>> =
+            steps.0.iter().map(|step| self.step(step, namespaces, depth)).collect();
+        self.warn_of_unreachable(steps);
+        made.into_iter().collect::<Option<Vec<Step>>>().map(Into::into)
+    }
+
+    /// What stands behind the end of a flow never runs.
+    fn warn_of_unreachable(&mut self, steps: &config::Steps) {
+        let ends = |step: &Spanned<config::Step>| {
+            matches!(
+                step.value,
+                config::Step::Respond(_) | config::Step::Drop(_) | config::Step::Fault(_)
+            )
+        };
+        let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
+        if let Some(step) = behind {
+            let what = format!("this `{}` is never reached", step.value.name());
+            self.report.warn(step.at, what, "remove it: the step before ends the flow");
+        }
+    }
+
+    /// The steps of another flow, to be run in place.
+    fn sequence(&mut self, name: &'a Spanned<String>) -> Option<Arc<Block>> {
+        if self.under_way.contains(&name.value.as_str()) {
+            let way: Vec<&str> =
+                self.under_way.iter().copied().chain([name.value.as_str()]).collect();
+            let what = format!("a flow that runs itself: {}", way.join(" -> "));
+            self.report.error(name.at, what, "remove one of these `sequence` steps");
+            return None;
+        }
+        if self.config.flows.get(&name.value).is_none() {
+            if !self.config.flows.names().any(|known| known == name.value) {
+                let meant = self.report.suggest(&name.value, self.config.flows.names());
+                let what = crate::names::unknown("flow", &name.value, meant);
+                self.report.error(name.at, what, "name one of the `flows`");
+            }
+            return None;
+        }
+        self.block(&name.value)
+    }
+}
+
+fn namespaces(written: &Map<Spanned<String>>) -> Namespaces {
+    written.iter().map(|(prefix, uri)| (prefix.value.clone(), uri.value.clone())).collect()
+}

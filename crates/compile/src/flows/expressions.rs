@@ -1,0 +1,132 @@
+//! Texts to expressions and templates, with complaints about what is wrong with them.
+
+use ::flows::FlowNames;
+use config::{ExpressionLanguage, ExpressionText, Map, Report, Spanned};
+use expression::{Error, ErrorKind, Expression, Kind, Language, Template};
+use regex::Regex;
+
+use super::{Compiler, Namespaces};
+
+impl Compiler<'_, '_> {
+    /// An expression.
+    pub(super) fn expression(
+        &mut self,
+        text: &ExpressionText,
+        namespaces: &Namespaces,
+    ) -> Option<Expression> {
+        let language = match text.language {
+            ExpressionLanguage::Marked => Language::Marked,
+            ExpressionLanguage::XPath => Language::XPath,
+            ExpressionLanguage::Json => Language::Json,
+            ExpressionLanguage::Cel => Language::Cel,
+            ExpressionLanguage::Text => Language::Text,
+        };
+        let names = FlowNames { table: self.table, namespaces };
+        match Expression::compile(&text.text.value, language, &names) {
+            Ok(expression) if text.required => Some(expression.required()),
+            Ok(expression) => Some(expression),
+            Err(error) => {
+                self.complain(&text.text, &error);
+                None
+            }
+        }
+    }
+
+    /// A template of a kind.
+    pub(super) fn template(
+        &mut self,
+        text: &Spanned<String>,
+        kind: Kind,
+        namespaces: &Namespaces,
+    ) -> Option<Template> {
+        let names = FlowNames { table: self.table, namespaces };
+        match Template::compile(&text.value, kind, &names) {
+            Ok(template) => Some(template),
+            Err(error) => {
+                self.complain(text, &error);
+                None
+            }
+        }
+    }
+
+    /// Header names with templates of their values.
+    pub(super) fn lines(
+        &mut self,
+        lines: &Map<Spanned<String>>,
+        namespaces: &Namespaces,
+    ) -> Option<Vec<(Box<str>, Template)>> {
+        let mut read = Some(Vec::new());
+        for (name, value) in lines.iter() {
+            let known = crate::names::changeable_header(&name.value, name.at, self.report);
+            let value = self.template(value, Kind::Line, namespaces);
+            match (known.zip(value), &mut read) {
+                (Some((name, value)), Some(read)) => read.push((name.into(), value)),
+                (None, _) => read = None,
+                (Some(_), None) => {}
+            }
+        }
+        read
+    }
+
+    /// Names of headers.
+    pub(super) fn header_names(&mut self, names: &[Spanned<String>]) -> Option<Vec<Box<str>>> {
+        let read = names.iter().map(|name| {
+            crate::names::changeable_header(&name.value, name.at, self.report).map(Into::into)
+        });
+        read.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// A regular expression.
+    pub(super) fn regex(&mut self, text: &Spanned<String>) -> Option<Regex> {
+        match Regex::new(&text.value) {
+            Ok(regex) => Some(regex),
+            Err(error) => {
+                let error = error.to_string();
+                let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let what = format!("that is no regular expression: {what}");
+                self.report.error(text.at, what, "correct it, or write `equals` for a plain text");
+                None
+            }
+        }
+    }
+
+    fn complain(&mut self, text: &Spanned<String>, error: &Error) {
+        let place = match error.at.offset {
+            0 => String::new(),
+            _ => format!(", at {} of the text", error.at),
+        };
+        let what = format!("{}{place}", error.kind);
+        let help = help(&error.kind, self);
+        self.report.error(text.at, what, help);
+    }
+}
+
+fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
+    match kind {
+        ErrorKind::UnknownName(name) => unknown_name(name, compiler.table, compiler.report),
+        ErrorKind::Group(_) => "write which one, such as `$headers.x-id`".to_owned(),
+        ErrorKind::UndeclaredPrefix(prefix) => {
+            format!("add `namespaces: {{ {prefix}: \"URI\" }}` to the flow")
+        }
+        ErrorKind::Misplaced(_) => "put values into texts and attributes".to_owned(),
+        ErrorKind::Syntax(_)
+        | ErrorKind::Function(_)
+        | ErrorKind::Type(_)
+        | ErrorKind::Regex(_)
+        | ErrorKind::Malformed(_)
+        | ErrorKind::Limit { .. }
+        | _ => "correct it".to_owned(),
+    }
+}
+
+fn unknown_name(name: &str, table: &::flows::NameTable, report: &Report) -> String {
+    let name = name.trim_start_matches('$');
+    let known = [
+        "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
+        "error",
+    ];
+    match report.suggest(name, table.variables().chain(known)) {
+        Some(meant) => format!("did you mean `${meant}`?"),
+        None => "set it before with `set`, or name `$body`, `$headers.NAME`, `$path.NAME`, `$query.NAME`, `$status`, `$request.body` or `$error.code`".to_owned(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Steps that keep something from one message to the next: `throttle` and `cache`. It outlives a reload where they are unchanged.
+
+use std::sync::Arc;
+
+use ::flows::{Cache, Kept, Throttle};
+use config::{CacheStep, Decode as _, LimitBy, ThrottleStep};
+use expression::Kind;
+use policies::key::KeySource;
+use policies::rate_limit::{self, Counts, Window};
+
+use super::{Compiler, Namespaces};
+use crate::policies::rate_limit::by;
+
+/// Clients of one `throttle` that are counted apart, as many as `rate_limit` counts by default: 6 MB.
+const KEYS_MAX: usize = 100_000;
+
+impl<'a> Compiler<'a, '_> {
+    pub(super) fn throttle(&mut self, keys: &ThrottleStep) -> Throttle {
+        let name = self.name_of("throttle", &keys.encode().to_string());
+        let window =
+            Window::new("throttle", keys.requests.get(), keys.per.value.0, keys.requests.get());
+        let (source, by_route) = match &keys.by {
+            Some(written) => (by(written, self.report), written.value == LimitBy::Route),
+            None => (KeySource::Everybody, false),
+        };
+        let one_key = matches!(source, KeySource::Everybody) && !by_route;
+        let keys_max = if one_key { 1 } else { KEYS_MAX };
+        let counts = self.builder.kept_or(&name, || Arc::new(Counts::new(keys_max, 1)));
+        let passes = rate_limit::throttle(source, window, counts);
+        Box::new(move |ex, head, route| passes(ex, head, if by_route { route } else { "" }))
+    }
+
+    pub(super) fn cache(
+        &mut self,
+        keys: &'a CacheStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Cache> {
+        let name = self.name_of("cache", &keys.encode().to_string());
+        let key = self.template(&keys.key, Kind::Text, namespaces);
+        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let kept = self.builder.kept_or(&name, || Arc::new(Kept::default()));
+        Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })
+    }
+
+    /// What tells a step from all others, wherever it stands in its flow.
+    fn name_of(&mut self, step: &str, keys: &str) -> String {
+        let flow = self.under_way.last().copied().unwrap_or_default();
+        let name = format!("{step} of flow {flow} {keys}");
+        let number = self.equal.entry(name.clone()).or_default();
+        *number += 1;
+        format!("{name} {number}")
+    }
+}

@@ -1,0 +1,488 @@
+//! One step of the configuration to one that runs.
+
+use bytes::Bytes;
+use config::{
+    CallStep, ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, GatherComplete,
+    GatherInto, HeaderStep, JsonTemplate, LogLevel, Partial, PayloadStep, QueryTemplate,
+    RespondStep, SoapHeaderStep, Spanned, Step, SwitchCase, ValidateStep, ValueType,
+};
+use expression::Kind;
+use flows::{
+    Action, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header, Into, Level,
+    Made, MadeFault, Payload, Query, Respond, Scatter, SoapHeader, Source, Split, Test, Type,
+    Validate,
+};
+
+use super::{Compiler, Namespaces};
+use crate::files;
+use crate::listeners::count;
+
+impl<'a> Compiler<'a, '_> {
+    /// One step. None where something was complained about.
+    pub(super) fn step(
+        &mut self,
+        step: &'a Spanned<Step>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<flows::Step> {
+        let metrics = self.metrics(step);
+        let action = match &step.value {
+            Step::Call(call) => Action::Call(Box::new(self.call(&call.0, namespaces)?)),
+            Step::Respond(keys) => Action::Respond(Box::new(self.respond(keys, step, namespaces)?)),
+            Step::Drop(_) => Action::Drop,
+            Step::Fault(keys) => Action::Fault(Box::new(self.fault(keys, namespaces)?)),
+            Step::Set(values) => {
+                let values = values.iter().map(|(name, set)| {
+                    let value = self.expression(&set.value, namespaces);
+                    Some((self.table.variable(&name.value)?, value?, set.kind.map(type_of)))
+                });
+                let values: Vec<Option<_>> = values.collect();
+                Action::Set(values.into_iter().collect::<Option<_>>()?)
+            }
+            Step::Header(keys) => Action::Header(self.header(keys, namespaces)?),
+            Step::SoapHeader(keys) => Action::SoapHeader(self.soap_header(keys, namespaces)?),
+            Step::Payload(keys) => Action::Payload(Box::new(self.payload(keys, step, namespaces)?)),
+            Step::Enrich(keys) => Action::Enrich(Box::new(self.enrich(keys, step, namespaces)?)),
+            Step::Xslt(keys) => Action::Xslt(Box::new(self.xslt(keys, namespaces)?)),
+            Step::Validate(keys) => {
+                Action::Validate(Box::new(self.validate(keys, step, namespaces, depth)?))
+            }
+            Step::Convert(keys) => Action::Convert(match keys.to {
+                ConvertTo::Json => Convert::Json {
+                    arrays: keys.arrays.iter().map(|path| path.value.as_str().into()).collect(),
+                    types: keys.types,
+                },
+                ConvertTo::Xml => Convert::Xml {
+                    root: keys.root.as_ref().map_or("root", |root| &root.value).into(),
+                },
+                ConvertTo::Text => Convert::Text,
+            }),
+            Step::Filter(keys) => self.filter(keys, namespaces, depth)?,
+            Step::Switch(keys) => self.switch(keys, step, namespaces, depth)?,
+            Step::Foreach(keys) => self.foreach(keys, namespaces, depth)?,
+            Step::Split(keys) => self.split(keys, namespaces, depth)?,
+            Step::Scatter(keys) => self.scatter(keys, step, namespaces, depth)?,
+            Step::Sequence(name) => Action::Sequence(self.sequence(name)?),
+            Step::Log(keys) => Action::Log {
+                level: match keys.level {
+                    LogLevel::Debug => Level::DEBUG,
+                    LogLevel::Info => Level::INFO,
+                    LogLevel::Warn => Level::WARN,
+                    LogLevel::Error => Level::ERROR,
+                },
+                message: self.template(&keys.message, Kind::Text, namespaces)?,
+            },
+            Step::Throttle(keys) => Action::Throttle(self.throttle(keys)),
+            Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
+            Step::Script(_) | Step::Sql(_) => {
+                let what = format!("the step `{}` is not built yet", step.value.name());
+                self.report.error(step.at, what, "remove it");
+                return None;
+            }
+        };
+        Some(flows::Step::new(action, self.table, metrics))
+    }
+
+    fn fault(&mut self, keys: &'a config::FaultStep, namespaces: &Namespaces) -> Option<MadeFault> {
+        let reason = self.template(&keys.reason, Kind::Text, namespaces);
+        let detail = self.optional(&keys.detail, Kind::Text, namespaces);
+        Some(MadeFault {
+            client: keys.code == FaultCode::Client,
+            reason: reason?,
+            detail: detail?,
+            status: keys.status.and_then(|status| u16::try_from(status.get()).ok()),
+        })
+    }
+
+    fn filter(
+        &mut self,
+        keys: &'a config::FilterStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        let value = self.expression(&keys.when.value, namespaces);
+        let matches = keys.when.matches.as_ref().map(|matches| self.regex(matches));
+        let then = self.steps(&keys.then, namespaces, depth + 1);
+        let otherwise = self.steps(&keys.otherwise, namespaces, depth + 1);
+        let matches = matches.map_or(Some(None), |regex| regex.map(Some))?;
+        let when = Condition { value: value?, matches };
+        Some(Action::Filter { when, then: then?, otherwise: otherwise? })
+    }
+
+    fn switch(
+        &mut self,
+        keys: &'a config::SwitchStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        let on = self.expression(&keys.on, namespaces);
+        let cases: Vec<Option<_>> =
+            keys.cases.iter().map(|case| self.case(case, step, namespaces, depth)).collect();
+        let default = self.steps(&keys.default, namespaces, depth + 1);
+        let cases = cases.into_iter().collect::<Option<_>>()?;
+        Some(Action::Switch { on: on?, cases, default: default? })
+    }
+
+    fn foreach(
+        &mut self,
+        keys: &'a config::ForeachStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        let over = self.expression(&keys.over, namespaces);
+        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let parallel = count(keys.parallel.get());
+        Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel })))
+    }
+
+    fn split(
+        &mut self,
+        keys: &'a config::SplitStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        let over = self.expression(&keys.over, namespaces);
+        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let gather = self.gather(&keys.gather, namespaces);
+        let parallel = count(keys.parallel.get());
+        let gather = gather?;
+        Some(Action::Split(Box::new(Split { over: over?, steps: steps?, parallel, gather })))
+    }
+
+    fn scatter(
+        &mut self,
+        keys: &'a config::ScatterStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        if keys.branches.is_empty() {
+            let help = "add branches, such as `branches: [{ call: a }, { call: b }]`";
+            self.report.error(step.at, "a scatter without branches", help);
+        }
+        let branches: Vec<Option<_>> =
+            keys.branches.iter().map(|branch| self.steps(branch, namespaces, depth + 1)).collect();
+        let gather = self.gather(&keys.gather, namespaces);
+        let branches = branches.into_iter().collect::<Option<_>>()?;
+        Some(Action::Scatter(Box::new(Scatter { branches, gather: gather? })))
+    }
+
+    fn optional(
+        &mut self,
+        text: &Option<Spanned<String>>,
+        kind: Kind,
+        namespaces: &Namespaces,
+    ) -> Option<Option<expression::Template>> {
+        match text {
+            Some(text) => self.template(text, kind, namespaces).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn call(&mut self, keys: &CallStep, namespaces: &Namespaces) -> Option<Call> {
+        let to = self.builder.outlet(&keys.upstream, self.report);
+        let method = match &keys.method {
+            Some(method) => crate::names::method(method, self.report).map(Some),
+            None => Some(None),
+        };
+        let path = self.optional(&keys.path, Kind::Path, namespaces);
+        let query = match &keys.query {
+            None => Some(None),
+            Some(QueryTemplate::Whole(text)) => {
+                self.template(text, Kind::Query, namespaces).map(|text| Some(Query::Whole(text)))
+            }
+            Some(QueryTemplate::Parameters(parameters)) => {
+                let parameters: Vec<Option<_>> = parameters
+                    .iter()
+                    .map(|(name, value)| {
+                        let value = self.template(value, Kind::Text, namespaces)?;
+                        Some((name.value.as_str().into(), value))
+                    })
+                    .collect();
+                parameters
+                    .into_iter()
+                    .collect::<Option<_>>()
+                    .map(|all| Some(Query::Parameters(all)))
+            }
+        };
+        let set = self.lines(&keys.headers.set, namespaces);
+        let remove = self.header_names(&keys.headers.remove);
+        let body = match &keys.body {
+            Some(body) => self.expression(body, namespaces).map(Some),
+            None => Some(None),
+        };
+        let into = match &keys.into {
+            Some(name) => self.table.variable(&name.value).map(Some),
+            None => Some(None),
+        };
+        Some(Call {
+            to: to?,
+            upstream: keys.upstream.value.as_str().into(),
+            method: method?.map(|method| method.into()),
+            path: path?,
+            query: query?,
+            set: set?,
+            remove: remove?,
+            body: body?,
+            timeout: keys.timeout.map(|timeout| timeout.0),
+            into: into?,
+            fault_on: keys.fault_on.iter().map(|class| (class.first, class.last)).collect(),
+        })
+    }
+
+    /// What a body is made of: at most one of the keys.
+    fn made(
+        &mut self,
+        written: Written<'_>,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+    ) -> Option<Option<Made>> {
+        let Written { xml, json, text, from } = written;
+        let several = [xml.is_some(), json.is_some(), text.is_some(), from.is_some()];
+        if several.iter().filter(|there| **there).count() > 1 {
+            let what = "a body is made of one thing";
+            self.report.error(step.at, what, "keep one of `xml`, `json`, `text` and `from`");
+            return None;
+        }
+        let made = match written {
+            Written { xml: Some(xml), .. } => {
+                Made::Xml(self.template(xml, Kind::Xml, namespaces)?)
+            }
+            Written { json: Some(json), .. } => {
+                let json =
+                    Spanned { value: json.value.0.clone(), at: json.at, intact: json.intact };
+                Made::Json(self.template(&json, Kind::Json, namespaces)?)
+            }
+            Written { text: Some(text), .. } => {
+                Made::Text(self.template(text, Kind::Text, namespaces)?)
+            }
+            Written { from: Some(from), .. } => Made::From(self.expression(from, namespaces)?),
+            Written { xml: None, json: None, text: None, from: None } => return Some(None),
+        };
+        Some(Some(made))
+    }
+
+    fn respond(
+        &mut self,
+        keys: &RespondStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+    ) -> Option<Respond> {
+        let written = Written {
+            xml: keys.xml.as_ref(),
+            json: keys.json.as_ref(),
+            text: keys.text.as_ref(),
+            from: keys.from.as_ref(),
+        };
+        let made = self.made(written, step, namespaces);
+        let headers = self.lines(&keys.headers, namespaces);
+        let status = keys.status.and_then(|status| u16::try_from(status.get()).ok());
+        Some(Respond { status, headers: headers?, made: made? })
+    }
+
+    fn payload(
+        &mut self,
+        keys: &PayloadStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+    ) -> Option<Payload> {
+        let written = Written {
+            xml: keys.xml.as_ref(),
+            json: keys.json.as_ref(),
+            text: keys.text.as_ref(),
+            from: keys.from.as_ref(),
+        };
+        let made = self.made(written, step, namespaces)?;
+        let file = match &keys.file {
+            Some(file) => Some(files::read(file, self.report)?),
+            None => None,
+        };
+        if let Some(content_type) = &keys.content_type {
+            crate::names::header_value(content_type, self.report)?;
+        }
+        let made = match (made, file) {
+            (Some(made), None) => made,
+            (None, Some(bytes)) => Made::Fixed(Bytes::from(bytes)),
+            (Some(_), Some(_)) | (None, None) => {
+                let help = "write one of `xml`, `json`, `text`, `from` and `file`";
+                self.report.error(step.at, "a payload is made of one thing", help);
+                return None;
+            }
+        };
+        Some(Payload {
+            made,
+            content_type: keys.content_type.as_ref().map(|text| text.value.as_str().into()),
+            envelope: keys.envelope == EnvelopeUse::Keep,
+        })
+    }
+
+    fn header(&mut self, keys: &HeaderStep, namespaces: &Namespaces) -> Option<Header> {
+        let remove = self.header_names(&keys.remove);
+        let set = self.lines(&keys.set, namespaces);
+        let add = self.lines(&keys.add, namespaces);
+        Some(Header { remove: remove?, set: set?, add: add? })
+    }
+
+    fn soap_header(
+        &mut self,
+        keys: &SoapHeaderStep,
+        namespaces: &Namespaces,
+    ) -> Option<SoapHeader> {
+        let set: Vec<Option<_>> =
+            keys.set.iter().map(|text| self.template(text, Kind::Xml, namespaces)).collect();
+        let remove: Vec<Option<_>> =
+            keys.remove.iter().map(|name| self.qualified(name, namespaces)).collect();
+        Some(SoapHeader {
+            remove: remove.into_iter().collect::<Option<_>>()?,
+            set: set.into_iter().collect::<Option<_>>()?,
+        })
+    }
+
+    /// A name with its prefix, as namespace and local name.
+    fn qualified(
+        &mut self,
+        name: &Spanned<String>,
+        namespaces: &Namespaces,
+    ) -> Option<(Box<str>, Box<str>)> {
+        let Some((prefix, local)) = name.value.split_once(':') else {
+            return Some(("".into(), name.value.as_str().into()));
+        };
+        let Some((_, uri)) = namespaces.iter().find(|(known, _)| known == prefix) else {
+            let what = format!("the prefix `{prefix}` is not declared");
+            let help = format!("add `namespaces: {{ {prefix}: \"URI\" }}` to the flow");
+            self.report.error(name.at, what, help);
+            return None;
+        };
+        Some((uri.as_str().into(), local.into()))
+    }
+
+    fn enrich(
+        &mut self,
+        keys: &config::EnrichStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+    ) -> Option<Enrich> {
+        let action = match keys.action {
+            config::EnrichAction::Replace => EnrichAction::Replace,
+            config::EnrichAction::Child => EnrichAction::Child,
+            config::EnrichAction::Before => EnrichAction::Before,
+            config::EnrichAction::After => EnrichAction::After,
+            config::EnrichAction::Remove => EnrichAction::Remove,
+        };
+        let source = match &keys.source {
+            Some(EnrichSource::Expression(text)) => {
+                self.expression(text, namespaces).map(|source| Some(Source::Expression(source)))
+            }
+            Some(EnrichSource::Xml(text)) => {
+                self.template(text, Kind::Xml, namespaces).map(|source| Some(Source::Xml(source)))
+            }
+            None => Some(None),
+        };
+        if keys.source.is_none() != (action == EnrichAction::Remove) {
+            let (what, help) = match keys.source {
+                None => ("an enrich without a source", "add `source`, or write `action: remove`"),
+                Some(_) => ("what is removed has no source", "remove `source`"),
+            };
+            self.report.error(step.at, what, help);
+            return None;
+        }
+        let target = self.expression(&keys.target, namespaces);
+        Some(Enrich { source: source?, target: target?, action })
+    }
+
+    fn validate(
+        &mut self,
+        keys: &'a ValidateStep,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Validate> {
+        let schema = match (&keys.schema, &keys.json_schema) {
+            (Some(file), None) => self.xml_schema(file),
+            (None, Some(file)) => self.json_schema(file),
+            (None, None) | (Some(_), Some(_)) => {
+                let what = "a validate needs one schema";
+                self.report.error(step.at, what, "write `schema: FILE.xsd` or `json_schema: FILE`");
+                None
+            }
+        };
+        let of = match &keys.of {
+            Some(of) => self.expression(of, namespaces).map(Some),
+            None => Some(None),
+        };
+        let otherwise = match &keys.otherwise {
+            Some(steps) => self.steps(steps, namespaces, depth + 1).map(Some),
+            None => Some(None),
+        };
+        Some(Validate { schema: schema?, of: of?, otherwise: otherwise? })
+    }
+
+    fn case(
+        &mut self,
+        case: &'a SwitchCase,
+        step: &Spanned<Step>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<(Test, flows::Steps)> {
+        let test = match (&case.equals, &case.matches) {
+            (Some(equals), None) => Some(Test::Equals(equals.value.as_str().into())),
+            (None, Some(matches)) => self.regex(matches).map(Test::Matches),
+            (None, None) | (Some(_), Some(_)) => {
+                let what = "a case of a switch has one test";
+                self.report.error(step.at, what, "write `equals` or `matches`");
+                None
+            }
+        };
+        let steps = self.steps(&case.steps, namespaces, depth + 1);
+        Some((test?, steps?))
+    }
+
+    fn gather(&mut self, keys: &config::Gather, namespaces: &Namespaces) -> Option<Gather> {
+        let take = match &keys.take {
+            Some(take) => self.expression(take, namespaces).map(Some),
+            None => Some(None),
+        };
+        let into = match &keys.into {
+            None => Some(None),
+            Some(GatherInto::Json) => Some(Some(Into::Json)),
+            Some(GatherInto::Xml(markup)) => match Into::element(&markup.value) {
+                Ok(into) => Some(Some(into)),
+                Err(what) => {
+                    let what = format!("that is no element: {what}");
+                    self.report.error(markup.at, what, "write one such as `<All/>`");
+                    None
+                }
+            },
+        };
+        Some(Gather {
+            take: take?,
+            into: into?,
+            complete: match keys.complete {
+                GatherComplete::All => None,
+                GatherComplete::Number(number) => Some(count(number)),
+            },
+            timeout: keys.timeout.0,
+            keep: keys.partial == Partial::Keep,
+        })
+    }
+}
+
+/// The keys that a body may be made of.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    xml: Option<&'a Spanned<String>>,
+    json: Option<&'a Spanned<JsonTemplate>>,
+    text: Option<&'a Spanned<String>>,
+    from: Option<&'a ExpressionText>,
+}
+
+fn type_of(kind: ValueType) -> Type {
+    match kind {
+        ValueType::Text => Type::Text,
+        ValueType::Number => Type::Number,
+        ValueType::Boolean => Type::Boolean,
+        ValueType::Xml => Type::Xml,
+        ValueType::Json => Type::Json,
+    }
+}

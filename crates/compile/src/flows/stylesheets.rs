@@ -1,0 +1,158 @@
+//! Stylesheets and schemas of flows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ::flows::{Schemas, Xslt};
+use config::{
+    Decode as _, DefinitionAt, FilePath, Map, MessageSide, Report, Route, RouteHost, Spanned,
+    XsltStep,
+};
+use plan::Slots;
+use xsd::{Directory, Limits, SchemaSet};
+
+use super::{Compiler, Namespaces};
+use crate::files;
+use crate::policies::xslt;
+use crate::policy::RouteScope;
+
+/// Schema documents of one set, all together.
+const SCHEMA_BYTES_MAX: u64 = 16 << 20;
+
+/// A `pattern` of a JSON Schema gives up here, as those of `openapi` do.
+const BACKTRACKS_MAX: usize = 2_000;
+
+impl<'a> Compiler<'a, '_> {
+    pub(super) fn xslt(&mut self, keys: &'a XsltStep, namespaces: &Namespaces) -> Option<Xslt> {
+        let of = match &keys.of {
+            Some(of) => Some(self.expression(of, namespaces)?),
+            None => None,
+        };
+        let mut fixed = Map::default();
+        let mut parameters = Vec::new();
+        for (name, text) in keys.parameters.iter() {
+            let expression = self.expression(text, namespaces)?;
+            match expression.literal() {
+                Some(literal) => drop(fixed.add(name.clone(), literal.to_owned())),
+                None => parameters.push((name.value.as_str().into(), expression)),
+            }
+        }
+        let keys = config::Xslt {
+            side: Spanned::unwritten(MessageSide::Request),
+            stylesheet: keys.stylesheet.clone(),
+            fetch: None,
+            engine: keys.engine,
+            parameters: fixed.clone(),
+            output: None,
+            strip_empty_namespaces: false,
+            bad_definitions: None,
+            verbose: false,
+            body_bytes_max: config::Size(16 << 20),
+        };
+        if let DefinitionAt::Url(_) = keys.stylesheet.value {
+            let help = "name a file";
+            self.report.error(keys.stylesheet.at, "a flow fetches no stylesheets", help);
+            return None;
+        }
+        let transformation =
+            self.in_scope(|place, report| xslt::transformation(&keys, place, report))?;
+        if !parameters.is_empty() && !xslt::is_native(&transformation) {
+            let what = "parameters of a stylesheet for Saxon are fixed texts";
+            self.report.error(keys.stylesheet.at, what, "write a text, or use `engine: native`");
+            return None;
+        }
+        if !parameters.is_empty() {
+            // All of them are passed together.
+            for (name, text) in fixed.iter() {
+                let text = config::ExpressionText {
+                    language: config::ExpressionLanguage::Text,
+                    text: Spanned::unwritten(text.clone()),
+                    required: false,
+                };
+                parameters.push((name.value.as_str().into(), self.expression(&text, namespaces)?));
+            }
+        }
+        Some(Xslt { transformation, parameters, of })
+    }
+
+    /// Works as on a route without anything that changes how policies are built.
+    fn in_scope<T>(
+        &mut self,
+        work: impl FnOnce(&mut RouteScope<'_, '_>, &mut Report) -> T,
+    ) -> Option<T> {
+        let route = plain_route()?;
+        let (mut diversions, mut operations, mut slots) =
+            (Vec::new(), Vec::new(), Slots::default());
+        let mut place = RouteScope {
+            route: "",
+            config: self.config,
+            of: &route,
+            builder: self.builder,
+            diversions: &mut diversions,
+            operations: &mut operations,
+            slots: &mut slots,
+            at: 0,
+        };
+        Some(work(&mut place, self.report))
+    }
+
+    /// A schema of XML with what it imports from beside it.
+    pub(super) fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
+        let bytes = files::read(file, self.report)?;
+        let path = file.value.as_path();
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let resolver = Directory::new(folder, SCHEMA_BYTES_MAX);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let mut set = SchemaSet::new(&resolver, Limits::default());
+        set.add_bytes(&bytes, &name.unwrap_or_default());
+        match set.compile() {
+            Ok(schema) => Some(Schemas::Xml(Arc::new(schema))),
+            Err(complaints) => {
+                for complaint in complaints {
+                    self.report.error(file.at, complaint.to_string(), "correct the schema");
+                }
+                None
+            }
+        }
+    }
+
+    /// A JSON Schema, complete in itself.
+    pub(super) fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
+        let bytes = files::read(file, self.report)?;
+        let read =
+            serde_json::from_slice::<serde_json::Value>(&bytes).map_err(|error| error.to_string());
+        let patterns = jsonschema::PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
+        let built = read.and_then(|schema| {
+            let options = jsonschema::options().with_pattern_options(patterns);
+            options.build(&schema).map_err(|error| error.to_string())
+        });
+        match built {
+            Ok(schema) => Some(Schemas::Json(Arc::new(schema))),
+            Err(what) => {
+                let what = format!("`{}`: {what}", file.value.as_path().display());
+                self.report.error(file.at, what, "correct the schema");
+                None
+            }
+        }
+    }
+}
+
+/// A route with nothing but defaults.
+fn plain_route() -> Option<Route> {
+    Some(Route {
+        matches: Spanned::unwritten(config::Match::absent()?),
+        strip_prefix: None,
+        rewrite: None,
+        host: Spanned::unwritten(RouteHost::Preserve),
+        limits: config::RouteLimits::absent()?,
+        streams: config::RouteStreams::absent()?,
+        policies: Vec::new(),
+        defaults: false,
+        errors: config::Errors::Problem,
+        upstream: None,
+        flow: None,
+        services: config::RouteServices::absent()?,
+        mirror: None,
+        respond: None,
+    })
+}

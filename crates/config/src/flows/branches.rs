@@ -1,0 +1,157 @@
+//! The keys of steps that make several messages of one, and one of several.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::{ExpressionText, Steps};
+use crate::decode::{Decode, Decoder, keys, words};
+use crate::node::{Node, Value};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Between, Spanned, Timeout};
+
+keys! {
+    /// Runs steps with each part of the message as the message, and puts what came out in its place.
+    pub struct ForeachStep {
+        /// The parts.
+        over: ExpressionText,
+        /// The steps.
+        steps: Steps,
+        /// How many run at once.
+        // One after the other, as the list is written.
+        parallel: Between<1, 1_000> = const { Between::new(1) },
+    }
+}
+
+keys! {
+    /// Runs steps with each part of the message as a message of its own, and gathers the results.
+    pub struct SplitStep {
+        /// The parts.
+        over: ExpressionText,
+        /// The steps.
+        steps: Steps,
+        /// How many run at once.
+        // Enough to hide the time of one call behind others, and few enough for the service called.
+        parallel: Between<1, 1_000> = const { Between::new(8) },
+        /// How the results become one message.
+        gather: Gather,
+    }
+}
+
+keys! {
+    /// Runs branches at once, each with a copy of the message, and gathers the results.
+    pub struct ScatterStep {
+        /// The branches, each a step or a list of steps.
+        branches: Vec<Steps>,
+        /// How the results become one message.
+        gather: Gather,
+    }
+}
+
+keys! {
+    /// How the results of branches become one message.
+    pub struct Gather {
+        /// What is taken of each result; the whole body if absent.
+        take: Option<ExpressionText>,
+        /// What the parts are put into: an element such as `<All/>`, or `{ json: [] }`. If absent, JSON goes into an array and
+        /// XML into what stands around the first.
+        into: Option<GatherInto>,
+        /// How many results are enough: `all`, or a number.
+        complete: GatherComplete = GatherComplete::All,
+        /// The longest that is waited.
+        // As long as a client waits that was told nothing else.
+        timeout: Timeout = Timeout(Duration::from_secs(30)),
+        /// What becomes of results when some are missing.
+        partial: Partial = Partial::Fault,
+    }
+}
+
+/// What gathered parts are put into.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GatherInto {
+    /// An element, as markup.
+    Xml(Spanned<String>),
+    /// An array.
+    Json,
+}
+
+/// How many results a gather waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatherComplete {
+    /// As many as there are branches.
+    All,
+    /// This many.
+    Number(u32),
+}
+
+words! {
+    /// What becomes of results when some are missing.
+    pub enum Partial {
+        /// A fault.
+        Fault = "fault",
+        /// Those that are there.
+        Keep = "keep",
+    }
+}
+
+impl Decode for GatherInto {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write an element such as `<All/>`, or `{ json: [] }`";
+        match &node.value {
+            Value::Map(_) => {
+                decoder.section(node, &["json"], &[])?;
+                match node.get("json").map(|json| &json.value) {
+                    Some(Value::List(items)) if items.is_empty() => Some(Self::Json),
+                    _ => {
+                        decoder.expected(node, "an empty array of JSON", help);
+                        None
+                    }
+                }
+            }
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                Spanned::decode(node, decoder).map(Self::Xml)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Xml(element) => element.encode(),
+            Self::Json => json!({ "json": [] }),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let array = json!({
+            "type": "object",
+            "properties": { "json": { "type": "array", "maxItems": 0 } },
+            "required": ["json"],
+            "additionalProperties": false,
+        });
+        json!({ "anyOf": [String::schema(schema), array] })
+    }
+}
+
+impl Decode for GatherComplete {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        decoder.parse(node, "how many are enough", "write `all`, or a number", |text| {
+            match (text, text.parse::<u32>()) {
+                ("all", _) => Ok(Self::All),
+                (_, Ok(number)) if number > 0 => Ok(Self::Number(number)),
+                _ => Err(format!("{} is no number of results", quote(text))),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::All => "all".into(),
+            Self::Number(number) => (*number).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [{ "const": "all" }, { "type": "integer", "minimum": 1 }] })
+    }
+}

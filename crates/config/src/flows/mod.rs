@@ -1,0 +1,252 @@
+//! `flows.NAME`: what happens to a message between services, step by step.
+
+mod branches;
+mod expression;
+mod steps;
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+pub use branches::{
+    ForeachStep, Gather, GatherComplete, GatherInto, Partial, ScatterStep, SplitStep,
+};
+pub use expression::{
+    Condition, ExpressionLanguage, ExpressionText, JsonTemplate, SetValue, ValueType,
+};
+pub use steps::{
+    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EnrichAction,
+    EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
+    LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
+    StatusClass, Steps, SwitchCase, SwitchStep, ThrottleStep, ValidateStep, XsltStep,
+};
+
+use crate::decode::{Decode, Decoder, did_you_mean, keys, list};
+use crate::node::{Entry, Node, Value};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Map, Size, Spanned, Timeout};
+
+/// A flow: its steps alone, or with its other keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow(pub FlowKeys);
+
+keys! {
+    /// What happens to a message, step by step. A flow that ends without `respond` answers with the message it has.
+    pub struct FlowKeys {
+        /// Prefixes of its expressions, with their namespaces. `soap` and `soap12` are those of the envelopes.
+        namespaces: Map<Spanned<String>> = Map::default(),
+        /// The longest that it may take as a whole.
+        // Longer than the 30 s that a gather waits, so that its partial answer comes out.
+        timeout: Timeout = Timeout(Duration::from_secs(60)),
+        /// How much it may hold.
+        limits: FlowLimits,
+        /// The steps.
+        steps: Steps,
+        /// Steps for a fault that no step caught, with `$error`.
+        catch: Option<Steps>,
+    }
+}
+
+keys! {
+    /// How much a flow may hold.
+    pub struct FlowLimits {
+        /// The largest body: 413 above for a request, 502 for a reply, 500 for what a step makes.
+        // As large as documents of services get; a tree of one takes some ten times as much.
+        body_bytes_max: Size = Size(16 * 1024 * 1024),
+    }
+}
+
+/// Makes the list of steps: the enum, and reading, writing and schema by name.
+macro_rules! steps {
+    ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal, )*) => {
+        /// One step: a map with one key, the step's name.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
+        pub enum Step {
+            $( $(#[doc = $doc])* $kind($keys), )*
+        }
+
+        impl Step {
+            /// The names, as they are written.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The name it is written under.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$kind(_) => $name, )*
+                }
+            }
+
+            fn decode_named(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Self> {
+                match entry.key.as_str() {
+                    $( $name => <$keys>::decode(&entry.node, decoder).map(Self::$kind), )*
+                    _ => unknown(entry, decoder),
+                }
+            }
+
+            fn encode_keys(&self) -> Json {
+                match self {
+                    $( Self::$kind(keys) => keys.encode(), )*
+                }
+            }
+
+            fn schemas(schema: &mut SchemaBuilder) -> Json {
+                schema.section("Step", "One step of a flow: exactly one of these keys.", |section| {
+                    $( section.key::<Option<$keys>>($name, concat!($($doc),*), Some(None)); )*
+                })
+            }
+        }
+    };
+}
+
+steps! {
+    /// Sends the message to an upstream.
+    Call(Call) = "call",
+    /// Ends the flow with a reply.
+    Respond(RespondStep) = "respond",
+    /// Ends the flow with 202 and no body.
+    Drop(DropStep) = "drop",
+    /// Ends the flow with a fault.
+    Fault(FaultStep) = "fault",
+    /// Sets variables, in the order written.
+    Set(Map<SetValue>) = "set",
+    /// Changes headers of the message.
+    Header(HeaderStep) = "header",
+    /// Changes the header of a SOAP message.
+    SoapHeader(SoapHeaderStep) = "soap_header",
+    /// Makes the message's body anew.
+    Payload(PayloadStep) = "payload",
+    /// Changes parts of the message.
+    Enrich(EnrichStep) = "enrich",
+    /// Transforms the message with a stylesheet.
+    Xslt(XsltStep) = "xslt",
+    /// Checks the message against a schema.
+    Validate(ValidateStep) = "validate",
+    /// Makes the message another format.
+    Convert(ConvertStep) = "convert",
+    /// Runs a program over the message.
+    Script(ScriptStep) = "script",
+    /// Does one or the other.
+    Filter(FilterStep) = "filter",
+    /// Does what the first fitting case says.
+    Switch(SwitchStep) = "switch",
+    /// Runs steps for each part of the message, in its place.
+    Foreach(ForeachStep) = "foreach",
+    /// Runs steps for each part of the message, and gathers the results.
+    Split(SplitStep) = "split",
+    /// Runs branches at once, and gathers the results.
+    Scatter(ScatterStep) = "scatter",
+    /// Runs the steps of another flow.
+    Sequence(Spanned<String>) = "sequence",
+    /// Writes a line to the log.
+    Log(LogStep) = "log",
+    /// Gives again what steps made before.
+    Cache(CacheStep) = "cache",
+    /// Lets so many messages pass in a time.
+    Throttle(ThrottleStep) = "throttle",
+    /// Asks a database.
+    Sql(SqlStep) = "sql",
+}
+
+impl Step {
+    /// The lists of steps inside it, in the order written.
+    pub fn inner(&self) -> Vec<&Steps> {
+        match self {
+            Self::Call(_)
+            | Self::Respond(_)
+            | Self::Drop(_)
+            | Self::Fault(_)
+            | Self::Set(_)
+            | Self::Header(_)
+            | Self::SoapHeader(_)
+            | Self::Payload(_)
+            | Self::Enrich(_)
+            | Self::Xslt(_)
+            | Self::Convert(_)
+            | Self::Script(_)
+            | Self::Sequence(_)
+            | Self::Log(_)
+            | Self::Throttle(_)
+            | Self::Sql(_) => Vec::new(),
+            Self::Validate(keys) => keys.otherwise.iter().collect(),
+            Self::Filter(keys) => vec![&keys.then, &keys.otherwise],
+            Self::Switch(keys) => {
+                keys.cases.iter().map(|case| &case.steps).chain([&keys.default]).collect()
+            }
+            Self::Foreach(keys) => vec![&keys.steps],
+            Self::Split(keys) => vec![&keys.steps],
+            Self::Scatter(keys) => keys.branches.iter().collect(),
+            Self::Cache(keys) => vec![&keys.steps],
+        }
+    }
+}
+
+impl Decode for Step {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `- NAME: { ... }`, one item for each step, keys indented below its name";
+        let Value::Map(entries) = &node.value else {
+            decoder.expected(node, "a step", help);
+            return None;
+        };
+        match entries.as_slice() {
+            [entry] => Self::decode_named(entry, decoder),
+            [] => {
+                decoder.error(node.at, "a step without a name", help);
+                None
+            }
+            [first, second, ..] => {
+                let what = format!(
+                    "one item of the list names two steps, {} and {}",
+                    quote(&first.key),
+                    quote(&second.key)
+                );
+                decoder.error(second.key_at, what, help);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        json!({ self.name(): self.encode_keys() })
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        Self::schemas(schema)
+    }
+}
+
+fn unknown(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Step> {
+    let meant = decoder.suggest(&entry.key, Step::NAMES.iter().copied());
+    decoder.error(
+        entry.key_at,
+        format!("unknown step {}{}", quote(&entry.key), did_you_mean(meant)),
+        format!("the steps are {}", list(Step::NAMES, "and")),
+    );
+    None
+}
+
+impl Decode for Flow {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Value::List(_) = &node.value else {
+            return FlowKeys::decode(node, decoder).map(Self);
+        };
+        let steps = Steps::decode(node, decoder)?;
+        let keys = FlowKeys {
+            namespaces: Map::default(),
+            timeout: Timeout(Duration::from_secs(60)),
+            limits: FlowLimits::absent()?,
+            steps,
+            catch: None,
+        };
+        Some(Self(keys))
+    }
+
+    fn encode(&self) -> Json {
+        self.0.encode()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [Vec::<Step>::schema(schema), FlowKeys::schema(schema)] })
+    }
+}

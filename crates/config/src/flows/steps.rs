@@ -1,0 +1,496 @@
+//! The keys of each step.
+
+use serde_json::{Value as Json, json};
+
+use super::{Condition, ExpressionText, JsonTemplate, Step};
+use crate::decode::{Decode, Decoder, keys, words};
+use crate::node::{Node, Value};
+use crate::policies::{LimitBy, Requests, XsltEngine};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Spanned, Timeout};
+
+/// A list of steps, or one alone.
+pub type Steps = OneOrMore<Spanned<Step>>;
+
+keys! {
+    /// Sends the message to an upstream. The reply becomes the message, whatever its status, unless `into` keeps it aside.
+    pub struct CallStep {
+        /// One of the `upstreams`.
+        upstream: Spanned<String>,
+        /// The method; the request's if absent.
+        method: Option<Spanned<String>>,
+        /// The path, a template; as the route forwards it if absent.
+        path: Option<Spanned<String>>,
+        /// The query: a template, or templates by the names of parameters; the request's if absent.
+        query: Option<QueryTemplate>,
+        /// Changes to the headers for this call alone.
+        headers: CallHeaders,
+        /// What is sent as the body; the message's own if absent.
+        body: Option<ExpressionText>,
+        /// The longest that the whole call may take; the upstream's own timeouts hold too.
+        timeout: Option<Timeout>,
+        /// A variable that takes the reply, as `$NAME.status`, `$NAME.headers.X` and `$NAME.body`. The message stays.
+        into: Option<Spanned<String>>,
+        /// Statuses that are faults, such as `[5xx, 404]`.
+        // What a status means is the flow's business, so none is by itself.
+        fault_on: Vec<StatusClass> = Vec::new(),
+    }
+}
+
+keys! {
+    /// Changes to the headers of one call.
+    pub struct CallHeaders {
+        /// Headers to replace, or add where missing; the values are templates.
+        set: Map<Spanned<String>> = Map::default(),
+        /// Headers to leave out.
+        remove: Vec<Spanned<String>> = Vec::new(),
+    }
+}
+
+/// The `call` step: the name of an upstream, or its keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call(pub CallStep);
+
+/// A query: one template, or one for each parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryTemplate {
+    /// The whole query without `?`.
+    Whole(Spanned<String>),
+    /// Values by their names.
+    Parameters(Map<Spanned<String>>),
+}
+
+/// A status such as `404`, or a class such as `5xx`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusClass {
+    /// The first status that it holds.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+keys! {
+    /// Ends the flow with a reply: the message, or what is made here.
+    pub struct RespondStep {
+        /// The status; the message's own if absent, and 200 where that is a request.
+        status: Option<Between<200, 599>>,
+        /// Headers to replace, or add where missing; the values are templates.
+        headers: Map<Spanned<String>> = Map::default(),
+        /// The body as a template of XML.
+        xml: Option<Spanned<String>>,
+        /// The body as a template of JSON.
+        json: Option<Spanned<JsonTemplate>>,
+        /// The body as a template of text.
+        text: Option<Spanned<String>>,
+        /// The body as what an expression finds.
+        from: Option<ExpressionText>,
+    }
+}
+
+/// Ends the flow with 202 and no body. It has no keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropStep;
+
+keys! {
+    /// Ends the flow with a fault, or goes to the nearest `catch`.
+    pub struct FaultStep {
+        /// Whose fault it is.
+        code: FaultCode = FaultCode::Server,
+        /// What clients read, a template.
+        reason: Spanned<String> = Spanned::unwritten("The message could not be processed.".to_owned()),
+        /// More for them, a template.
+        detail: Option<Spanned<String>>,
+        /// The status; 500 if absent, or 400 for a client's fault where the message is no SOAP.
+        status: Option<Between<400, 599>>,
+    }
+}
+
+words! {
+    /// Whose fault a fault is.
+    pub enum FaultCode {
+        /// The sender's.
+        Client = "client",
+        /// The receiver's.
+        Server = "server",
+    }
+}
+
+keys! {
+    /// Changes headers of the message, `remove` first, then `set` and `add`; the values are templates.
+    pub struct HeaderStep {
+        /// Headers to replace, or add where missing.
+        set: Map<Spanned<String>> = Map::default(),
+        /// Headers to add beside those of the same name.
+        add: Map<Spanned<String>> = Map::default(),
+        /// Headers to remove.
+        remove: Vec<Spanned<String>> = Vec::new(),
+    }
+}
+
+keys! {
+    /// Changes the header of a SOAP message, `remove` first.
+    pub struct SoapHeaderStep {
+        /// Elements to put in, templates of XML. One of the same name is replaced.
+        set: Vec<Spanned<String>> = Vec::new(),
+        /// Names of elements to remove, such as `m:routing`.
+        remove: Vec<Spanned<String>> = Vec::new(),
+    }
+}
+
+keys! {
+    /// Makes the message's body anew. In a SOAP message `xml` and `from` replace what is in the Body.
+    pub struct PayloadStep {
+        /// A template of XML.
+        xml: Option<Spanned<String>>,
+        /// A template of JSON.
+        json: Option<Spanned<JsonTemplate>>,
+        /// A template of text.
+        text: Option<Spanned<String>>,
+        /// What an expression finds: a node set as its markup.
+        from: Option<ExpressionText>,
+        /// The bytes of a file.
+        file: Option<Spanned<FilePath>>,
+        /// The content type; by what was made if absent.
+        content_type: Option<Spanned<String>>,
+        /// What becomes of the envelope of a SOAP message.
+        envelope: EnvelopeUse = EnvelopeUse::Keep,
+    }
+}
+
+words! {
+    /// What becomes of the envelope of a SOAP message.
+    pub enum EnvelopeUse {
+        /// It stays around what is made.
+        Keep = "keep",
+        /// What is made is the whole message.
+        Drop = "drop",
+    }
+}
+
+keys! {
+    /// Puts something into the message at each place that `target` finds.
+    pub struct EnrichStep {
+        /// What is put there: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
+        source: Option<EnrichSource>,
+        /// Where.
+        target: ExpressionText,
+        /// How.
+        action: EnrichAction = EnrichAction::Replace,
+    }
+}
+
+/// What is put into a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EnrichSource {
+    /// What is found.
+    Expression(ExpressionText),
+    /// A template of XML.
+    Xml(Spanned<String>),
+}
+
+words! {
+    /// How a source is put at a target.
+    pub enum EnrichAction {
+        /// In its place.
+        Replace = "replace",
+        /// As its last child.
+        Child = "child",
+        /// Before it.
+        Before = "before",
+        /// Behind it.
+        After = "after",
+        /// The target goes.
+        Remove = "remove",
+    }
+}
+
+keys! {
+    /// Transforms the message with a stylesheet: of a SOAP message the whole envelope, unless `of` says what.
+    pub struct XsltStep {
+        /// The stylesheet's file.
+        stylesheet: Spanned<DefinitionAt>,
+        /// What runs it.
+        engine: XsltEngine = XsltEngine::Auto,
+        /// The element that is transformed, as a document of its own. The result takes its place.
+        of: Option<ExpressionText>,
+        /// Parameters, by their names.
+        parameters: Map<ExpressionText> = Map::default(),
+    }
+}
+
+keys! {
+    /// Checks the message, or a part of it, against a schema.
+    pub struct ValidateStep {
+        /// A schema of XML, a file.
+        schema: Option<Spanned<FilePath>>,
+        /// A JSON Schema, a file.
+        json_schema: Option<Spanned<FilePath>>,
+        /// What is checked. If absent, the body; in a SOAP message what is in the Body.
+        of: Option<ExpressionText>,
+        /// What is done with what is not valid, instead of a client's fault.
+        otherwise as "else": Option<Steps>,
+    }
+}
+
+keys! {
+    /// Makes the message another format.
+    pub struct ConvertStep {
+        /// The format.
+        to: ConvertTo,
+        /// The root element of XML that is made of JSON.
+        root: Option<Spanned<String>>,
+        /// Paths such as `orders/order` of elements that are arrays of JSON, even if there is one.
+        arrays: Vec<Spanned<String>> = Vec::new(),
+        /// Whether texts that are numbers and truths become such.
+        // The digits of an order's number are no number.
+        types: bool = false,
+    }
+}
+
+words! {
+    /// A format of messages.
+    pub enum ConvertTo {
+        /// JSON.
+        Json = "json",
+        /// XML.
+        Xml = "xml",
+        /// Plain text.
+        Text = "text",
+    }
+}
+
+keys! {
+    /// Runs a program over the message's JSON.
+    pub struct ScriptStep {
+        /// The program, in jq.
+        jq: Spanned<String>,
+    }
+}
+
+keys! {
+    /// Does one or the other.
+    pub struct FilterStep {
+        /// The condition.
+        when: Condition,
+        /// Steps if it holds.
+        then: Steps = OneOrMore(Vec::new()),
+        /// Steps if it does not.
+        otherwise as "else": Steps = OneOrMore(Vec::new()),
+    }
+}
+
+keys! {
+    /// Does what the first fitting case says.
+    pub struct SwitchStep {
+        /// What is compared, as text.
+        on: ExpressionText,
+        /// The cases.
+        cases: Vec<SwitchCase>,
+        /// Steps if no case fits.
+        default: Steps = OneOrMore(Vec::new()),
+    }
+}
+
+keys! {
+    /// A case of a `switch`.
+    pub struct SwitchCase {
+        /// The text it has to be.
+        equals: Option<Spanned<String>>,
+        /// A regular expression to search in it.
+        matches: Option<Spanned<String>>,
+        /// The steps.
+        steps: Steps,
+    }
+}
+
+keys! {
+    /// Writes a line to the log.
+    pub struct LogStep {
+        /// Its level.
+        level: LogLevel = LogLevel::Info,
+        /// What it says, a template.
+        message: Spanned<String>,
+    }
+}
+
+words! {
+    /// The level of a line.
+    pub enum LogLevel {
+        /// For those who look for something.
+        Debug = "debug",
+        /// What happens.
+        Info = "info",
+        /// What should not go on.
+        Warn = "warn",
+        /// What is broken.
+        Error = "error",
+    }
+}
+
+keys! {
+    /// Gives a message again that steps made before.
+    pub struct CacheStep {
+        /// What tells messages apart, a template.
+        key: Spanned<String>,
+        /// How long one is kept.
+        ttl: Timeout,
+        /// The steps that make it.
+        steps: Steps,
+    }
+}
+
+keys! {
+    /// Lets so many messages pass in a time; 429 above.
+    pub struct ThrottleStep {
+        /// How many.
+        requests: Requests,
+        /// The time, such as `1s` or `1m`.
+        per: Spanned<Timeout>,
+        /// Who shares a count, as in `rate_limit`; the flow's messages all together if absent.
+        by: Option<Spanned<LimitBy>>,
+    }
+}
+
+keys! {
+    /// Asks a database.
+    pub struct SqlStep {
+        /// One of the `databases`.
+        database: Spanned<String>,
+        /// A statement, with `$1`, `$2` for arguments.
+        query: Spanned<String>,
+        /// The arguments.
+        arguments: Vec<ExpressionText> = Vec::new(),
+        /// A variable that takes the rows, an array of objects.
+        into: Option<Spanned<String>>,
+    }
+}
+
+impl Decode for DropStep {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        decoder.section(node, &[], &[]).map(|_| Self)
+    }
+
+    fn encode(&self) -> Json {
+        json!({})
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "object", "additionalProperties": false })
+    }
+}
+
+impl Decode for Call {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Scalar(_) => {
+                let upstream = Spanned::decode(node, decoder)?;
+                Some(Self(CallStep {
+                    upstream,
+                    method: None,
+                    path: None,
+                    query: None,
+                    headers: CallHeaders { set: Map::default(), remove: Vec::new() },
+                    body: None,
+                    timeout: None,
+                    into: None,
+                    fault_on: Vec::new(),
+                }))
+            }
+            Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => {
+                CallStep::decode(node, decoder).map(Self)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        self.0.encode()
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), CallStep::schema(schema)] })
+    }
+}
+
+impl Decode for QueryTemplate {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => Map::decode(node, decoder).map(Self::Parameters),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                Spanned::decode(node, decoder).map(Self::Whole)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Whole(text) => text.encode(),
+            Self::Parameters(parameters) => parameters.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), Map::<String>::schema(schema)] })
+    }
+}
+
+impl StatusClass {
+    /// True if it holds a status.
+    pub fn holds(self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
+    }
+}
+
+impl Decode for StatusClass {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write a status such as `404`, or a class such as `5xx`";
+        decoder.parse(node, "a status", help, |text| {
+            let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+            let class = text.strip_suffix("xx").and_then(|digit| digit.parse::<u16>().ok());
+            let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
+            match (one, class) {
+                (Some(status), _) => Ok(Self { first: status, last: status }),
+                (None, Some(first)) => Ok(Self { first, last: first + 99 }),
+                (None, None) => Err(format!("{} is no status", quote(text))),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        match self.first == self.last {
+            true => self.first.into(),
+            false => format!("{}xx", self.first / 100).into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": ["string", "integer"] })
+    }
+}
+
+impl Decode for EnrichSource {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Some(xml) = node.get("xml") else {
+            return ExpressionText::decode(node, decoder).map(Self::Expression);
+        };
+        decoder.section(node, &["xml"], &[])?;
+        Spanned::decode(xml, decoder).map(Self::Xml)
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Expression(expression) => expression.encode(),
+            Self::Xml(template) => json!({ "xml": template.encode() }),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let xml = json!({
+            "type": "object",
+            "properties": { "xml": String::schema(schema) },
+            "required": ["xml"],
+            "additionalProperties": false,
+        });
+        json!({ "anyOf": [ExpressionText::schema(schema), xml] })
+    }
+}

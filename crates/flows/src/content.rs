@@ -1,0 +1,251 @@
+//! A body and what was found in it: bytes until a step looks inside, from then on a tree or a tape as well.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use expression::{FailureKind, JsonNodes, JsonText, Nodes, Value};
+use fault::{Fault, Kind};
+use mediation::charset;
+use message::{Gathered, Trailers};
+use telemetry::parses;
+use xml::Document;
+
+use crate::soap::Envelope;
+
+/// Objects and arrays of JSON inside one another.
+const JSON_DEPTH_MAX: usize = 512;
+
+/// Values of one JSON text: 40 MB of tape, for a text of at least 4 MB.
+const JSON_ENTRIES_MAX: usize = 2_000_000;
+
+/// A body that is in memory. It never changes: a step that makes another message makes another of these.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) bytes: Bytes,
+    pub(crate) maker: Maker,
+    /// As the message's header had it.
+    content_type: Option<Box<[u8]>>,
+    view: OnceCell<Result<View, Box<str>>>,
+}
+
+/// Whose message it is, and so whose fault if it is malformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Client,
+    Upstream,
+    /// A step.
+    Flow,
+}
+
+/// What is in a body.
+#[derive(Debug, Clone)]
+pub(crate) enum View {
+    Empty,
+    Xml {
+        document: Arc<Document>,
+        envelope: Option<Envelope>,
+    },
+    Json(Arc<JsonText>),
+    Text(Arc<str>),
+    /// Neither of these, and no text.
+    Bytes,
+}
+
+/// The format that a content type says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Xml,
+    Json,
+    Other,
+}
+
+impl Format {
+    pub(crate) fn of(content_type: Option<&[u8]>) -> Format {
+        let media_type = message::media_type(content_type.unwrap_or_default()).to_ascii_lowercase();
+        let is_xml = media_type.ends_with(b"+xml")
+            || matches!(&*media_type, b"text/xml" | b"application/xml");
+        match (is_xml, message::is_json(&media_type)) {
+            (true, _) => Format::Xml,
+            (false, true) => Format::Json,
+            (false, false) => Format::Other,
+        }
+    }
+}
+
+impl Content {
+    pub(crate) fn new(bytes: Bytes, content_type: Option<&[u8]>, maker: Maker) -> Content {
+        let content_type = content_type.map(Into::into);
+        Content { bytes, maker, content_type, view: OnceCell::new() }
+    }
+
+    /// The same with the tree that a policy has read already.
+    pub(crate) fn of(body: Gathered, content_type: Option<&[u8]>, maker: Maker) -> Content {
+        let tree = body.tree().cloned();
+        let content = Content::new(body.bytes, content_type, maker);
+        if let Some(document) = tree {
+            let envelope = Envelope::of(&document);
+            let _first = content.view.set(Ok(View::Xml { document, envelope }));
+        }
+        content
+    }
+
+    /// The body for an engine, which gets the tree if there is one.
+    pub(crate) fn gathered(&self) -> Gathered {
+        let mut body = Gathered::new(self.bytes.clone(), Trailers::new());
+        let settled = charset::settled(self.content_type.as_deref(), &self.bytes).is_some();
+        if let (Some(Ok(View::Xml { document, .. })), false) = (self.view.get(), settled) {
+            body.keep_tree(document.clone());
+        }
+        body
+    }
+
+    /// What is in it. It is read once.
+    pub(crate) fn view(&self) -> Result<&View, FailureKind> {
+        let view = self.view.get_or_init(|| self.read());
+        view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
+    }
+
+    /// What is in it, for a step that needs it whatever it is.
+    pub(crate) fn known(&self) -> Result<&View, Fault> {
+        self.view().map_err(|malformed| self.malformed(&malformed.to_string()))
+    }
+
+    /// The fault of whoever made a message that cannot be read.
+    pub(crate) fn malformed(&self, what: &str) -> Fault {
+        let kind = match self.maker {
+            Maker::Client => Kind::RequestInvalid,
+            Maker::Upstream => Kind::ReplyInvalid,
+            Maker::Flow => Kind::FlowFailed,
+        };
+        Fault::with_detail(kind, what, "The message is malformed.")
+    }
+
+    /// `$body`: of SOAP the Body, of XML the root element, of JSON the value, else the text.
+    pub(crate) fn body(&self) -> Result<Value, FailureKind> {
+        Ok(match self.view()? {
+            View::Empty => Value::Nothing,
+            View::Xml { document, envelope } => {
+                let node = envelope.map(|envelope| envelope.body).or(document.root_element());
+                node.map_or(Value::Nothing, |node| Value::Nodes(Nodes::one(document.clone(), node)))
+            }
+            View::Json(text) => Value::Json(JsonNodes::root(text.clone())),
+            View::Text(text) => Value::Text(text.clone()),
+            View::Bytes => Value::Bytes(self.bytes.as_ref().into()),
+        })
+    }
+
+    /// `$envelope`: the document; of what is no XML the same as `$body`.
+    pub(crate) fn document(&self) -> Result<Value, FailureKind> {
+        match self.view()? {
+            View::Xml { document, .. } => {
+                Ok(Value::Nodes(Nodes::one(document.clone(), Document::ROOT)))
+            }
+            View::Empty | View::Json(_) | View::Text(_) | View::Bytes => self.body(),
+        }
+    }
+
+    /// `$header`: the SOAP Header.
+    pub(crate) fn soap_header(&self) -> Result<Value, FailureKind> {
+        Ok(match self.view()? {
+            View::Xml { document, envelope: Some(Envelope { header: Some(header), .. }) } => {
+                Value::Nodes(Nodes::one(document.clone(), *header))
+            }
+            View::Empty | View::Xml { .. } | View::Json(_) | View::Text(_) | View::Bytes => {
+                Value::Nothing
+            }
+        })
+    }
+
+    /// The SOAP envelope, of a body that can be read as one.
+    pub(crate) fn envelope(&self) -> Option<(&Arc<Document>, Envelope)> {
+        match self.view() {
+            Ok(View::Xml { document, envelope: Some(envelope) }) => Some((document, *envelope)),
+            Ok(View::Empty | View::Xml { .. } | View::Json(_) | View::Text(_) | View::Bytes)
+            | Err(_) => None,
+        }
+    }
+
+    fn read(&self) -> Result<View, Box<str>> {
+        let content_type = self.content_type.as_deref();
+        if self.bytes.is_empty() {
+            return Ok(View::Empty);
+        }
+        if content_type.is_none() {
+            return Ok(self.read_unnamed());
+        }
+        match Format::of(content_type) {
+            Format::Xml => {
+                let settled = charset::settled(content_type, &self.bytes);
+                let bytes = settled.as_deref().unwrap_or(&self.bytes);
+                parses::count(parses::Format::Xml);
+                let document = Document::parse(bytes, &xml::Options::default())
+                    .map_err(|error| error.to_string().into_boxed_str())?;
+                let envelope = Envelope::of(&document);
+                Ok(View::Xml { document: Arc::new(document), envelope })
+            }
+            Format::Json => {
+                let text = std::str::from_utf8(&self.bytes).map_err(|_| "no text in UTF-8")?;
+                parses::count(parses::Format::Json);
+                Ok(View::Json(read_json(text)?))
+            }
+            Format::Other => Ok(self.text()),
+        }
+    }
+
+    fn text(&self) -> View {
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => View::Text(text.into()),
+            Err(_) => View::Bytes,
+        }
+    }
+
+    /// Of a body without a content type its first character tells (RFC 9110, 8.3). What is not well-formed then is text.
+    fn read_unnamed(&self) -> View {
+        let first = self.bytes.trim_ascii_start().first();
+        let content_type: &[u8] = match first {
+            Some(b'<') => b"application/xml",
+            Some(b'{' | b'[') => b"application/json",
+            _ => return self.text(),
+        };
+        let named = Content::new(self.bytes.clone(), Some(content_type), self.maker);
+        named.read().unwrap_or_else(|_| self.text())
+    }
+}
+
+/// A text of JSON, within the limits of messages.
+pub(crate) fn read_json(text: &str) -> Result<Arc<JsonText>, Box<str>> {
+    let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
+    JsonText::read(text.to_owned(), &limits)
+        .map_err(|malformed| format!("at byte {}: {}", malformed.at, malformed.what).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_type_says_the_format() {
+        for (content_type, format) in [
+            ("text/xml", Format::Xml),
+            ("Application/SOAP+xml; charset=utf-8", Format::Xml),
+            ("application/problem+json", Format::Json),
+            ("text/plain", Format::Other),
+            ("", Format::Other),
+        ] {
+            assert_eq!(Format::of(Some(content_type.as_bytes())), format, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_body_is_its_makers_fault() {
+        for (maker, kind) in [
+            (Maker::Client, Kind::RequestInvalid),
+            (Maker::Upstream, Kind::ReplyInvalid),
+            (Maker::Flow, Kind::FlowFailed),
+        ] {
+            let content = Content::new("<a>".into(), Some(b"text/xml"), maker);
+            assert_eq!(content.known().unwrap_err().kind, kind);
+        }
+    }
+}

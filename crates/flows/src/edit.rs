@@ -1,0 +1,227 @@
+//! A document written again with changes at some of its nodes. The cost is linear in what is read and written, whatever the
+//! number of changes; the tree stays as it is.
+
+use std::collections::BTreeMap;
+
+use xml::{Document, Kind, NodeId, QName, escape_attribute, escape_text};
+
+/// Changes by their nodes. All texts are markup, but for values of attributes.
+#[derive(Debug, Default)]
+pub(crate) struct Edits {
+    nodes: BTreeMap<u32, Change>,
+}
+
+/// What changes at one node.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) before: String,
+    /// In place of the node; empty: the node goes.
+    pub(crate) instead: Option<String>,
+    /// In place of everything in the element.
+    pub(crate) content: Option<String>,
+    /// Before the element's first child.
+    pub(crate) first: String,
+    /// Behind the element's last child.
+    pub(crate) last: String,
+    pub(crate) after: String,
+}
+
+impl Edits {
+    /// The changes at a node.
+    pub(crate) fn at(&mut self, node: NodeId) -> &mut Change {
+        self.nodes.entry(node.0).or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The document with the changes.
+    pub(crate) fn write(&self, document: &Document) -> String {
+        let mut out = String::new();
+        Writer { document, edits: self, out: &mut out, open: Vec::new() }.write();
+        out
+    }
+}
+
+struct Writer<'d, 'o> {
+    document: &'d Document,
+    edits: &'d Edits,
+    out: &'o mut String,
+    open: Vec<Open<'d>>,
+}
+
+/// An element whose end tag is due.
+struct Open<'d> {
+    end: u32,
+    name: QName<'d>,
+    change: Option<&'d Change>,
+}
+
+impl<'d> Writer<'d, '_> {
+    fn write(&mut self) {
+        let mut at = 0;
+        while at < self.document.len() {
+            self.close_up_to(at);
+            at = self.node(NodeId(at));
+        }
+        self.close_up_to(u32::MAX);
+    }
+
+    /// Writes what begins with a node, and returns the node to go on with.
+    fn node(&mut self, node: NodeId) -> u32 {
+        let kind = self.document.kind(node);
+        if matches!(kind, Kind::Attribute | Kind::Document) {
+            // Attributes were written with their element.
+            return node.0 + 1;
+        }
+        let change = self.edits.nodes.get(&node.0);
+        if let Some(change) = change {
+            self.out.push_str(&change.before);
+            if let Some(instead) = &change.instead {
+                self.out.push_str(instead);
+                self.out.push_str(&change.after);
+                return self.document.end(node).0;
+            }
+        }
+        match kind {
+            Kind::Element => return self.element(node, change),
+            Kind::Text => escape_text(self.document.value(node), self.out),
+            Kind::Comment => {
+                self.out.push_str("<!--");
+                self.out.push_str(self.document.value(node));
+                self.out.push_str("-->");
+            }
+            Kind::Instruction => {
+                self.out.push_str("<?");
+                self.out.push_str(self.document.name(node).local);
+                self.out.push(' ');
+                self.out.push_str(self.document.value(node));
+                self.out.push_str("?>");
+            }
+            Kind::Attribute | Kind::Document => {}
+        }
+        if let Some(change) = change {
+            self.out.push_str(&change.after);
+        }
+        node.0 + 1
+    }
+
+    fn element(&mut self, node: NodeId, change: Option<&'d Change>) -> u32 {
+        let name = self.document.name(node);
+        self.out.push('<');
+        self.name(name);
+        self.namespaces(node);
+        self.attributes(node);
+        let added = change.is_some_and(|change| {
+            change.content.is_some() || !change.first.is_empty() || !change.last.is_empty()
+        });
+        if self.document.first_child(node).is_none() && !added {
+            self.out.push_str("/>");
+            self.out.push_str(change.map(|change| &*change.after).unwrap_or_default());
+            return self.document.end(node).0;
+        }
+        self.out.push('>');
+        let end = self.document.end(node).0;
+        self.open.push(Open { end, name, change });
+        let Some(change) = change else { return node.0 + 1 };
+        self.out.push_str(&change.first);
+        match &change.content {
+            Some(content) => {
+                self.out.push_str(content);
+                end
+            }
+            None => node.0 + 1,
+        }
+    }
+
+    fn namespaces(&mut self, node: NodeId) {
+        for (prefix, uri) in self.document.declared(node) {
+            self.out.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
+            self.out.push_str(prefix);
+            self.out.push_str("=\"");
+            escape_attribute(uri, self.out);
+            self.out.push('"');
+        }
+    }
+
+    fn attributes(&mut self, node: NodeId) {
+        for attribute in self.document.attributes(node) {
+            let change = self.edits.nodes.get(&attribute.0);
+            let instead = change.and_then(|change| change.instead.as_deref());
+            if instead == Some("") {
+                continue;
+            }
+            self.out.push(' ');
+            self.name(self.document.name(attribute));
+            self.out.push_str("=\"");
+            escape_attribute(instead.unwrap_or(self.document.value(attribute)), self.out);
+            self.out.push('"');
+        }
+    }
+
+    fn close_up_to(&mut self, at: u32) {
+        while let Some(open) = self.open.pop_if(|open| open.end <= at) {
+            if let Some(change) = open.change {
+                self.out.push_str(&change.last);
+            }
+            self.out.push_str("</");
+            self.name(open.name);
+            self.out.push('>');
+            if let Some(change) = open.change {
+                self.out.push_str(&change.after);
+            }
+        }
+    }
+
+    fn name(&mut self, name: QName<'_>) {
+        if !name.prefix.is_empty() {
+            self.out.push_str(name.prefix);
+            self.out.push(':');
+        }
+        self.out.push_str(name.local);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"<!--c--><a xmlns="urn:a" xmlns:p="urn:p"><p:b c="1&lt;" p:d="2">x &amp; y</p:b><e/><?t d?></a>"#;
+
+    fn document() -> Document {
+        Document::parse(TEXT.as_bytes(), &xml::Options::default()).unwrap()
+    }
+
+    fn find(document: &Document, local: &str) -> NodeId {
+        (0..document.len()).map(NodeId).find(|id| document.name(*id).local == local).unwrap()
+    }
+
+    #[test]
+    fn without_changes_it_is_the_same() {
+        assert_eq!(Edits::default().write(&document()), TEXT);
+    }
+
+    #[test]
+    fn each_change_stands_where_it_was_put() {
+        let document = document();
+        type Case = (&'static str, fn(&mut Change), &'static str);
+        let cases: [Case; 8] = [
+            ("b", |c| c.before.push_str("<n/>"), r#"<a xmlns="urn:a" xmlns:p="urn:p"><n/><p:b"#),
+            ("b", |c| c.after.push_str("<n/>"), "</p:b><n/><e/>"),
+            ("b", |c| c.instead = Some("<n/>".into()), r#"xmlns:p="urn:p"><n/><e/>"#),
+            ("b", |c| c.content = Some("<n/>".into()), r#"p:d="2"><n/></p:b>"#),
+            ("e", |c| c.last.push_str("<n/>"), "<e><n/></e>"),
+            ("b", |c| c.first.push_str("<n/>"), r#"p:d="2"><n/>x &amp; y</p:b>"#),
+            ("c", |c| c.instead = Some("\"".into()), r#"<p:b c="&quot;" p:d="2">"#),
+            ("d", |c| c.instead = Some(String::new()), r#"<p:b c="1&lt;">"#),
+        ];
+        for (at, change, expected) in cases {
+            let mut edits = Edits::default();
+            change(edits.at(find(&document, at)));
+            let written = edits.write(&document);
+            assert!(written.contains(expected), "{written}");
+            assert!(Document::parse(written.as_bytes(), &xml::Options::default()).is_ok());
+        }
+    }
+}

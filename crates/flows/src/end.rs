@@ -1,0 +1,122 @@
+//! A flow as the destination of a route.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault::Fault;
+use kit::clock;
+use message::{Reply, Request};
+use policy::{Answer, Answerer, Exchange, Explained};
+use serde_json::{Value as Json, json};
+use telemetry::FlowMetrics;
+use telemetry::trace::Tracer;
+
+use crate::message::Message;
+use crate::names::Slots;
+use crate::state::{Run, State};
+use crate::step::{Block, Step};
+use crate::steps::call::{flow_timeout, within};
+use crate::trace::Recording;
+
+/// A compiled flow.
+pub struct Flow {
+    pub name: Box<str>,
+    pub block: Block,
+    pub timeout: Duration,
+    /// The largest body that it holds.
+    pub body_bytes_max: usize,
+    pub metrics: Arc<FlowMetrics>,
+    /// Where traces are asked for.
+    pub tracer: Arc<Tracer>,
+}
+
+/// A flow at the end of a route.
+pub struct FlowEnd {
+    pub flow: Arc<Flow>,
+    /// The route's name.
+    pub route: Box<str>,
+    /// Of all flows of the configuration.
+    pub slots: Arc<Slots>,
+    /// Names of the route's path parameters, in their order.
+    pub parameters: Box<[Box<str>]>,
+}
+
+impl Flow {
+    /// The upstream, if all it does is to call that and to answer with the reply.
+    pub fn plain_upstream(&self) -> Option<&str> {
+        let upstream = match &*self.block.steps {
+            [call] => call.plain_call(),
+            [call, respond] if respond.is_plain_respond() => call.plain_call(),
+            _ => None,
+        };
+        upstream.filter(|_| self.block.catch.is_none())
+    }
+
+    fn any(&self, is: fn(&Step) -> bool) -> bool {
+        let catch = self.block.catch.iter().flat_map(|steps| steps.iter());
+        self.block.steps.iter().chain(catch).any(is)
+    }
+}
+
+impl Answerer for FlowEnd {
+    fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
+        Answer::Wait(Box::pin(self.run(ex, request)))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explained {
+        Explained {
+            what: format!("flow `{}`", self.flow.name),
+            how: vec![format!("{} steps", self.flow.block.steps.len())],
+        }
+    }
+
+    fn view(&self) -> Json {
+        json!({ "flow": &*self.flow.name })
+    }
+}
+
+impl FlowEnd {
+    async fn run(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
+        let body = std::mem::take(&mut request.body);
+        let mut lines = request.head.headers.clone();
+        if self.flow.any(Step::looks_anywhere) {
+            // A coded reply could not be looked into.
+            lines.remove("accept-encoding");
+        }
+        let (ran, state, target) = {
+            let deadline = clock::now().checked_add(self.flow.timeout).unwrap_or_else(clock::now);
+            let bounds = (self.flow.body_bytes_max, deadline);
+            let mut run = Run::new(ex, &request.head, &self.slots, &self.parameters, bounds);
+            run.recording = self.flow.tracer.answers().then(Recording::default);
+            run.route = &self.route;
+            let mut state = State::new(Message::request(&mut lines, body), lines);
+            let ran = self.steps(&run, &mut state);
+            let ran = within(self.flow.timeout, ran).await.unwrap_or_else(|| Err(flow_timeout()));
+            if let Some(recording) = run.recording {
+                self.flow.tracer.leave(recording.done(&self.flow.name, ex.id.as_str()));
+            }
+            (ran, state, run.target.into_inner())
+        };
+        let fault = ran.as_ref().err().map(|fault| fault.kind.label());
+        self.flow.metrics.record(ex.caller.worker, Duration::ZERO, Duration::ZERO, fault);
+        if target.is_some() {
+            ex.target = target;
+        }
+        if ran.is_err()
+            && let Some(format) = state.soap_format()
+        {
+            // The content type of SOAP 1.1 is that of any XML.
+            ex.notes().message_format = Some(format);
+        }
+        ran.map(|()| state.message.into_reply())
+    }
+
+    async fn steps(&self, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+        if self.flow.any(Step::asks_request) {
+            state.message.hold(run.body_bytes_max).await?;
+            *run.request.borrow_mut() = state.message.content().map(Rc::clone);
+        }
+        self.flow.block.run(run, state).await.map(|_| ())
+    }
+}

@@ -1,0 +1,33 @@
+//! Message flows: a list of steps between a client and services, as the destination of a route.
+//!
+//! Owns what the steps do to a message, the message itself, and what a fault of a step becomes. Flows come compiled: texts are
+//! expressions, names are numbers, upstreams are ways to them. A request enters by [`FlowEnd`], an [`Answerer`](policy::Answerer),
+//! and leaves as a reply. A message is bytes until a step looks inside; what several steps read is read once.
+//!
+//! ```text
+//! FlowEnd::answer -> Block::run -> step::run -> steps::{call, payload, gather, ...}
+//!                        │ fault -> catch
+//! ```
+#![forbid(unsafe_code)]
+
+mod content;
+mod edit;
+mod end;
+mod message;
+mod names;
+mod soap;
+mod state;
+mod step;
+mod steps;
+mod trace;
+mod values;
+
+pub use end::{Flow, FlowEnd};
+pub use tracing::Level;
+
+pub use names::{FlowNames, NameTable, RESERVED, Slots};
+pub use step::{
+    Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header,
+    Into, Kept, Made, MadeFault, Payload, Query, Respond, Scatter, Schemas, SoapHeader, Source,
+    Split, Step, Steps, Test, Throttle, Type, Validate, Xslt,
+};

@@ -1,0 +1,203 @@
+//! The message that goes from step to step.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use mediation::content_coding::{self, Coding, Undecoded};
+use message::{Body, Gathered, Headers, Reply};
+
+use crate::content::{Content, Maker};
+
+/// A message: the request as it came, a reply, or what steps made of either.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// The status of a reply; none for a request.
+    pub(crate) status: Option<u16>,
+    /// Of a reply all its lines. Of a request those about its body, and those that the flow set: the client's own lines stay with
+    /// [`State::request_lines`](crate::state::State) and never go back to it.
+    pub(crate) lines: Headers,
+    pub(crate) payload: Payload,
+}
+
+pub(crate) enum Payload {
+    /// Nobody has looked at it.
+    Stream {
+        body: Body,
+        maker: Maker,
+    },
+    Held(Rc<Content>),
+}
+
+/// Lines about a body, which go where it goes.
+const OF_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
+
+/// Lines that are true of the bytes that came, and not of others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
+const OF_BYTES: [&str; 8] = [
+    "content-encoding",
+    "content-length",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+    "accept-ranges",
+    "etag",
+];
+
+impl Message {
+    /// The request. Lines about its body are moved out of `lines`.
+    pub(crate) fn request(lines: &mut Headers, body: Body) -> Message {
+        let mut own = Headers::new();
+        for name in OF_BODY {
+            for value in lines.get_all(name) {
+                own.add_known(name, value);
+            }
+            lines.remove(name);
+        }
+        lines.remove("content-length");
+        Message {
+            status: None,
+            lines: own,
+            payload: Payload::Stream { body, maker: Maker::Client },
+        }
+    }
+
+    /// A reply of an upstream.
+    pub(crate) fn reply(reply: Reply) -> Message {
+        Message {
+            status: Some(reply.head.status),
+            lines: reply.head.headers,
+            payload: Payload::Stream { body: reply.body, maker: Maker::Upstream },
+        }
+    }
+
+    pub(crate) fn content_type(&self) -> Option<&[u8]> {
+        self.lines.get("content-type")
+    }
+
+    /// Reads its body into memory.
+    pub(crate) async fn hold(&mut self, bytes_max: usize) -> Result<(), Fault> {
+        let Payload::Stream { body, maker } = &mut self.payload else { return Ok(()) };
+        let (body, maker) = (std::mem::take(body), *maker);
+        let too_large = match maker {
+            Maker::Client => Kind::BodyTooLarge,
+            Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
+        };
+        let mut body = body.gather_all(bytes_max, too_large).await?;
+        if let Some(name) = content_coding::named(&self.lines) {
+            body =
+                Gathered::new(decoded(&name, &body.bytes, bytes_max, maker)?.into(), body.trailers);
+            OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        }
+        let content = Content::of(body, self.content_type(), maker);
+        self.payload = Payload::Held(Rc::new(content));
+        Ok(())
+    }
+
+    /// What it holds; none as long as nobody has asked for it to be held.
+    pub(crate) fn content(&self) -> Option<&Rc<Content>> {
+        match &self.payload {
+            Payload::Held(content) => Some(content),
+            Payload::Stream { .. } => None,
+        }
+    }
+
+    /// Gets another body, and the content type that goes with it.
+    pub(crate) fn replace(&mut self, bytes: Bytes, content_type: &[u8]) {
+        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.lines.remove("content-type");
+        self.lines.add_known("Content-Type", content_type);
+        let content = Content::new(bytes, Some(content_type), Maker::Flow);
+        self.payload = Payload::Held(Rc::new(content));
+    }
+
+    /// The same message with another text of the same type.
+    pub(crate) fn rewrite(&mut self, text: String) {
+        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.name_charset();
+        let content = Content::new(text.into(), self.content_type(), Maker::Flow);
+        self.payload = Payload::Held(Rc::new(content));
+    }
+
+    /// What steps write is UTF-8, whatever came.
+    fn name_charset(&mut self) {
+        let Some(content_type) = self.content_type() else { return };
+        let written = content_type.to_ascii_lowercase();
+        let names = |charset: &[u8]| written.windows(charset.len()).any(|part| part == charset);
+        if names(b"charset=") && !names(b"utf-8") {
+            let media_type = message::media_type(content_type).to_vec();
+            self.lines.remove("content-type");
+            self.lines.add_known("Content-Type", &[&media_type[..], b"; charset=utf-8"].concat());
+        }
+    }
+
+    /// A second message with the same content. A body that nobody has looked at stays where it is.
+    pub(crate) fn copy(&self) -> Message {
+        let payload = match &self.payload {
+            Payload::Held(content) => Payload::Held(content.clone()),
+            Payload::Stream { maker, .. } => Payload::Stream { body: Body::Empty, maker: *maker },
+        };
+        Message { status: self.status, lines: self.lines.clone(), payload }
+    }
+
+    /// The body to send. What is held stays.
+    pub(crate) fn body(&mut self) -> Body {
+        match &mut self.payload {
+            Payload::Stream { body, .. } => std::mem::take(body),
+            Payload::Held(content) => Body::whole(content.bytes.clone()),
+        }
+    }
+
+    /// The lines of a request with this message as its body: those of `request`, and its own about the body.
+    pub(crate) fn lines_for_call(&self, request: &Headers) -> Headers {
+        let mut lines = request.clone();
+        for name in OF_BODY {
+            for value in self.lines.get_all(name) {
+                lines.add_known(name, value);
+            }
+        }
+        lines
+    }
+
+    /// The message as the reply of the route.
+    pub(crate) fn into_reply(self) -> Reply {
+        let body = match self.payload {
+            Payload::Stream { body, .. } => body,
+            Payload::Held(content) => Body::whole(content.bytes.clone()),
+        };
+        let mut reply = Reply::new(self.status.unwrap_or(200), body);
+        reply.head.headers = self.lines;
+        reply
+    }
+}
+
+/// A body without its coding.
+fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Maker) -> Result<Vec<u8>, Fault> {
+    let (unsupported, malformed, too_large) = match maker {
+        Maker::Client => (Kind::MediaTypeUnsupported, Kind::RequestInvalid, Kind::BodyTooLarge),
+        Maker::Upstream | Maker::Flow => {
+            (Kind::ReplyInvalid, Kind::ReplyInvalid, Kind::ReplyTooLarge)
+        }
+    };
+    let Some(coding) = Coding::of(name) else {
+        return Err(Fault::new(
+            unsupported,
+            format!("a flow cannot look into a body coded as {name}"),
+        ));
+    };
+    coding.decode(bytes, bytes_max).map_err(|why| match why {
+        Undecoded::Malformed => Fault::new(malformed, format!("the body is not coded as {name}")),
+        Undecoded::TooLarge => {
+            Fault::new(too_large, format!("the body is over {bytes_max} bytes without its coding"))
+        }
+    })
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Payload::Stream { body, .. } => write!(f, "a stream of {:?} bytes", body.remaining()),
+            Payload::Held(content) => write!(f, "{:?}", content.bytes),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The state of a run, and the values that expressions find in it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use expression::{Budget, Expression, Failure, FailureKind, Limits, Scope, Template, Value};
+use fault::{Fault, Kind};
+use kit::clock::{self, Instant};
+use message::{Headers, RequestHead};
+use policy::{Exchange, MessageFormat};
+
+use crate::content::Content;
+use crate::message::Message;
+use crate::names::Slots;
+use crate::soap::Version;
+use crate::trace::Recording;
+use crate::values::Values;
+
+/// What one line of steps changes. Branches have copies.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) message: Message,
+    /// The lines that calls send, as the flow has changed them.
+    pub(crate) request_lines: Headers,
+    /// The status of the last call.
+    pub(crate) status: Option<u16>,
+    pub(crate) variables: Vec<(u32, Variable)>,
+    /// The fault that a `catch` is about.
+    pub(crate) caught: Option<Rc<Fault>>,
+    /// Where it is, for a trace.
+    pub(crate) depth: u16,
+    /// The number of the branch or part that it is of, from 1.
+    pub(crate) part: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Variable {
+    Value(Value),
+    Reply(Rc<Message>),
+}
+
+/// What all steps of a run share.
+pub(crate) struct Run<'a> {
+    pub(crate) ex: &'a Exchange,
+    pub(crate) head: &'a RequestHead,
+    pub(crate) slots: &'a Slots,
+    /// Names of the route's path parameters.
+    pub(crate) parameters: &'a [Box<str>],
+    /// The route's name; empty for a run that came by none.
+    pub(crate) route: &'a str,
+    pub(crate) body_bytes_max: usize,
+    pub(crate) deadline: Instant,
+    /// The request's body as it came, if an expression asks for it.
+    pub(crate) request: RefCell<Option<Rc<Content>>>,
+    /// Steps of expressions that are left for the whole run.
+    steps_left: Cell<u64>,
+    /// How long the step that runs has waited for others. It is read before anything else is waited for.
+    pub(crate) waited: Cell<Duration>,
+    /// The target of the last call.
+    pub(crate) target: RefCell<Option<Arc<str>>>,
+    /// What its steps do, if somebody asked.
+    pub(crate) recording: Option<Recording>,
+}
+
+impl State {
+    pub(crate) fn new(message: Message, request_lines: Headers) -> State {
+        State {
+            message,
+            request_lines,
+            status: None,
+            variables: Vec::new(),
+            caught: None,
+            depth: 0,
+            part: None,
+        }
+    }
+
+    /// A copy for the branch or part of this index.
+    pub(crate) fn copy(&self, at: usize) -> State {
+        State {
+            message: self.message.copy(),
+            request_lines: self.request_lines.clone(),
+            status: self.status,
+            variables: self.variables.clone(),
+            caught: self.caught.clone(),
+            depth: self.depth,
+            part: Some(at + 1),
+        }
+    }
+
+    pub(crate) fn set(&mut self, number: u32, variable: Variable) {
+        match self.variables.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, known)) => *known = variable,
+            None => self.variables.push((number, variable)),
+        }
+    }
+
+    /// The version of SOAP that the message is of, as far as it was read.
+    pub(crate) fn soap_format(&self) -> Option<MessageFormat> {
+        let (_, envelope) = self.message.content()?.envelope()?;
+        Some(match envelope.version {
+            Version::V11 => MessageFormat::Soap11,
+            Version::V12 => MessageFormat::Soap12,
+        })
+    }
+
+    pub(crate) fn variable(&self, number: u32) -> Option<&Variable> {
+        self.variables.iter().find(|(known, _)| *known == number).map(|(_, variable)| variable)
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        ex: &'a Exchange,
+        head: &'a RequestHead,
+        slots: &'a Slots,
+        parameters: &'a [Box<str>],
+        (body_bytes_max, deadline): (usize, Instant),
+    ) -> Run<'a> {
+        Run {
+            ex,
+            head,
+            slots,
+            parameters,
+            route: "",
+            body_bytes_max,
+            deadline,
+            request: RefCell::new(None),
+            steps_left: Cell::new(Limits::default().steps_max),
+            waited: Cell::new(Duration::ZERO),
+            target: RefCell::new(None),
+            recording: None,
+        }
+    }
+
+    /// Evaluates with a budget for one step's output, taken from the run's budget of work.
+    pub(crate) fn spend<T>(
+        &self,
+        state: &State,
+        work: impl FnOnce(&dyn Scope, &mut Budget) -> Result<T, Failure>,
+    ) -> Result<T, Fault> {
+        let mut budget = self.budget();
+        let done = work(&Values { run: self, state }, &mut budget);
+        self.steps_left.set(budget.steps_left());
+        done.map_err(|failure| fault(&failure, state))
+    }
+
+    /// A budget for one step.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget::new(Limits {
+            steps_max: self.steps_left.get(),
+            output_bytes_max: self.body_bytes_max as u64,
+            ..Limits::default()
+        })
+    }
+
+    pub(crate) fn value(&self, state: &State, expression: &Expression) -> Result<Value, Fault> {
+        self.spend(state, |scope, budget| expression.value(scope, budget))
+    }
+
+    pub(crate) fn text(&self, state: &State, expression: &Expression) -> Result<String, Fault> {
+        self.spend(state, |scope, budget| expression.text(scope, budget))
+    }
+
+    pub(crate) fn boolean(&self, state: &State, expression: &Expression) -> Result<bool, Fault> {
+        self.spend(state, |scope, budget| expression.boolean(scope, budget))
+    }
+
+    pub(crate) fn fill(&self, state: &State, template: &Template) -> Result<String, Fault> {
+        self.spend(state, |scope, budget| template.fill(scope, budget))
+    }
+
+    /// The time that is left.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(clock::now())
+    }
+}
+
+/// The fault of an expression or template.
+pub(crate) fn fault(failure: &Failure, state: &State) -> Fault {
+    let cause = failure.to_string();
+    match &failure.kind {
+        FailureKind::Missing => {
+            Fault::with_detail(Kind::Missing, cause, "A required value is missing.")
+        }
+        FailureKind::Forbidden { .. } | FailureKind::Segment(_) => {
+            Fault::new(Kind::Template, cause)
+        }
+        FailureKind::Malformed(what) => match state.message.content() {
+            Some(content) => content.malformed(what),
+            None => Fault::new(Kind::FlowFailed, cause),
+        },
+        FailureKind::Limit { .. }
+        | FailureKind::NotText
+        | FailureKind::NotJson
+        | FailureKind::Type(_)
+        | FailureKind::Computation(_)
+        | FailureKind::Scope(_)
+        | _ => Fault::new(Kind::FlowFailed, cause),
+    }
+}
+
+/// The number that Synapse gives to a fault; 0 where it has none.
+pub(crate) fn code(fault: &Fault) -> u32 {
+    fault.kind.synapse_code().unwrap_or_default()
+}

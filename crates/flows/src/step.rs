@@ -1,0 +1,463 @@
+//! The steps of a flow, and the loop that runs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use expression::{Expression, Slot, Template};
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use kit::clock::{self, Instant};
+use message::RequestHead;
+use policy::Exchange;
+use regex::Regex;
+use telemetry::FlowMetrics;
+
+use crate::names::{NameTable, Named};
+use crate::state::{Run, State, Variable};
+use crate::steps::{
+    cache, call, convert, enrich, gather, header, payload, soap_header, validate, variable, xslt,
+};
+use crate::trace;
+
+pub use crate::steps::cache::{Cache, Kept};
+pub use crate::steps::call::{Call, Query};
+pub use crate::steps::convert::Convert;
+pub use crate::steps::enrich::{Enrich, EnrichAction, Source};
+pub use crate::steps::gather::{Foreach, Gather, Into, Scatter, Split};
+pub use crate::steps::header::Header;
+pub use crate::steps::payload::{Made, Payload, Respond};
+pub use crate::steps::soap_header::SoapHeader;
+pub use crate::steps::validate::{Schemas, Validate};
+pub use crate::steps::variable::Type;
+pub use crate::steps::xslt::Xslt;
+
+/// One step of a flow.
+pub struct Step {
+    action: Action,
+    /// It looks into the body, which is then read into memory first.
+    looks: bool,
+    /// It or a step inside it asks for the body of the request as it came.
+    asks_request: bool,
+    metrics: Arc<FlowMetrics>,
+}
+
+/// Steps one after the other. Shared, since several flows may run the same.
+pub type Steps = Arc<[Step]>;
+
+/// Steps, and those for a fault that none of them caught.
+pub struct Block {
+    pub steps: Steps,
+    pub catch: Option<Steps>,
+}
+
+/// What a step does.
+pub enum Action {
+    Call(Box<Call>),
+    Respond(Box<Respond>),
+    Drop,
+    Fault(Box<MadeFault>),
+    Set(Vec<(u32, Expression, Option<Type>)>),
+    Header(Header),
+    SoapHeader(SoapHeader),
+    Payload(Box<Payload>),
+    Enrich(Box<Enrich>),
+    Xslt(Box<Xslt>),
+    Validate(Box<Validate>),
+    Convert(Convert),
+    Filter { when: Condition, then: Steps, otherwise: Steps },
+    Switch { on: Expression, cases: Vec<(Test, Steps)>, default: Steps },
+    Foreach(Box<Foreach>),
+    Split(Box<Split>),
+    Scatter(Box<Scatter>),
+    Sequence(Arc<Block>),
+    Log { level: tracing::Level, message: Template },
+    Throttle(Throttle),
+    Cache(Box<Cache>),
+}
+
+/// Says whether a message may pass now, of which request and by which route it came.
+pub type Throttle = Box<dyn Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> + Send + Sync>;
+
+/// A fault that a flow makes.
+pub struct MadeFault {
+    pub client: bool,
+    pub reason: Template,
+    pub detail: Option<Template>,
+    pub status: Option<u16>,
+}
+
+/// A condition of a `filter`.
+pub struct Condition {
+    pub value: Expression,
+    /// Searched in its text. If absent, its truth counts.
+    pub matches: Option<Regex>,
+}
+
+/// A case of a `switch`.
+pub enum Test {
+    Equals(Box<str>),
+    Matches(Regex),
+}
+
+/// How a list of steps came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All of them ran.
+    Through,
+    /// One of them gave the answer.
+    Answered,
+}
+
+impl Step {
+    /// A step whose expressions were compiled with the names of `table`.
+    pub fn new(action: Action, table: &NameTable, metrics: Arc<FlowMetrics>) -> Step {
+        let slots = action.slots();
+        let any = |is: fn(&Named) -> bool| slots.iter().any(|slot| table.has(*slot, is));
+        let inner = action.inner().into_iter().flat_map(|steps| steps.iter());
+        Step {
+            looks: any(Named::looks_inside) || action.needs_content(),
+            asks_request: any(|named| *named == Named::RequestBody)
+                || inner.into_iter().any(Step::asks_request),
+            action,
+            metrics,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.action.name()
+    }
+
+    /// True if it or a step inside it asks for the body of the request as it came.
+    pub(crate) fn asks_request(&self) -> bool {
+        self.asks_request
+    }
+
+    /// True if it or a step inside it looks into a body, or keeps one for other clients.
+    pub(crate) fn looks_anywhere(&self) -> bool {
+        let inner = self.action.inner();
+        self.looks
+            || matches!(self.action, Action::Cache(_))
+            || inner.into_iter().any(|steps| steps.iter().any(Step::looks_anywhere))
+    }
+
+    /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
+    fn record(&self, ended: &Result<Ended, Fault>, began: Instant, run: &Run<'_>) {
+        let in_calls = run.waited.replace(Duration::ZERO);
+        let own = clock::now().duration_since(began).saturating_sub(in_calls);
+        let (own, in_calls) = match self.action.inner().is_empty() {
+            true => (own, in_calls),
+            false => (Duration::ZERO, Duration::ZERO),
+        };
+        let fault = ended.as_ref().err().map(|fault| fault.kind.label());
+        self.metrics.record(run.ex.caller.worker, own, in_calls, fault);
+    }
+
+    /// The upstream it calls, if all it does is to send the message there as it is and take the reply.
+    pub(crate) fn plain_call(&self) -> Option<&str> {
+        let Action::Call(call) = &self.action else { return None };
+        call.plain()
+    }
+
+    /// True if all it does is to answer with the message as it is.
+    pub(crate) fn is_plain_respond(&self) -> bool {
+        matches!(&self.action, Action::Respond(respond) if respond.is_plain())
+    }
+}
+
+impl Action {
+    /// As it is written.
+    fn name(&self) -> &'static str {
+        match self {
+            Action::Call(_) => "call",
+            Action::Respond(_) => "respond",
+            Action::Drop => "drop",
+            Action::Fault(_) => "fault",
+            Action::Set(_) => "set",
+            Action::Header(_) => "header",
+            Action::SoapHeader(_) => "soap_header",
+            Action::Payload(_) => "payload",
+            Action::Enrich(_) => "enrich",
+            Action::Xslt(_) => "xslt",
+            Action::Validate(_) => "validate",
+            Action::Convert(_) => "convert",
+            Action::Filter { .. } => "filter",
+            Action::Switch { .. } => "switch",
+            Action::Foreach(_) => "foreach",
+            Action::Split(_) => "split",
+            Action::Scatter(_) => "scatter",
+            Action::Sequence(_) => "sequence",
+            Action::Log { .. } => "log",
+            Action::Throttle(_) => "throttle",
+            Action::Cache(_) => "cache",
+        }
+    }
+
+    /// The slots of its own expressions, without those of steps inside it.
+    fn slots(&self) -> Vec<Slot> {
+        let condition = |condition: &Condition| condition.value.slots();
+        match self {
+            Action::Call(call) => call.slots(),
+            Action::Respond(respond) => respond.slots(),
+            Action::Drop | Action::Sequence(_) => Vec::new(),
+            Action::Fault(made) => {
+                let detail = made.detail.iter().flat_map(Template::slots);
+                made.reason.slots().into_iter().chain(detail).collect()
+            }
+            Action::Set(values) => values.iter().flat_map(|(_, value, _)| value.slots()).collect(),
+            Action::Header(header) => header.slots(),
+            Action::SoapHeader(header) => header.slots(),
+            Action::Payload(payload) => payload.slots(),
+            Action::Enrich(enrich) => enrich.slots(),
+            Action::Xslt(xslt) => xslt.slots(),
+            Action::Validate(validate) => validate.of.iter().flat_map(Expression::slots).collect(),
+            Action::Convert(_) => Vec::new(),
+            Action::Filter { when, .. } => condition(when),
+            Action::Switch { on, .. } => on.slots(),
+            Action::Foreach(foreach) => foreach.over.slots(),
+            Action::Split(split) => split.over.slots(),
+            Action::Scatter(_) => Vec::new(),
+            Action::Log { message, .. } => message.slots(),
+            Action::Throttle(_) => Vec::new(),
+            Action::Cache(cache) => cache.key.slots(),
+        }
+    }
+
+    /// It needs the body whatever its expressions ask for.
+    fn needs_content(&self) -> bool {
+        match self {
+            Action::Payload(payload) => payload.keeps_envelope(),
+            Action::Call(call) => call.into.is_some(),
+            Action::SoapHeader(_)
+            | Action::Enrich(_)
+            | Action::Xslt(_)
+            | Action::Validate(_)
+            | Action::Convert(_)
+            | Action::Foreach(_)
+            | Action::Split(_)
+            | Action::Scatter(_) => true,
+            Action::Respond(_)
+            | Action::Drop
+            | Action::Fault(_)
+            | Action::Set(_)
+            | Action::Header(_)
+            | Action::Filter { .. }
+            | Action::Switch { .. }
+            | Action::Sequence(_)
+            | Action::Log { .. }
+            | Action::Throttle(_)
+            | Action::Cache(_) => false,
+        }
+    }
+
+    /// The lists of steps inside it.
+    fn inner(&self) -> Vec<&Steps> {
+        match self {
+            Action::Call(_)
+            | Action::Respond(_)
+            | Action::Drop
+            | Action::Fault(_)
+            | Action::Set(_)
+            | Action::Header(_)
+            | Action::SoapHeader(_)
+            | Action::Payload(_)
+            | Action::Enrich(_)
+            | Action::Xslt(_)
+            | Action::Convert(_)
+            | Action::Log { .. }
+            | Action::Throttle(_) => Vec::new(),
+            Action::Validate(validate) => validate.otherwise.iter().collect(),
+            Action::Filter { then, otherwise, .. } => vec![then, otherwise],
+            Action::Switch { cases, default, .. } => {
+                cases.iter().map(|(_, steps)| steps).chain([default]).collect()
+            }
+            Action::Foreach(foreach) => vec![&foreach.steps],
+            Action::Split(split) => vec![&split.steps],
+            Action::Scatter(scatter) => scatter.branches.iter().collect(),
+            Action::Cache(cache) => vec![&cache.steps],
+            Action::Sequence(block) => {
+                [Some(&block.steps), block.catch.as_ref()].into_iter().flatten().collect()
+            }
+        }
+    }
+}
+
+/// Runs steps until one answers or fails. Boxed, since steps may hold steps.
+pub(crate) fn run<'a>(
+    steps: &'a [Step],
+    run: &'a Run<'a>,
+    state: &'a mut State,
+) -> LocalBoxFuture<'a, Result<Ended, Fault>> {
+    match &run.recording {
+        None => run_all(steps, run, state),
+        Some(recording) => Box::pin(trace::run(recording, steps, run, state)),
+    }
+}
+
+/// The same, whether it is traced or not.
+pub(crate) fn run_all<'a>(
+    steps: &'a [Step],
+    run: &'a Run<'a>,
+    state: &'a mut State,
+) -> LocalBoxFuture<'a, Result<Ended, Fault>> {
+    Box::pin(async move {
+        for step in steps {
+            let began = clock::now();
+            let ended = one(step, run, state).await;
+            step.record(&ended, began, run);
+            if ended? == Ended::Answered {
+                return Ok(Ended::Answered);
+            }
+        }
+        Ok(Ended::Through)
+    })
+}
+
+/// Runs one step.
+async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+    run.waited.set(Duration::ZERO);
+    if step.looks && state.message.content().is_none() {
+        let began = clock::now();
+        state.message.hold(run.body_bytes_max).await?;
+        run.waited.set(clock::now().duration_since(began));
+    }
+    Ok(match &step.action {
+        Action::Filter { when, then, otherwise } => {
+            let steps = match holds(when, run, state)? {
+                true => then,
+                false => otherwise,
+            };
+            self::run(steps, run, state).await?
+        }
+        Action::Switch { on, cases, default } => {
+            let text = run.text(state, on)?;
+            let case = cases.iter().find(|(test, _)| test.fits(&text));
+            let steps = case.map_or(default, |(_, steps)| steps);
+            self::run(steps, run, state).await?
+        }
+        Action::Sequence(block) => block.run(run, state).await?,
+        Action::Cache(cache) => cache::cached(cache, run, state).await?,
+        Action::Validate(validate) => match validate::check(validate, run, state)? {
+            validate::Outcome::Valid => Ended::Through,
+            validate::Outcome::Otherwise(steps) => self::run(steps, run, state).await?,
+        },
+        Action::Call(_)
+        | Action::Respond(_)
+        | Action::Drop
+        | Action::Fault(_)
+        | Action::Set(_)
+        | Action::Header(_)
+        | Action::SoapHeader(_)
+        | Action::Payload(_)
+        | Action::Enrich(_)
+        | Action::Xslt(_)
+        | Action::Convert(_)
+        | Action::Foreach(_)
+        | Action::Split(_)
+        | Action::Scatter(_)
+        | Action::Log { .. }
+        | Action::Throttle(_) => simple(&step.action, run, state).await?,
+    })
+}
+
+/// Runs a step that chooses no other steps.
+async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+    match action {
+        Action::Call(call) => call::call(call, run, state).await?,
+        Action::Respond(respond) => {
+            payload::respond(respond, run, state)?;
+            return Ok(Ended::Answered);
+        }
+        Action::Drop => {
+            payload::drop_message(state);
+            return Ok(Ended::Answered);
+        }
+        Action::Fault(made) => return Err(made.fault(run, state)?),
+        Action::Set(values) => {
+            for (number, expression, kind) in values {
+                let value = run.value(state, expression)?;
+                let value = variable::typed(value, *kind, run)?;
+                state.set(*number, Variable::Value(value));
+            }
+        }
+        Action::Header(edit) => header::edit(edit, run, state)?,
+        Action::SoapHeader(edit) => soap_header::edit(edit, run, state)?,
+        Action::Payload(made) => payload::payload(made, run, state)?,
+        Action::Enrich(made) => enrich::enrich(made, run, state)?,
+        Action::Xslt(made) => xslt::transform(made, run, state).await?,
+        Action::Convert(made) => convert::convert(made, run, state)?,
+        Action::Foreach(made) => return gather::foreach(made, run, state).await,
+        Action::Split(made) => gather::split(made, run, state).await?,
+        Action::Scatter(made) => gather::scatter(made, run, state).await?,
+        Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
+        Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
+        Action::Filter { .. }
+        | Action::Switch { .. }
+        | Action::Sequence(_)
+        | Action::Cache(_)
+        | Action::Validate(_) => {}
+    }
+    Ok(Ended::Through)
+}
+
+impl Block {
+    /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's.
+    pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+        let ended = self::run(&self.steps, run, state).await;
+        let (Err(fault), Some(catch)) = (&ended, &self.catch) else { return ended };
+        if fault.kind == Kind::FlowTimeout {
+            // No time is left for other steps.
+            return ended;
+        }
+        let outer = state.caught.replace(fault.clone().into());
+        let ended = self::run(catch, run, state).await;
+        state.caught = outer;
+        ended
+    }
+}
+
+fn holds(condition: &Condition, run: &Run<'_>, state: &State) -> Result<bool, Fault> {
+    match &condition.matches {
+        None => run.boolean(state, &condition.value),
+        Some(regex) => Ok(regex.is_match(&run.text(state, &condition.value)?)),
+    }
+}
+
+impl Test {
+    fn fits(&self, text: &str) -> bool {
+        match self {
+            Test::Equals(equal) => **equal == *text,
+            Test::Matches(regex) => regex.is_match(text),
+        }
+    }
+}
+
+impl MadeFault {
+    fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
+        let kind = match self.client {
+            true => Kind::FlowRefused,
+            false => Kind::FlowFault,
+        };
+        let reason = run.fill(state, &self.reason)?;
+        let detail = self.detail.as_ref().map(|detail| run.fill(state, detail)).transpose()?;
+        let mut fault = Fault::with_detail(kind, format!("a step of the flow: {reason}"), &reason);
+        if let Some(detail) = detail {
+            fault = fault.with_errors(vec![detail.into()]);
+        }
+        Ok(match self.status {
+            Some(status) => fault.with_status(status),
+            None => fault,
+        })
+    }
+}
+
+fn log(level: tracing::Level, message: &str, run: &Run<'_>) {
+    let id = run.ex.id.as_str();
+    match level {
+        tracing::Level::ERROR => tracing::error!(request_id = id, "{message}"),
+        tracing::Level::WARN => tracing::warn!(request_id = id, "{message}"),
+        tracing::Level::DEBUG | tracing::Level::TRACE => {
+            tracing::debug!(request_id = id, "{message}")
+        }
+        tracing::Level::INFO => tracing::info!(request_id = id, "{message}"),
+    }
+}

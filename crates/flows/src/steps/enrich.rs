@@ -1,0 +1,250 @@
+//! `enrich`: something is put into the message, at each place that an expression finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use expression::{
+    Expression, FailureKind, JsonNode, JsonNodes, JsonText, Nodes, Slot, Template, Value,
+};
+use fault::{Fault, Kind};
+use xml::{Document, NodeId};
+
+use crate::content::{Content, View};
+use crate::edit::Edits;
+use crate::state::{Run, State};
+use crate::steps::payload;
+
+/// A change of parts of the message.
+pub struct Enrich {
+    /// None: the targets go.
+    pub source: Option<Source>,
+    pub target: Expression,
+    pub action: EnrichAction,
+}
+
+/// What is put into the message.
+pub enum Source {
+    Expression(Expression),
+    Xml(Template),
+}
+
+/// How it is put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnrichAction {
+    Replace,
+    Child,
+    Before,
+    After,
+    Remove,
+}
+
+/// What is put at a target.
+enum Filled {
+    Value(Value),
+    Markup(String),
+}
+
+impl Enrich {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let source = match &self.source {
+            Some(Source::Expression(expression)) => expression.slots(),
+            Some(Source::Xml(template)) => template.slots(),
+            None => Vec::new(),
+        };
+        [source, self.target.slots()].concat()
+    }
+}
+
+/// Changes the message.
+pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let Some(content) = state.message.content().cloned() else { return Ok(()) };
+    let source = match &enrich.source {
+        Some(Source::Expression(expression)) => Filled::Value(run.value(state, expression)?),
+        Some(Source::Xml(template)) => Filled::Markup(run.fill(state, template)?),
+        None => Filled::Value(Value::Nothing),
+    };
+    let text = match run.value(state, &enrich.target)? {
+        Value::Nodes(nodes) => in_xml(enrich.action, &source, &nodes, &content, run)?,
+        Value::Json(targets) => in_json(enrich.action, &source, &targets, &content, run)?,
+        // Nothing is found, so nothing changes.
+        Value::Nothing => return Ok(()),
+        Value::Text(_) | Value::Bytes(_) => match enrich.action {
+            EnrichAction::Replace => return whole(&source, run, state),
+            EnrichAction::Remove => Some(String::new()),
+            EnrichAction::Child | EnrichAction::Before | EnrichAction::After => None,
+        },
+        Value::Null | Value::Boolean(_) | Value::Number(_) => None,
+    };
+    let Some(text) = text else {
+        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the message"));
+    };
+    run.bound(text.len())?;
+    state.message.rewrite(text);
+    Ok(())
+}
+
+/// The whole text of a message is replaced.
+fn whole(source: &Filled, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let (bytes, content_type) = match source {
+        Filled::Value(value) => payload::bytes_of(value, run)?,
+        Filled::Markup(markup) => (markup.clone().into(), payload::XML),
+    };
+    state.message.replace(bytes, content_type.as_bytes());
+    Ok(())
+}
+
+fn in_xml(
+    action: EnrichAction,
+    source: &Filled,
+    targets: &Nodes,
+    content: &Content,
+    run: &Run<'_>,
+) -> Result<Option<String>, Fault> {
+    let View::Xml { document, .. } = content.known()? else { return Ok(None) };
+    let mut edits = Edits::default();
+    let mut budget = run.budget();
+    let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+    for (of, target) in targets.iter() {
+        if !Arc::ptr_eq(of, document) {
+            return Ok(None);
+        }
+        let target = if target == Document::ROOT {
+            document.root_element().unwrap_or(target)
+        } else {
+            target
+        };
+        let is_attribute = document.kind(target) == xml::Kind::Attribute;
+        let put = match (source, is_attribute) {
+            (Filled::Markup(markup), _) => markup.clone(),
+            (Filled::Value(value), true) => value.text().map_err(failed)?.into_owned(),
+            (Filled::Value(value), false) => {
+                let default_namespace = has_default_namespace(document, target, action);
+                payload::markup_of(value, default_namespace, &mut budget).map_err(failed)?
+            }
+        };
+        let change = edits.at(target);
+        match action {
+            EnrichAction::Replace if is_attribute && put.is_empty() => {}
+            EnrichAction::Replace => change.instead = Some(put),
+            EnrichAction::Remove => change.instead = Some(String::new()),
+            EnrichAction::Child if document.kind(target) == xml::Kind::Element => {
+                change.last.push_str(&put)
+            }
+            EnrichAction::Before if !is_attribute => change.before.push_str(&put),
+            EnrichAction::After if !is_attribute => change.after.insert_str(0, &put),
+            EnrichAction::Child | EnrichAction::Before | EnrichAction::After => return Ok(None),
+        }
+    }
+    Ok(Some(edits.write(document)))
+}
+
+/// True if a default namespace is in force where the source goes.
+fn has_default_namespace(document: &Document, target: NodeId, action: EnrichAction) -> bool {
+    let around = match action {
+        EnrichAction::Child => Some(target),
+        EnrichAction::Replace
+        | EnrichAction::Before
+        | EnrichAction::After
+        | EnrichAction::Remove => document.parent(target),
+    };
+    around
+        .is_some_and(|around| document.lookup_prefix(around, "").is_some_and(|uri| !uri.is_empty()))
+}
+
+/// JSON knows `replace`, `child` and `remove`.
+fn in_json(
+    action: EnrichAction,
+    source: &Filled,
+    targets: &JsonNodes,
+    content: &Content,
+    run: &Run<'_>,
+) -> Result<Option<String>, Fault> {
+    let View::Json(text) = content.known()? else { return Ok(None) };
+    if !Arc::ptr_eq(text, &targets.text) {
+        return Ok(None);
+    }
+    let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+    let mut put = String::new();
+    match source {
+        Filled::Value(value) => value.write_json(&mut put, &mut run.budget()).map_err(failed)?,
+        Filled::Markup(markup) => json::push_string(&mut put, markup),
+    }
+    let targets: BTreeSet<JsonNode> = targets.nodes.iter().copied().collect();
+    let edit = match action {
+        EnrichAction::Replace => JsonEdit::Replace(&put),
+        EnrichAction::Remove => JsonEdit::Remove,
+        EnrichAction::Child => JsonEdit::Child(&put),
+        EnrichAction::Before | EnrichAction::After => return Ok(None),
+    };
+    let mut out = String::new();
+    write_json(text, JsonText::ROOT, &targets, edit, &mut out);
+    Ok(Some(out))
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum JsonEdit<'a> {
+    Replace(&'a str),
+    /// An item at the end of an array; members, if an object goes into an object.
+    Child(&'a str),
+    /// Each target by its own text.
+    Each(&'a BTreeMap<JsonNode, &'a str>),
+    Remove,
+}
+
+/// Writes a value with the edit at its targets. It goes down only where a target is, at most as deep as messages are read.
+pub(crate) fn write_json(
+    text: &JsonText,
+    node: JsonNode,
+    targets: &BTreeSet<JsonNode>,
+    edit: JsonEdit<'_>,
+    out: &mut String,
+) {
+    if targets.contains(&node) {
+        return match edit {
+            JsonEdit::Replace(put) => out.push_str(put),
+            JsonEdit::Each(texts) => out.push_str(texts.get(&node).copied().unwrap_or("null")),
+            JsonEdit::Remove => out.push_str("null"),
+            JsonEdit::Child(put) => push_child(text.raw(node), put, out),
+        };
+    }
+    if targets.range(node..text.end(node)).next().is_none() {
+        return out.push_str(text.raw(node));
+    }
+    let is_object = text.kind(node) == json::Kind::Object;
+    out.push(if is_object { '{' } else { '[' });
+    let mut first = true;
+    for (name, child) in text.members(node) {
+        if matches!(edit, JsonEdit::Remove) && targets.contains(&child) {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            out.push(',');
+        }
+        if let Some(name) = name {
+            out.push_str(text.raw(name));
+            out.push(':');
+        }
+        write_json(text, child, targets, edit, out);
+    }
+    out.push(if is_object { '}' } else { ']' });
+}
+
+/// The text of an array or object with one value more; any other value is replaced.
+fn push_child(raw: &str, put: &str, out: &mut String) {
+    let (open, close) = match raw.as_bytes().first() {
+        Some(b'[') => ("[", "]"),
+        Some(b'{') if put.starts_with('{') => ("{", "}"),
+        _ => return out.push_str(put),
+    };
+    let inside = |text: &str| -> String {
+        let text = text.strip_prefix(open).and_then(|text| text.strip_suffix(close));
+        text.unwrap_or_default().trim().to_owned()
+    };
+    let (before, added) = (inside(raw), if open == "{" { inside(put) } else { put.to_owned() });
+    let comma = if before.is_empty() || added.is_empty() { "" } else { "," };
+    out.push_str(open);
+    out.push_str(&before);
+    out.push_str(comma);
+    out.push_str(&added);
+    out.push_str(close);
+}

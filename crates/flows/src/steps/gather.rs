@@ -1,0 +1,515 @@
+//! `scatter`, `split` and `foreach`: several messages of one, and one of several.
+//!
+//! Branches run inside the task of the exchange, and each is polled only when it was woken. Whoever drops the exchange drops them.
+//! What is taken of a result is cut out at once, and its tree goes.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use expression::{Expression, FailureKind, Nodes, Value};
+use fault::{Fault, Kind};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use kit::LocalBoxFuture;
+use message::Headers;
+use xml::{Document, NodeId};
+
+use crate::content::{Content, Maker, View};
+use crate::edit::Edits;
+use crate::message::{Message, Payload};
+use crate::soap::Version;
+use crate::state::{Run, State};
+use crate::step::{Ended, Steps, run as run_steps};
+use crate::steps::call::{flow_timeout, within};
+use crate::steps::enrich::{JsonEdit, write_json};
+use crate::steps::payload;
+
+/// Branches that run at once, each with a copy of the message.
+pub struct Scatter {
+    pub branches: Vec<Steps>,
+    pub gather: Gather,
+}
+
+/// Parts that become messages, and are gathered again.
+pub struct Split {
+    pub over: Expression,
+    pub steps: Steps,
+    pub parallel: usize,
+    pub gather: Gather,
+}
+
+/// Parts that become messages, and are put back in their places.
+pub struct Foreach {
+    pub over: Expression,
+    pub steps: Steps,
+    pub parallel: usize,
+}
+
+/// How results become one message.
+pub struct Gather {
+    /// The whole body if absent.
+    pub take: Option<Expression>,
+    pub into: Option<Into>,
+    /// How many results are enough; all if absent.
+    pub complete: Option<usize>,
+    pub timeout: Duration,
+    /// Results that are there are kept when others are missing.
+    pub keep: bool,
+}
+
+/// What taken parts are put into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Into {
+    Json,
+    /// An element: what stands before the parts, and behind them.
+    Xml {
+        before: Box<str>,
+        after: Box<str>,
+        default_namespace: bool,
+    },
+}
+
+/// Cannot stand in XML, so that it marks a place in a text of it.
+const MARK: char = '\0';
+
+impl Into {
+    /// An element, from its markup.
+    pub fn element(markup: &str) -> Result<Into, String> {
+        let document = Document::parse(markup.as_bytes(), &xml::Options::default())
+            .map_err(|error| error.to_string())?;
+        let root = document.root_element().ok_or("no element")?;
+        let mut edits = Edits::default();
+        edits.at(root).last.push(MARK);
+        let text = edits.write(&document);
+        let (before, after) = text.split_once(MARK).unwrap_or((&text, ""));
+        let default_namespace = document.lookup_prefix(root, "").is_some();
+        Ok(Into::Xml { before: before.into(), after: after.into(), default_namespace })
+    }
+}
+
+/// What was taken of one result.
+struct Taken {
+    text: String,
+    is_json: bool,
+    around: Option<Around>,
+}
+
+/// What stands around the taken parts in the first result.
+struct Around {
+    before: String,
+    after: String,
+    content_type: Box<[u8]>,
+}
+
+type Job<'a> = LocalBoxFuture<'a, (usize, Result<Taken, Fault>)>;
+
+/// Runs the branches and gathers what came of them.
+pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let total = made.branches.len();
+    let gathered = {
+        let state = &*state;
+        let jobs = made.branches.iter().enumerate().map(|(at, steps)| -> Job<'_> {
+            let mut own = state.copy(at);
+            let gather = &made.gather;
+            Box::pin(async move {
+                let ran = run_steps(steps, run, &mut own).await.map(|_| ());
+                (at, taken(ran, gather, run, own).await)
+            })
+        });
+        collect(jobs, total, total, &made.gather, run).await?
+    };
+    join(&gathered, &made.gather, run, state)
+}
+
+/// Runs the steps with each part, and gathers what came of them.
+pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let parts = Parts::of(&made.over, run, state)?;
+    let total = parts.items.len();
+    let gathered = {
+        let (state, parts) = (&*state, &parts);
+        let jobs = (0..total).map(|at| -> Job<'_> {
+            Box::pin(async move {
+                let mut own = state.copy(at);
+                let ran = async {
+                    own.message = parts.message(at, state, run)?;
+                    run_steps(&made.steps, run, &mut own).await.map(|_| ())
+                };
+                let ran = ran.await;
+                (at, taken(ran, &made.gather, run, own).await)
+            })
+        });
+        collect(jobs, total, made.parallel, &made.gather, run).await?
+    };
+    join(&gathered, &made.gather, run, state)
+}
+
+/// Runs the steps with each part, and puts what came out in its place.
+pub(crate) async fn foreach(
+    made: &Foreach,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<Ended, Fault> {
+    let parts = Parts::of(&made.over, run, state)?;
+    let mut results: Vec<Option<String>> = Vec::new();
+    if made.parallel <= 1 {
+        for at in 0..parts.items.len() {
+            let item = parts.message(at, state, run)?;
+            let outer = std::mem::replace(&mut state.message, item);
+            let ended = run_steps(&made.steps, run, state).await?;
+            if ended == Ended::Answered {
+                return Ok(ended);
+            }
+            let mut inner = std::mem::replace(&mut state.message, outer);
+            inner.hold(run.body_bytes_max).await?;
+            results.push(Some(whole(&inner, run)?.text));
+        }
+    } else {
+        results.resize_with(parts.items.len(), || None);
+        let outer = &*state;
+        let parts = &parts;
+        let mut jobs = (0..parts.items.len()).map(|at| {
+            Box::pin(async move {
+                let mut own = outer.copy(at);
+                own.message = parts.message(at, outer, run)?;
+                run_steps(&made.steps, run, &mut own).await?;
+                own.message.hold(run.body_bytes_max).await?;
+                Ok::<_, Fault>((at, whole(&own.message, run)?.text))
+            })
+        });
+        let mut under_way = FuturesUnordered::new();
+        under_way.extend(jobs.by_ref().take(made.parallel));
+        while let Some(done) = under_way.next().await {
+            let (at, text) = done?;
+            if let Some(slot) = results.get_mut(at) {
+                *slot = Some(text);
+            }
+            under_way.extend(jobs.next());
+        }
+    }
+    parts.put_back(&results, run, state)?;
+    Ok(Ended::Through)
+}
+
+/// Waits for as many results as are needed, in whatever order they come. The rest is dropped.
+async fn collect<'a>(
+    mut jobs: impl Iterator<Item = Job<'a>>,
+    total: usize,
+    parallel: usize,
+    gather: &Gather,
+    run: &Run<'_>,
+) -> Result<Vec<Option<Taken>>, Fault> {
+    let needed = gather.complete.unwrap_or(total).min(total);
+    let mut results: Vec<Option<Taken>> = Vec::new();
+    results.resize_with(total, || None);
+    let (mut good, mut failed, mut last) = (0, 0, None);
+    let left = run.left();
+    let limit = gather.timeout.min(left);
+    let ended = {
+        let waiting = async {
+            let mut under_way = FuturesUnordered::new();
+            under_way.extend(jobs.by_ref().take(parallel.max(1)));
+            while good < needed {
+                let Some((at, taken)) = under_way.next().await else { break };
+                match taken {
+                    Ok(taken) => {
+                        good += 1;
+                        if let Some(slot) = results.get_mut(at) {
+                            *slot = Some(taken);
+                        }
+                    }
+                    Err(fault) => {
+                        failed += 1;
+                        last = Some(fault);
+                        if !gather.keep && total - failed < needed {
+                            break;
+                        }
+                    }
+                }
+                under_way.extend(jobs.next());
+            }
+        };
+        within(limit, waiting).await
+    };
+    if good >= needed {
+        return Ok(results);
+    }
+    if ended.is_none() && limit == left {
+        return Err(flow_timeout());
+    }
+    match (gather.keep, good > 0, last) {
+        (true, true, _) => Ok(results),
+        (true, false, Some(last)) => Err(last),
+        (_, _, last) => {
+            let why =
+                last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
+            let cause = format!("{good} of {needed} results came{why}");
+            Err(Fault::new(Kind::GatherTimeout, cause))
+        }
+    }
+}
+
+/// What the gather takes of a branch's result.
+async fn taken(
+    ran: Result<(), Fault>,
+    gather: &Gather,
+    run: &Run<'_>,
+    mut state: State,
+) -> Result<Taken, Fault> {
+    ran?;
+    state.message.hold(run.body_bytes_max).await?;
+    let Some(take) = &gather.take else { return whole(&state.message, run) };
+    let value = run.value(&state, take)?;
+    cut(&value, &state.message, gather.into.as_ref(), run)
+}
+
+/// The whole body: of SOAP what is in the Body.
+fn whole(message: &Message, run: &Run<'_>) -> Result<Taken, Fault> {
+    let Some(content) = message.content() else { return Ok(Taken::nothing()) };
+    let value = match content.known()? {
+        View::Xml { document, envelope: Some(envelope) } => {
+            let ids = document.children(envelope.body).collect();
+            let group = expression::NodeGroup { document: document.clone(), ids };
+            Value::Nodes(Nodes::new(vec![group]))
+        }
+        View::Empty | View::Xml { .. } | View::Json(_) | View::Text(_) | View::Bytes => {
+            content.body().map_err(|kind| content.malformed(&kind.to_string()))?
+        }
+    };
+    let into = matches!(content.known()?, View::Json(_)).then_some(&Into::Json);
+    cut(&value, message, into, run)
+}
+
+/// A value as text, with what stands around it.
+fn cut(
+    value: &Value,
+    message: &Message,
+    into: Option<&Into>,
+    run: &Run<'_>,
+) -> Result<Taken, Fault> {
+    let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+    let mut budget = run.budget();
+    let mut text = String::new();
+    let is_json = match (into, value) {
+        (Some(Into::Json), _) | (None, Value::Json(_)) => {
+            push_items(value, &mut text, &mut budget).map_err(failed)?;
+            true
+        }
+        (Some(Into::Xml { default_namespace, .. }), _) => {
+            value.write_xml(*default_namespace, &mut text, &mut budget).map_err(failed)?;
+            false
+        }
+        (None, _) => {
+            value.write_xml(false, &mut text, &mut budget).map_err(failed)?;
+            false
+        }
+    };
+    let around = match is_json {
+        true => None,
+        false => around(value, message),
+    };
+    Ok(Taken { text, is_json, around })
+}
+
+/// The values that were found, with commas between them.
+fn push_items(
+    value: &Value,
+    out: &mut String,
+    budget: &mut expression::Budget,
+) -> Result<(), FailureKind> {
+    let is_one = matches!(value, Value::Json(json) if json.singular);
+    let items = if is_one { vec![value.clone()] } else { value.items() };
+    for (at, item) in items.iter().enumerate() {
+        out.push_str(if at == 0 { "" } else { "," });
+        item.write_json(out, budget)?;
+    }
+    Ok(())
+}
+
+/// The envelope of SOAP around its Body, else the element around the first node.
+fn around(value: &Value, message: &Message) -> Option<Around> {
+    let content = message.content()?;
+    let View::Xml { document, envelope } = content.view().ok()? else { return None };
+    let (element, content_type) = match (envelope, value) {
+        (Some(envelope), _) => (envelope.body, envelope.version.content_type().as_bytes()),
+        (None, Value::Nodes(nodes)) => {
+            let (of, first) = nodes.iter().next()?;
+            let parent = of.parent(first).filter(|parent| *parent != Document::ROOT)?;
+            Arc::ptr_eq(of, document).then_some(())?;
+            (parent, payload::XML.as_bytes())
+        }
+        (None, _) => return None,
+    };
+    let (before, after) = frame(document, element);
+    Some(Around {
+        before,
+        after,
+        content_type: message.content_type().unwrap_or(content_type).into(),
+    })
+}
+
+/// The text of a document before and behind the content of an element.
+fn frame(document: &Document, element: NodeId) -> (String, String) {
+    let mut edits = Edits::default();
+    edits.at(element).content = Some(MARK.to_string());
+    let text = edits.write(document);
+    let (before, after) = text.split_once(MARK).unwrap_or((&text, ""));
+    (before.to_owned(), after.to_owned())
+}
+
+impl Taken {
+    fn nothing() -> Taken {
+        Taken { text: String::new(), is_json: false, around: None }
+    }
+}
+
+/// Makes one message of the results, in the order of the branches.
+fn join(
+    results: &[Option<Taken>],
+    gather: &Gather,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
+    let there = || results.iter().flatten();
+    let as_json = match &gather.into {
+        Some(Into::Json) => true,
+        Some(Into::Xml { .. }) => false,
+        None => there().all(|taken| taken.is_json),
+    };
+    if as_json {
+        let texts: Vec<&str> =
+            there().map(|taken| &*taken.text).filter(|text| !text.is_empty()).collect();
+        let text = format!("[{}]", texts.join(","));
+        return replace(text, payload::JSON.as_bytes(), run, state);
+    }
+    let (open, close) = match &gather.into {
+        Some(Into::Xml { before, after, .. }) => (&**before, &**after),
+        Some(Into::Json) | None => ("", ""),
+    };
+    let around = there().find_map(|taken| taken.around.as_ref());
+    // The element around the first node is only for parts that nothing else holds.
+    let around = around
+        .filter(|around| gather.into.is_none() || is_soap(&around.content_type, &around.before));
+    let (before, after, content_type) = match around {
+        Some(Around { before, after, content_type }) => (&**before, &**after, &**content_type),
+        None if gather.into.is_none() => {
+            let what = "gather: nothing stands around what is taken; write `into`";
+            return Err(Fault::new(Kind::FlowFailed, what));
+        }
+        None => ("", "", payload::XML.as_bytes()),
+    };
+    let len: usize = there().map(|taken| taken.text.len()).sum();
+    run.bound(len)?;
+    let mut text =
+        String::with_capacity(len + before.len() + after.len() + open.len() + close.len());
+    text.push_str(before);
+    text.push_str(open);
+    there().for_each(|taken| text.push_str(&taken.text));
+    text.push_str(close);
+    text.push_str(after);
+    let content_type = content_type.to_vec();
+    replace(text, &content_type, run, state)
+}
+
+fn is_soap(content_type: &[u8], before: &str) -> bool {
+    let soap12 = Version::V12.namespace();
+    let soap11 = Version::V11.namespace();
+    before.contains(soap11)
+        || before.contains(soap12)
+        || content_type.starts_with(b"application/soap")
+}
+
+fn replace(
+    text: String,
+    content_type: &[u8],
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
+    run.bound(text.len())?;
+    let mut lines = Headers::new();
+    lines.add_known("Content-Type", content_type);
+    let content = Content::new(text.into(), Some(content_type), Maker::Flow);
+    state.message = Message { status: Some(200), lines, payload: Payload::Held(Rc::new(content)) };
+    Ok(())
+}
+
+/// Parts of a message, as messages.
+struct Parts {
+    items: Vec<Value>,
+    content: Option<Rc<Content>>,
+    /// Of SOAP, the envelope around the Body's content.
+    envelope: Option<(String, String)>,
+}
+
+impl Parts {
+    fn of(over: &Expression, run: &Run<'_>, state: &State) -> Result<Parts, Fault> {
+        let items = run.value(state, over)?.items();
+        let content = state.message.content().cloned();
+        let soap = content.as_ref().and_then(|content| content.envelope());
+        let envelope = soap.map(|(document, envelope)| frame(document, envelope.body));
+        Ok(Parts { items, content, envelope })
+    }
+
+    /// The message of one part: in SOAP the same envelope around it.
+    fn message(&self, at: usize, outer: &State, run: &Run<'_>) -> Result<Message, Fault> {
+        let value = self.items.get(at).cloned().unwrap_or_default();
+        let (bytes, content_type) = payload::bytes_of(&value, run)?;
+        let mut message = outer.message.copy();
+        match (&self.envelope, &value) {
+            (Some((before, after)), Value::Nodes(_)) => {
+                let markup = String::from_utf8_lossy(&bytes);
+                message.rewrite([before, &*markup, after].concat());
+            }
+            (Some(_) | None, _) => message.replace(bytes, content_type.as_bytes()),
+        }
+        Ok(message)
+    }
+
+    /// Puts results in the places of their parts.
+    fn put_back(
+        &self,
+        results: &[Option<String>],
+        run: &Run<'_>,
+        state: &mut State,
+    ) -> Result<(), Fault> {
+        let Some(content) = &self.content else { return Ok(()) };
+        let pairs = self.items.iter().zip(results.iter().flatten());
+        let text = match content.known()? {
+            View::Xml { document, .. } => {
+                let mut edits = Edits::default();
+                for (item, result) in pairs {
+                    let Value::Nodes(nodes) = item else { continue };
+                    let here = nodes.iter().filter(|(of, _)| Arc::ptr_eq(of, document));
+                    here.for_each(|(_, node)| edits.at(node).instead = Some(result.clone()));
+                }
+                match edits.is_empty() {
+                    true => return Ok(()),
+                    false => edits.write(document),
+                }
+            }
+            View::Json(text) => {
+                let mut nodes = std::collections::BTreeMap::new();
+                for (item, result) in pairs {
+                    let Value::Json(json) = item else { continue };
+                    let Some(node) = json.first().filter(|_| Arc::ptr_eq(&json.text, text)) else {
+                        continue;
+                    };
+                    nodes.insert(node, result.as_str());
+                }
+                let mut out = String::new();
+                let targets = nodes.keys().copied().collect();
+                write_json(
+                    text,
+                    expression::JsonText::ROOT,
+                    &targets,
+                    JsonEdit::Each(&nodes),
+                    &mut out,
+                );
+                out
+            }
+            View::Empty | View::Text(_) | View::Bytes => return Ok(()),
+        };
+        run.bound(text.len())?;
+        state.message.rewrite(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! `header`: lines of the message.
+
+use expression::{Slot, Template};
+use fault::{Fault, Kind};
+use message::Headers;
+
+use crate::state::{Run, State};
+
+/// Changes to header lines, `remove` first, then `set` and `add`.
+#[derive(Default)]
+pub struct Header {
+    pub remove: Vec<Box<str>>,
+    pub set: Vec<(Box<str>, Template)>,
+    pub add: Vec<(Box<str>, Template)>,
+}
+
+/// Lines about the body, which are the message's alone.
+const OF_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
+
+impl Header {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.set.iter().chain(&self.add).flat_map(|(_, template)| template.slots()).collect()
+    }
+}
+
+/// Changes the message's lines, and with them those that later calls send.
+pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    for name in &edit.remove {
+        state.message.lines.remove(name);
+        state.request_lines.remove(name);
+    }
+    for (name, template) in &edit.set {
+        let value = run.fill(state, template)?;
+        set(&mut state.message.lines, name, &value)?;
+        if !is_of_body(name) {
+            set(&mut state.request_lines, name, &value)?;
+        }
+    }
+    for (name, template) in &edit.add {
+        let value = run.fill(state, template)?;
+        add(&mut state.message.lines, name, &value)?;
+        if !is_of_body(name) {
+            add(&mut state.request_lines, name, &value)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of_body(name: &str) -> bool {
+    OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+pub(crate) fn set(lines: &mut Headers, name: &str, value: &str) -> Result<(), Fault> {
+    lines.remove(name);
+    add(lines, name, value)
+}
+
+fn add(lines: &mut Headers, name: &str, value: &str) -> Result<(), Fault> {
+    lines.add(name, value.trim().as_bytes()).map_err(|_| {
+        Fault::new(Kind::Template, format!("the value of the header {name} cannot be sent"))
+    })
+}

@@ -1,0 +1,13 @@
+//! What the steps do, one file each.
+
+pub(crate) mod cache;
+pub(crate) mod call;
+pub(crate) mod convert;
+pub(crate) mod enrich;
+pub(crate) mod gather;
+pub(crate) mod header;
+pub(crate) mod payload;
+pub(crate) mod soap_header;
+pub(crate) mod validate;
+pub(crate) mod variable;
+pub(crate) mod xslt;

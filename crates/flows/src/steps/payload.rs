@@ -1,0 +1,241 @@
+//! `payload` and `respond`: a body made anew.
+
+use std::sync::Arc;
+
+use ::message::{Body, Headers};
+use bytes::Bytes;
+use expression::{Budget, Expression, FailureKind, Slot, Template, Value};
+use fault::{Fault, Kind};
+use xml::Document;
+
+use crate::content::{Format, Maker, View, read_json};
+use crate::edit::Edits;
+use crate::message::Payload as Held;
+use crate::soap::{Envelope, Version};
+use crate::state::{Run, State};
+use crate::steps::header;
+
+pub(crate) const XML: &str = "application/xml";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+const BINARY: &str = "application/octet-stream";
+
+/// What a body is made of.
+pub enum Made {
+    Xml(Template),
+    Json(Template),
+    Text(Template),
+    From(Expression),
+    /// The bytes of a file.
+    Fixed(Bytes),
+}
+
+/// A new body.
+pub struct Payload {
+    pub made: Made,
+    pub content_type: Option<Box<str>>,
+    /// In a SOAP message it takes the place of what is in the Body.
+    pub envelope: bool,
+}
+
+/// An answer.
+#[derive(Default)]
+pub struct Respond {
+    pub status: Option<u16>,
+    pub headers: Vec<(Box<str>, Template)>,
+    pub made: Option<Made>,
+}
+
+/// What a body is made of, filled.
+struct Filled {
+    bytes: Bytes,
+    content_type: &'static str,
+    /// Markup, of one element or of several.
+    is_xml: bool,
+}
+
+impl Made {
+    fn slots(&self) -> Vec<Slot> {
+        match self {
+            Made::Xml(template) | Made::Json(template) | Made::Text(template) => template.slots(),
+            Made::From(expression) => expression.slots(),
+            Made::Fixed(_) => Vec::new(),
+        }
+    }
+
+    fn fill(&self, run: &Run<'_>, state: &State) -> Result<Filled, Fault> {
+        let text = |template: &Template, content_type| {
+            let bytes = run.fill(state, template)?.into();
+            Ok(Filled { bytes, content_type, is_xml: content_type == XML })
+        };
+        match self {
+            Made::Xml(template) => text(template, XML),
+            Made::Json(template) => text(template, JSON),
+            Made::Text(template) => text(template, TEXT),
+            Made::From(expression) => {
+                let (bytes, content_type) = bytes_of(&run.value(state, expression)?, run)?;
+                Ok(Filled { bytes, content_type, is_xml: content_type == XML })
+            }
+            Made::Fixed(bytes) => {
+                Ok(Filled { bytes: bytes.clone(), content_type: BINARY, is_xml: false })
+            }
+        }
+    }
+}
+
+impl Payload {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.made.slots()
+    }
+
+    /// The envelope of a SOAP message stays, so that the message has to be known.
+    pub(crate) fn keeps_envelope(&self) -> bool {
+        self.envelope && matches!(self.made, Made::Xml(_) | Made::From(_))
+    }
+}
+
+impl Respond {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let headers = self.headers.iter().flat_map(|(_, template)| template.slots());
+        headers.chain(self.made.iter().flat_map(Made::slots)).collect()
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.status.is_none() && self.headers.is_empty() && self.made.is_none()
+    }
+}
+
+/// Makes the message's body anew.
+pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let Filled { bytes, content_type, is_xml } = made.made.fill(run, state)?;
+    let given = made.content_type.as_deref();
+    let own = soap_in(&bytes, is_xml);
+    let around = state.message.content().cloned();
+    let around = around.filter(|_| made.keeps_envelope() && is_xml && own.is_none());
+    if let Some(content) = around
+        && let View::Xml { document, envelope: Some(envelope) } = content.known()?
+    {
+        let markup = String::from_utf8_lossy(&bytes);
+        let text = in_body(document, *envelope, &markup);
+        run.bound(text.len())?;
+        match given {
+            Some(given) => state.message.replace(text.into(), given.as_bytes()),
+            None => state.message.rewrite(text),
+        }
+        return Ok(());
+    }
+    let content_type = match own {
+        Some(version) => version.content_type(),
+        None => content_type,
+    };
+    state.message.replace(bytes, given.unwrap_or(content_type).as_bytes());
+    Ok(())
+}
+
+/// A SOAP message with other content in its Body.
+pub(crate) fn in_body(document: &Document, envelope: Envelope, markup: &str) -> String {
+    let mut edits = Edits::default();
+    edits.at(envelope.body).content = Some(markup.to_owned());
+    edits.write(document)
+}
+
+/// The version of SOAP, if markup that was made is a whole envelope.
+fn soap_in(bytes: &Bytes, is_xml: bool) -> Option<Version> {
+    const NAME: &[u8] = b"Envelope";
+    if !is_xml || !bytes.windows(NAME.len()).take(256).any(|word| word == NAME) {
+        return None;
+    }
+    let document = Document::parse(bytes, &xml::Options::default()).ok()?;
+    Envelope::of(&document).map(|envelope| envelope.version)
+}
+
+/// A value as a body, with its content type: nodes as their markup, JSON as such, anything else as text.
+pub(crate) fn bytes_of(value: &Value, run: &Run<'_>) -> Result<(Bytes, &'static str), Fault> {
+    let mut budget = run.budget();
+    let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+    Ok(match value {
+        Value::Nodes(_) => (markup_of(value, false, &mut budget).map_err(failed)?.into(), XML),
+        Value::Json(_) | Value::Null => {
+            let mut text = String::new();
+            value.write_json(&mut text, &mut budget).map_err(failed)?;
+            (text.into(), JSON)
+        }
+        Value::Bytes(bytes) => (Bytes::copy_from_slice(bytes), BINARY),
+        Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => {
+            (value.text().map_err(failed)?.into_owned().into(), TEXT)
+        }
+    })
+}
+
+/// A value as markup.
+pub(crate) fn markup_of(
+    value: &Value,
+    default_namespace: bool,
+    budget: &mut Budget,
+) -> Result<String, FailureKind> {
+    let mut out = String::new();
+    value.write_xml(default_namespace, &mut out, budget)?;
+    Ok(out)
+}
+
+/// Makes the message the answer.
+pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    if let Some(made) = &respond.made {
+        let Filled { bytes, content_type, is_xml } = made.fill(run, state)?;
+        let content_type = soap_in(&bytes, is_xml).map_or(content_type, Version::content_type);
+        state.message.replace(bytes, content_type.as_bytes());
+    }
+    for (name, template) in &respond.headers {
+        let value = run.fill(state, template)?;
+        header::set(&mut state.message.lines, name, &value)?;
+    }
+    if let Some(status) = respond.status {
+        state.message.status = Some(status);
+        if matches!(status, 204 | 205 | 304) {
+            state.message.payload = Held::Stream { body: Body::Empty, maker: Maker::Flow };
+        }
+    }
+    Ok(())
+}
+
+/// 202 without a body.
+pub(crate) fn drop_message(state: &mut State) {
+    state.message.lines = Headers::new();
+    state.message.status = Some(202);
+    state.message.payload = Held::Stream { body: Body::Empty, maker: Maker::Flow };
+}
+
+impl Run<'_> {
+    /// Refuses what a step made, if it is over the flow's limit.
+    pub(crate) fn bound(&self, bytes: usize) -> Result<(), Fault> {
+        match bytes > self.body_bytes_max {
+            false => Ok(()),
+            true => {
+                let max = self.body_bytes_max;
+                Err(Fault::new(Kind::FlowFailed, format!("a step made over {max} bytes")))
+            }
+        }
+    }
+}
+
+/// A text of XML or JSON, as the value that is in it.
+pub(crate) fn read(text: &str, format: Format) -> Result<Value, Fault> {
+    let malformed =
+        |what: &str| Fault::new(Kind::FlowFailed, format!("a value is malformed: {what}"));
+    match format {
+        Format::Json => {
+            let text = read_json(text).map_err(|what| malformed(&what))?;
+            Ok(Value::Json(expression::JsonNodes::root(text)))
+        }
+        Format::Xml => {
+            let document = Document::parse(text.as_bytes(), &xml::Options::default())
+                .map_err(|error| malformed(&error.to_string()))?;
+            let document = Arc::new(document);
+            let root = document.root_element();
+            Ok(root.map_or(Value::Nothing, |root| {
+                Value::Nodes(expression::Nodes::one(document.clone(), root))
+            }))
+        }
+        Format::Other => Ok(Value::text_of(text)),
+    }
+}

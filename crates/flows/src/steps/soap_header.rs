@@ -1,0 +1,76 @@
+//! `soap_header`: elements of the header of a SOAP message.
+
+use expression::{Slot, Template};
+use fault::{Fault, Kind};
+use xml::{Document, NodeId};
+
+use crate::content::View;
+use crate::edit::Edits;
+use crate::state::{Run, State};
+
+/// Changes to the header of a SOAP message, `remove` first.
+pub struct SoapHeader {
+    /// Namespaces and local names.
+    pub remove: Vec<(Box<str>, Box<str>)>,
+    /// Elements, each in place of one of the same name.
+    pub set: Vec<Template>,
+}
+
+impl SoapHeader {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.set.iter().flat_map(Template::slots).collect()
+    }
+}
+
+/// Changes the message's header. A message that is no SOAP has none, which is the sender's fault.
+pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let Some(content) = state.message.content().cloned() else { return Ok(()) };
+    let View::Xml { document, envelope: Some(envelope) } = content.known()? else {
+        return Err(Fault::with_detail(
+            Kind::RequestInvalid,
+            "soap_header: the message is no SOAP message",
+            "A SOAP message is expected.",
+        ));
+    };
+    let mut added = String::new();
+    let mut gone = edit.remove.clone();
+    for template in &edit.set {
+        let markup = run.fill(state, template)?;
+        gone.push(name_of(&markup)?);
+        added.push_str(&markup);
+    }
+    let mut edits = Edits::default();
+    for block in envelope.header.iter().flat_map(|header| document.children(*header)) {
+        if is_one_of(document, block, &gone) {
+            edits.at(block).instead = Some(String::new());
+        }
+    }
+    match envelope.header {
+        Some(header) => edits.at(header).last.push_str(&added),
+        None if added.is_empty() => {}
+        None => {
+            let prefix = document.name(envelope.root).prefix;
+            let colon = if prefix.is_empty() { "" } else { ":" };
+            let header = format!("<{prefix}{colon}Header>{added}</{prefix}{colon}Header>");
+            edits.at(envelope.root).first.push_str(&header);
+        }
+    }
+    let text = edits.write(document);
+    run.bound(text.len())?;
+    state.message.rewrite(text);
+    Ok(())
+}
+
+fn is_one_of(document: &Document, node: NodeId, names: &[(Box<str>, Box<str>)]) -> bool {
+    let name = document.name(node);
+    names.iter().any(|(uri, local)| **uri == *name.namespace.uri && **local == *name.local)
+}
+
+/// The name of an element that was made.
+fn name_of(markup: &str) -> Result<(Box<str>, Box<str>), Fault> {
+    let document = Document::parse(markup.as_bytes(), &xml::Options::default())
+        .map_err(|error| Fault::new(Kind::Template, format!("soap_header: {error}")))?;
+    let root = document.root_element().map(|root| document.name(root));
+    let root = root.ok_or_else(|| Fault::new(Kind::Template, "soap_header: no element"))?;
+    Ok((root.namespace.uri.into(), root.local.into()))
+}

@@ -1,0 +1,124 @@
+//! `validate`: the message, or a part of it, against a schema.
+
+use std::sync::Arc;
+
+use expression::{Expression, Value};
+use fault::{Fault, Kind};
+use xml::{Document, NodeId};
+use xsd::{Bounds, Root, Schema, Validator};
+
+use crate::content::View;
+use crate::state::{Run, State};
+use crate::step::Steps;
+use crate::steps::payload;
+
+/// A check against a schema.
+pub struct Validate {
+    pub schema: Schemas,
+    /// If absent the body; in a SOAP message what is in the Body.
+    pub of: Option<Expression>,
+    /// Instead of a fault.
+    pub otherwise: Option<Steps>,
+}
+
+/// A schema of either language.
+pub enum Schemas {
+    Xml(Arc<Schema>),
+    Json(Arc<jsonschema::Validator>),
+}
+
+pub(crate) enum Outcome<'a> {
+    Valid,
+    Otherwise(&'a Steps),
+}
+
+/// Nobody reads more.
+const ERRORS_MAX: usize = 10;
+
+/// The longest sentence about one mistake.
+const ERROR_CHARS_MAX: usize = 300;
+
+/// Checks. What is not valid is the client's fault, unless there are steps for it.
+pub(crate) fn check<'a>(
+    validate: &'a Validate,
+    run: &Run<'_>,
+    state: &State,
+) -> Result<Outcome<'a>, Fault> {
+    let errors = errors(validate, run, state)?;
+    match (errors.is_empty(), &validate.otherwise) {
+        (true, _) => Ok(Outcome::Valid),
+        (false, Some(steps)) => Ok(Outcome::Otherwise(steps)),
+        (false, None) => {
+            let cause = errors.first().cloned().unwrap_or_default();
+            let fault =
+                Fault::with_detail(Kind::RequestInvalid, cause, "The message is not valid.");
+            Err(fault.with_errors(errors))
+        }
+    }
+}
+
+fn errors(validate: &Validate, run: &Run<'_>, state: &State) -> Result<Vec<Box<str>>, Fault> {
+    let value = match &validate.of {
+        Some(expression) => run.value(state, expression)?,
+        None => match state.message.content() {
+            Some(content) => content.body().map_err(|kind| content.malformed(&kind.to_string()))?,
+            None => Value::Nothing,
+        },
+    };
+    match &validate.schema {
+        Schemas::Xml(schema) => match element(validate, &value, state) {
+            Some((document, element)) => Ok(of_xml(schema, &document, element)),
+            None => Ok(vec!["there is no element to check".into()]),
+        },
+        Schemas::Json(schema) => {
+            let (bytes, content_type) = payload::bytes_of(&value, run)?;
+            if content_type != payload::JSON {
+                return Ok(vec!["the message is no JSON".into()]);
+            }
+            Ok(of_json(schema, &bytes))
+        }
+    }
+}
+
+/// The element to check: the first that was found; of a SOAP Body its child.
+fn element(validate: &Validate, value: &Value, state: &State) -> Option<(Arc<Document>, NodeId)> {
+    let Value::Nodes(nodes) = value else { return None };
+    let (document, node) = nodes.iter().next()?;
+    let content = state.message.content();
+    let in_soap = validate.of.is_none()
+        && content.is_some_and(|content| {
+            matches!(content.view(), Ok(View::Xml { envelope: Some(_), .. }))
+        });
+    let of_element = |node: &NodeId| document.kind(*node) == xml::Kind::Element;
+    let node = match (in_soap, document.kind(node)) {
+        (true, _) => document.children(node).find(of_element)?,
+        (false, xml::Kind::Document) => document.root_element()?,
+        (false, _) => node,
+    };
+    of_element(&node).then(|| (document.clone(), node))
+}
+
+fn of_xml(schema: &Arc<Schema>, document: &Document, element: NodeId) -> Vec<Box<str>> {
+    let bounds = Bounds { invalid_max: ERRORS_MAX, ..Bounds::default() };
+    let mut validator = Validator::new(schema.clone(), Root::Declared, bounds);
+    validator.validate_tree(document, element);
+    let errors = validator.invalid().iter();
+    errors.map(|invalid| shortened(&format!("<{}>: {}", invalid.node, invalid.message))).collect()
+}
+
+fn of_json(schema: &jsonschema::Validator, bytes: &[u8]) -> Vec<Box<str>> {
+    let value: serde_json::Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(error) => return vec![error.to_string().into()],
+    };
+    let errors = schema.iter_errors(&value).take(ERRORS_MAX);
+    let told = errors.map(|error| match error.instance_path().as_str() {
+        "" => shortened(&format!("/: {}", error.masked())),
+        pointer => shortened(&format!("{pointer}: {}", error.masked())),
+    });
+    told.collect()
+}
+
+fn shortened(text: &str) -> Box<str> {
+    text.chars().take(ERROR_CHARS_MAX).collect::<String>().into()
+}

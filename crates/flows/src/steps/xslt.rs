@@ -1,0 +1,112 @@
+//! `xslt`: the message transformed by a stylesheet, of SOAP the whole envelope.
+
+use expression::{Expression, Nodes, Slot, Value};
+use fault::{Fault, Kind};
+use mediation::Work;
+use mediation::xslt::{Made, Refused, Transformation};
+use message::{Gathered, Trailers};
+use xslt::{Argument, Parameter};
+
+use crate::edit::Edits;
+use crate::state::{Run, State};
+use crate::steps::call::{flow_timeout, within};
+use crate::steps::payload;
+
+/// A transformation, and parameters that are evaluated for each message.
+pub struct Xslt {
+    pub transformation: Transformation,
+    pub parameters: Vec<(Box<str>, Expression)>,
+    /// The element that is transformed; the whole message if absent.
+    pub of: Option<Expression>,
+}
+
+impl Xslt {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let parameters = self.parameters.iter().map(|(_, expression)| expression);
+        parameters.chain(&self.of).flat_map(Expression::slots).collect()
+    }
+}
+
+/// Transforms the message.
+pub(crate) async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let Some(content) = state.message.content().cloned() else { return Ok(()) };
+    if let Some(of) = &made.of {
+        return part(made, of, run, state).await;
+    }
+    let content_type = state.message.content_type();
+    let result = transformed(made, content_type, &content.gathered(), run, state).await?;
+    let result = result.map_err(|refused| fault(refused, |what| content.malformed(what)))?;
+    run.bound(result.bytes.len())?;
+    take(result, state);
+    Ok(())
+}
+
+/// Transforms one element, and puts the result in its place.
+async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let Value::Nodes(nodes) = run.value(state, of)? else { return Ok(()) };
+    let Some((document, node)) = nodes.iter().next() else { return Ok(()) };
+    let one = Value::Nodes(Nodes::one(document.clone(), node));
+    let (bytes, content_type) = payload::bytes_of(&one, run)?;
+    let body = Gathered::new(bytes, Trailers::new());
+    let result = transformed(made, Some(content_type.as_bytes()), &body, run, state).await?;
+    let failed = |what: &str| Fault::new(Kind::ProcessingFailed, what);
+    let result = result.map_err(|refused| fault(refused, failed))?;
+    let text = std::str::from_utf8(&result.bytes)
+        .map_err(|_| Fault::new(Kind::ProcessingFailed, "xslt: the result is not in UTF-8"))?;
+    let declared = text.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
+    let text = declared.map_or(text, |(_, rest)| rest).trim();
+    let mut edits = Edits::default();
+    edits.at(node).instead = Some(text.to_owned());
+    let text = edits.write(document);
+    run.bound(text.len())?;
+    state.message.rewrite(text);
+    Ok(())
+}
+
+async fn transformed(
+    made: &Xslt,
+    content_type: Option<&[u8]>,
+    body: &Gathered,
+    run: &Run<'_>,
+    state: &State,
+) -> Result<Result<Made, Refused>, Fault> {
+    let result = match made.parameters.is_empty() {
+        true => None,
+        false => {
+            let parameters = parameters(made, run, state)?;
+            made.transformation.run_with(content_type, body, &parameters)
+        }
+    };
+    if let Some(result) = result {
+        return Ok(result);
+    }
+    match made.transformation.run(content_type, body, kit::alarm::take()) {
+        Work::Done(result) => Ok(result),
+        Work::Waits(result) => within(run.left(), result).await.ok_or_else(flow_timeout),
+    }
+}
+
+fn take(made: Made, state: &mut State) {
+    let label = made.label(state.message.content_type());
+    let content_type = label.map(String::into_bytes);
+    let content_type = content_type.or_else(|| state.message.content_type().map(<[u8]>::to_vec));
+    state.message.replace(made.bytes, &content_type.unwrap_or_else(|| b"application/xml".to_vec()));
+}
+
+fn parameters(made: &Xslt, run: &Run<'_>, state: &State) -> Result<Vec<Parameter>, Fault> {
+    let parameter = |(name, expression): &(Box<str>, Expression)| {
+        let value = Argument::Text(run.text(state, expression)?.as_str().into());
+        Ok(Parameter { uri: "".into(), local: (**name).into(), value })
+    };
+    made.parameters.iter().map(parameter).collect()
+}
+
+fn fault(refused: Refused, malformed: impl FnOnce(&str) -> Fault) -> Fault {
+    match refused {
+        Refused::Failed(failed) if !failed.server => malformed(failed.cause()),
+        Refused::Failed(failed) => Fault::new(Kind::ProcessingFailed, failed.cause()),
+        Refused::Late(failed) => Fault::new(Kind::EngineTimeout, failed.cause()),
+        Refused::Broken(cause) => Fault::new(Kind::ProcessingFailed, cause),
+        Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon"),
+    }
+}

@@ -1,0 +1,97 @@
+//! The steps of one run as they were, where somebody asked for a trace. Without a question none of this runs.
+
+use std::cell::{Cell, RefCell};
+
+use fault::Fault;
+use telemetry::trace::{STEPS_MAX, Seen, Trace, TracedStep, body};
+
+use crate::message::{Message, Payload};
+use crate::state::{Run, State};
+use crate::step::{Ended, Step, run_all};
+
+/// What the steps of a run did so far.
+#[derive(Debug, Default)]
+pub(crate) struct Recording {
+    steps: RefCell<Vec<TracedStep>>,
+    left_out: Cell<usize>,
+}
+
+/// A body that nobody looked at is read for a trace only if it is no larger than this: a trace should change nothing.
+const HELD_BYTES_MAX: u64 = 64 * 1024;
+
+/// Runs steps one by one, and records the message before and after each.
+pub(crate) async fn run(
+    recording: &Recording,
+    steps: &[Step],
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<Ended, Fault> {
+    for step in steps {
+        hold(&mut state.message, run).await?;
+        let number = recording.begin(step, state);
+        state.depth = state.depth.saturating_add(1);
+        let mut ended = run_all(std::slice::from_ref(step), run, state).await;
+        state.depth = state.depth.saturating_sub(1);
+        if let Err(fault) = hold(&mut state.message, run).await {
+            ended = ended.and(Err(fault));
+        }
+        recording.end(number, &ended, state);
+        if ended? == Ended::Answered {
+            return Ok(Ended::Answered);
+        }
+    }
+    Ok(Ended::Through)
+}
+
+/// Reads a small body of a known length that is not coded.
+async fn hold(message: &mut Message, run: &Run<'_>) -> Result<(), Fault> {
+    let Payload::Stream { body, .. } = &message.payload else { return Ok(()) };
+    let small = body.remaining().is_some_and(|bytes| bytes <= HELD_BYTES_MAX);
+    match small && message.lines.get("content-encoding").is_none() {
+        true => message.hold(run.body_bytes_max).await,
+        false => Ok(()),
+    }
+}
+
+impl Recording {
+    fn begin(&self, step: &Step, state: &State) -> usize {
+        let mut steps = self.steps.borrow_mut();
+        let number = steps.len();
+        if number >= STEPS_MAX {
+            self.left_out.set(self.left_out.get() + 1);
+            return usize::MAX;
+        }
+        let (name, depth, part) = (step.name(), state.depth, state.part);
+        steps.push(TracedStep { name, depth, part, before: seen(&state.message), after: None });
+        number
+    }
+
+    fn end(&self, number: usize, ended: &Result<Ended, Fault>, state: &State) {
+        if let Some(step) = self.steps.borrow_mut().get_mut(number) {
+            step.after = Some(match ended {
+                Ok(_) => Ok(seen(&state.message)),
+                Err(fault) => Err(fault.to_string().into()),
+            });
+        }
+    }
+
+    pub(crate) fn done(self, flow: &str, request_id: &str) -> Trace {
+        Trace {
+            flow: flow.into(),
+            request_id: request_id.into(),
+            steps: self.steps.into_inner(),
+            left_out: self.left_out.get(),
+        }
+    }
+}
+
+fn seen(message: &Message) -> Seen {
+    let content_type = String::from_utf8_lossy(message.content_type().unwrap_or_default());
+    let content = message.content();
+    Seen {
+        status: message.status,
+        content_type: content_type.into(),
+        bytes: content.map(|content| content.bytes.len()),
+        body: content.map(|content| body(&content.bytes)).unwrap_or_default().into(),
+    }
+}

@@ -1,0 +1,221 @@
+//! The values that expressions find in a state.
+
+use expression::{FailureKind, Member, Number, Scope, Slot, Value};
+use kit::percent;
+use message::Headers;
+
+use crate::content::Content;
+use crate::message::Message;
+use crate::names::{ERROR_PARTS, ErrorPart, Named};
+use crate::state::{Run, State, Variable, code};
+
+/// The values of one state.
+pub(crate) struct Values<'a> {
+    pub(crate) run: &'a Run<'a>,
+    pub(crate) state: &'a State,
+}
+
+impl Values<'_> {
+    fn named(&self, slot: Slot) -> Option<&Named> {
+        self.run.slots.named.get(slot.0 as usize)
+    }
+
+    fn content(&self) -> Result<&Content, FailureKind> {
+        let held = self.state.message.content();
+        held.map(|content| &**content)
+            .ok_or_else(|| FailureKind::Scope("the body was not read".into()))
+    }
+
+    /// A line of the message: one of its own, else of the request while the message is that.
+    fn header(&self, name: &str) -> Value {
+        let own = self.state.message.lines.get(name);
+        let of_request = || match self.state.message.status {
+            None => self.state.request_lines.get(name),
+            Some(_) => None,
+        };
+        line(own.or_else(of_request))
+    }
+
+    fn path(&self, name: &str) -> Value {
+        let at = self.run.parameters.iter().position(|known| &**known == name);
+        let value = at.and_then(|at| self.run.ex.parameters.get(at));
+        value.map_or(Value::Nothing, |value| decoded(value, false))
+    }
+
+    fn query(&self, name: &str) -> Value {
+        let found = self.queries().find(|(known, _)| known == name).map(|(_, value)| value);
+        found.unwrap_or_default()
+    }
+
+    fn queries(&self) -> impl Iterator<Item = (String, Value)> {
+        let query = self.run.head.query().unwrap_or_default();
+        let parts = query.split(|b| *b == b'&').filter(|part| !part.is_empty());
+        parts.map(|part| {
+            let mut halves = part.splitn(2, |b| *b == b'=');
+            let name = percent::decoded(halves.next().unwrap_or_default(), true);
+            let value = decoded(halves.next().unwrap_or_default(), true);
+            (String::from_utf8_lossy(&name).into_owned(), value)
+        })
+    }
+
+    fn error(&self, part: ErrorPart) -> Value {
+        let Some(fault) = &self.state.caught else { return Value::Nothing };
+        let more = fault.more.as_ref();
+        match part {
+            ErrorPart::Kind => Value::text_of(fault.kind.label()),
+            ErrorPart::Code => Value::Number(Number::of(f64::from(code(fault)))),
+            ErrorPart::Message => {
+                Value::text_of(fault.detail.as_deref().unwrap_or(fault.kind.title()))
+            }
+            ErrorPart::Detail => {
+                let told = more.and_then(|more| more.errors.first());
+                Value::text_of(told.map_or(&*fault.cause, |told| told))
+            }
+        }
+    }
+}
+
+fn line(value: Option<&[u8]>) -> Value {
+    value.map_or(Value::Nothing, |value| Value::text_of(String::from_utf8_lossy(value).as_ref()))
+}
+
+fn decoded(text: &[u8], plus: bool) -> Value {
+    Value::text_of(String::from_utf8_lossy(&percent::decoded(text, plus)).as_ref())
+}
+
+impl Scope for Values<'_> {
+    fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
+        let Some(named) = self.named(slot) else { return Ok(Value::Nothing) };
+        Ok(match named {
+            Named::Document => self.content()?.document()?,
+            Named::Body => self.content()?.body()?,
+            Named::SoapHeader => self.content()?.soap_header()?,
+            Named::Method => line(Some(self.run.head.method())),
+            Named::Status => self.state.status.map_or(Value::Nothing, number),
+            Named::Header(name) => self.header(name),
+            Named::Path(name) => self.path(name),
+            Named::Query(name) => self.query(name),
+            Named::RequestBody => match &*self.run.request.borrow() {
+                Some(content) => content.body()?,
+                None => Value::Nothing,
+            },
+            Named::RequestHeader(name) => line(self.run.head.headers.get(name)),
+            Named::ErrorPart(part) => self.error(*part),
+            Named::Variable(number) => match self.state.variable(*number) {
+                Some(Variable::Value(value)) => value.clone(),
+                Some(Variable::Reply(_)) | None => Value::Nothing,
+            },
+            Named::ReplyStatus(number) => {
+                let status = self.reply(*number).and_then(|reply| reply.status);
+                status.map_or(Value::Nothing, self::number)
+            }
+            Named::ReplyHeader(number, name) => {
+                line(self.reply(*number).and_then(|reply| reply.lines.get(name)))
+            }
+            Named::ReplyBody(number) => match self.reply(*number).and_then(Message::content) {
+                Some(content) => content.body()?,
+                None => Value::Nothing,
+            },
+            Named::Headers
+            | Named::Paths
+            | Named::Queries
+            | Named::Request
+            | Named::RequestHeaders
+            | Named::Error
+            | Named::Variables
+            | Named::ReplyHeaders(_) => Value::Nothing,
+        })
+    }
+
+    fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
+        let Some(named) = self.named(group) else { return Ok(Vec::new()) };
+        let of_lines = |lines: &Headers| -> Vec<(Box<str>, Member)> {
+            let lines = lines.iter().map(|(name, value)| {
+                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                (name.into(), Member::Value(line(Some(value))))
+            });
+            lines.collect()
+        };
+        Ok(match named {
+            Named::Headers => {
+                let mut lines = of_lines(&self.state.message.lines);
+                if self.state.message.status.is_none() {
+                    lines.extend(of_lines(&self.state.request_lines));
+                }
+                lines
+            }
+            Named::RequestHeaders => of_lines(&self.run.head.headers),
+            Named::Paths => {
+                let names = self.run.parameters.iter();
+                names.map(|name| (name.clone(), Member::Value(self.path(name)))).collect()
+            }
+            Named::Queries => {
+                let all = self.queries();
+                all.map(|(name, value)| (name.into(), Member::Value(value))).collect()
+            }
+            Named::Error => self.error_parts(),
+            Named::Variables => self.variables(),
+            Named::Variable(number) => self.reply_parts(*number)?,
+            Named::ReplyHeaders(number) => match self.state.variable(*number) {
+                Some(Variable::Reply(reply)) => of_lines(&reply.lines),
+                Some(Variable::Value(_)) | None => Vec::new(),
+            },
+            Named::Document
+            | Named::Body
+            | Named::SoapHeader
+            | Named::Method
+            | Named::Status
+            | Named::Header(_)
+            | Named::Path(_)
+            | Named::Query(_)
+            | Named::Request
+            | Named::RequestBody
+            | Named::RequestHeader(_)
+            | Named::ErrorPart(_)
+            | Named::ReplyStatus(_)
+            | Named::ReplyBody(_)
+            | Named::ReplyHeader(..) => Vec::new(),
+        })
+    }
+}
+
+impl Values<'_> {
+    fn error_parts(&self) -> Vec<(Box<str>, Member)> {
+        let part = |(name, part): (&str, ErrorPart)| (name.into(), Member::Value(self.error(part)));
+        ERROR_PARTS.map(part).into()
+    }
+
+    /// Variables that hold values.
+    fn variables(&self) -> Vec<(Box<str>, Member)> {
+        let known = self.state.variables.iter().filter_map(|(number, variable)| {
+            let name = self.run.slots.variables.get(*number as usize)?;
+            match variable {
+                Variable::Value(value) => Some((name.clone(), Member::Value(value.clone()))),
+                Variable::Reply(_) => None,
+            }
+        });
+        known.collect()
+    }
+
+    fn reply_parts(&self, number: u32) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
+        let Some(reply) = self.reply(number) else { return Ok(Vec::new()) };
+        let status = reply.status.map_or(Value::Nothing, self::number);
+        let body = reply.content().map(|content| content.body()).transpose()?;
+        Ok(vec![
+            ("status".into(), Member::Value(status)),
+            ("body".into(), Member::Value(body.unwrap_or_default())),
+        ])
+    }
+
+    /// The reply that a variable holds.
+    fn reply(&self, number: u32) -> Option<&Message> {
+        match self.state.variable(number) {
+            Some(Variable::Reply(reply)) => Some(reply),
+            Some(Variable::Value(_)) | None => None,
+        }
+    }
+}
+
+fn number(status: u16) -> Value {
+    Value::Number(Number::of(f64::from(status)))
+}

@@ -1,0 +1,164 @@
+//! Reading what is to be imported: one file, a folder, or a Composite Application archive.
+//!
+//! Owns the bounds on what is read, and that nothing outside the folder or the archive is. Nothing is unpacked to disk.
+
+use std::fs;
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+/// The maximum size of one file: exported artifacts have some hundred kilobytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The maximum size of all files together, unpacked.
+const ALL_BYTES_MAX: u64 = 256 << 20;
+
+/// The maximum number of files; a large project has some hundred.
+const FILES_MAX: usize = 10_000;
+
+/// How deep folders may be.
+const DEPTH_MAX: usize = 32;
+
+/// Folders of tools, in which no artifacts are.
+const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", ".settings"];
+
+/// Endings of files that artifacts are, or refer to.
+const READ: [&str; 9] =
+    [".xml", ".xsl", ".xslt", ".xsd", ".wsdl", ".json", ".xquery", ".dmc", ".txt"];
+
+/// A file, with its path below what is imported.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// All files.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) files: Vec<Source>,
+    /// Files that are not read, with the reasons.
+    pub(super) refused: Vec<(String, String)>,
+    bytes: u64,
+}
+
+/// Reads a file, a folder or an archive. The error says what cannot be read.
+pub(super) fn read(path: &Path) -> Result<Sources, String> {
+    let shown = path.display();
+    let about = fs::metadata(path).map_err(|error| format!("cannot read `{shown}`: {error}"))?;
+    let mut sources = Sources::default();
+    match about.is_dir() {
+        true => sources.folder(path, "", 0)?,
+        false => {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            sources.file(path, &name.unwrap_or_default())?;
+        }
+    }
+    sources.files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(sources)
+}
+
+/// Returns whether a file is an archive with artifacts in it.
+fn is_archive(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.ends_with(".car") || name.ends_with(".zip")
+}
+
+impl Sources {
+    fn folder(&mut self, path: &Path, below: &str, depth: usize) -> Result<(), String> {
+        let shown = path.display();
+        let failed = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
+        if depth > DEPTH_MAX {
+            return Err(format!("`{shown}` is deeper than {DEPTH_MAX} folders"));
+        }
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let whole = match below.is_empty() {
+                true => name.clone(),
+                false => format!("{below}/{name}"),
+            };
+            // A link could lead out of the folder, or back into it.
+            if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+                self.folder(&entry.path(), &whole, depth + 1)?;
+            } else if kind.is_file() && (is_archive(&name) || is_read(&name)) {
+                self.file(&entry.path(), &whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, name: &str) -> Result<(), String> {
+        let shown = path.display();
+        let file = fs::File::open(path).map_err(|e| format!("cannot read `{shown}`: {e}"))?;
+        let max = match is_archive(name) {
+            true => ALL_BYTES_MAX,
+            false => FILE_BYTES_MAX,
+        };
+        let bytes = bounded(file, max).map_err(|what| format!("cannot read `{shown}`: {what}"))?;
+        match is_archive(name) {
+            true => self.archive(&bytes, name).map_err(|what| format!("`{shown}`: {what}")),
+            false => self.push(name.to_owned(), bytes),
+        }
+    }
+
+    /// Reads an archive. An entry whose path leads out of it makes the whole archive unfit.
+    fn archive(&mut self, bytes: &[u8], name: &str) -> Result<(), String> {
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes))
+            .map_err(|error| format!("it is no archive that can be read: {error}"))?;
+        if archive.len() > FILES_MAX {
+            return Err(format!("it has more than {FILES_MAX} entries"));
+        }
+        for at in 0..archive.len() {
+            let entry = archive.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
+            let within = entry.name().to_owned();
+            let leaves = entry.enclosed_name().is_none()
+                || within.contains('\\')
+                || within.starts_with('/')
+                || within.split('/').any(|part| part == "..");
+            if leaves {
+                return Err(format!("the entry {within:?} leads out of the archive"));
+            }
+            let whole = format!("{name}/{within}");
+            if entry.is_dir() {
+                continue;
+            }
+            if is_archive(&within) {
+                let why = "an archive in an archive is not read; a connector's operations have no counterpart";
+                self.refused.push((whole, why.to_owned()));
+            } else if is_read(&within) {
+                // The announced size may be wrong; what counts is what comes out.
+                let bytes = bounded(entry, FILE_BYTES_MAX.min(ALL_BYTES_MAX - self.bytes))
+                    .map_err(|what| format!("the entry {within:?}: {what}"))?;
+                self.push(whole, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, bytes: Vec<u8>) -> Result<(), String> {
+        self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if self.bytes > ALL_BYTES_MAX {
+            return Err(format!("the files have more than {ALL_BYTES_MAX} bytes together"));
+        }
+        if self.files.len() >= FILES_MAX {
+            return Err(format!("there are more than {FILES_MAX} files"));
+        }
+        self.files.push(Source { name, bytes });
+        Ok(())
+    }
+}
+
+fn is_read(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    READ.iter().any(|end| name.ends_with(end))
+}
+
+fn bounded(from: impl Read, max: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    from.take(max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    match u64::try_from(bytes.len()).is_ok_and(|length| length <= max) {
+        true => Ok(bytes),
+        false => Err(format!("it is larger than {max} bytes")),
+    }
+}

@@ -1,0 +1,218 @@
+//! All artifacts of an import by their kinds and names, and the files that they refer to.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use xml::{Doctype, Document, Limits, Options};
+
+use super::archive::Sources;
+use super::element::{Element, File};
+use super::table::{Outcome, Place, Table};
+
+/// How deep elements may be: the converter goes down with them. What people write stays below 40.
+const DEPTH_MAX: u32 = 96;
+
+/// A file's or local entry's content.
+#[derive(Debug, Clone)]
+pub(super) struct Resource {
+    /// The last part of its path, or the key.
+    pub(super) name: String,
+    pub(super) content: Vec<u8>,
+}
+
+/// The files, parsed; what [`Artifacts`] points into.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    artifacts: Vec<File>,
+    resources: Vec<(String, Vec<u8>)>,
+}
+
+/// All artifacts.
+#[derive(Debug, Default)]
+pub(super) struct Artifacts<'a> {
+    pub(super) proxies: Vec<Element<'a>>,
+    pub(super) apis: Vec<Element<'a>>,
+    pub(super) tasks: Vec<Element<'a>>,
+    pub(super) stores: Vec<Element<'a>>,
+    pub(super) processors: Vec<Element<'a>>,
+    /// What has no counterpart: inbound endpoints, connectors, registries.
+    pub(super) others: Vec<Element<'a>>,
+    pub(super) sequences: HashMap<&'a str, Element<'a>>,
+    pub(super) endpoints: HashMap<&'a str, Element<'a>>,
+    pub(super) templates: HashMap<&'a str, Element<'a>>,
+    pub(super) entries: HashMap<&'a str, Element<'a>>,
+    /// In the order written, for those that nothing else refers to.
+    pub(super) named: Vec<Element<'a>>,
+    /// Names of all properties and variables that something sets.
+    pub(super) set: HashSet<&'a str>,
+    /// Properties whose value is markup.
+    pub(super) inline: HashMap<&'a str, Element<'a>>,
+    resources: &'a [(String, Vec<u8>)],
+    /// Local entries that something took.
+    taken: RefCell<HashSet<&'a str>>,
+}
+
+impl Files {
+    /// Parses what is an artifact, and keeps the rest for references.
+    pub(super) fn parse(sources: Sources, table: &mut Table) -> Files {
+        let mut files = Files::default();
+        for (name, why) in sources.refused {
+            let place = Place { file: name, line: 1, column: 1 };
+            table.add(Outcome::Refused, "archive", place, &why);
+        }
+        for source in sources.files {
+            let is_xml = source.name.to_ascii_lowercase().ends_with(".xml");
+            let parsed = is_xml.then(|| Document::parse(&source.bytes, &options()));
+            match parsed {
+                Some(Ok(document)) => {
+                    let file = File { name: source.name.clone(), document };
+                    let is_artifact = Element::root(&file).is_some_and(|root| root.is_synapse());
+                    match is_artifact {
+                        true => files.artifacts.push(file),
+                        false => files.resources.push((source.name, source.bytes)),
+                    }
+                }
+                Some(Err(error)) => {
+                    let place =
+                        Place { file: source.name, line: error.at.line, column: error.at.column };
+                    table.add(Outcome::Refused, "file", place, &error.kind.to_string());
+                }
+                None => files.resources.push((source.name, source.bytes)),
+            }
+        }
+        files
+    }
+
+    /// Returns whether there is any artifact.
+    pub(super) fn is_empty(&self) -> bool {
+        self.artifacts.is_empty()
+    }
+}
+
+fn options() -> Options {
+    let limits = Limits { depth_max: DEPTH_MAX, ..Limits::default() };
+    Options { doctype: Doctype::Refuse, limits, ..Options::default() }
+}
+
+impl<'a> Artifacts<'a> {
+    /// Sorts all artifacts by kind.
+    pub(super) fn of(files: &'a Files, table: &mut Table) -> Artifacts<'a> {
+        let mut artifacts = Artifacts { resources: &files.resources, ..Artifacts::default() };
+        for root in files.artifacts.iter().filter_map(Element::root) {
+            match root.name() {
+                "definitions" => {
+                    root.children().into_iter().for_each(|child| artifacts.sort(child, table));
+                }
+                _ => artifacts.sort(root, table),
+            }
+            for element in root.descendants() {
+                artifacts.set.extend(sets(&element));
+                let name = element.attribute("name").filter(|_| element.name() == "property");
+                if let Some(name) = name.filter(|_| !element.children().is_empty()) {
+                    artifacts.inline.insert(name, element);
+                }
+            }
+        }
+        artifacts
+    }
+
+    fn sort(&mut self, element: Element<'a>, table: &mut Table) {
+        let by_name = match element.name() {
+            "proxy" => return self.proxies.push(element),
+            "api" => return self.apis.push(element),
+            "task" => return self.tasks.push(element),
+            "messageStore" => return self.stores.push(element),
+            "messageProcessor" => return self.processors.push(element),
+            // What these say is about the server, not about messages.
+            "registry" | "taskManager" | "description" => return,
+            "sequence" => &mut self.sequences,
+            "endpoint" => &mut self.endpoints,
+            "template" => &mut self.templates,
+            "localEntry" => &mut self.entries,
+            _ => return self.others.push(element),
+        };
+        let name = element.attribute("name").or(element.attribute("key")).unwrap_or_default();
+        match by_name.contains_key(name) {
+            false => {
+                by_name.insert(name, element);
+                self.named.push(element);
+            }
+            true => {
+                let what = format!("{} {name}", element.name());
+                let why = "there is one of this name already; the first is taken";
+                table.add(Outcome::Refused, &what, element.place(), why);
+            }
+        }
+    }
+
+    /// The content of what a key refers to: a local entry, a resource of the registry, or a file.
+    pub(super) fn resource(&self, key: &str) -> Result<Resource, String> {
+        if let Some((&key, entry)) = self.entries.get_key_value(key) {
+            self.taken.borrow_mut().insert(key);
+            return match entry.attribute("src") {
+                Some(source) => self.file(source),
+                None => {
+                    let content = match entry.children().as_slice() {
+                        [one] => one.document().into_bytes(),
+                        _ => entry.content().into_bytes(),
+                    };
+                    Ok(Resource { name: key.to_owned(), content })
+                }
+            };
+        }
+        self.file(key)
+    }
+
+    /// Whether something took a local entry.
+    pub(super) fn is_taken(&self, key: &str) -> bool {
+        self.taken.borrow().contains(key)
+    }
+
+    /// A file of the import whose path ends as the key does.
+    fn file(&self, key: &str) -> Result<Resource, String> {
+        let absent = || format!("`{key}` is not among the artifacts");
+        let path = ["gov:", "conf:", "resources:", "file:", "local:"]
+            .into_iter()
+            .find_map(|scheme| key.strip_prefix(scheme))
+            .unwrap_or(key);
+        if path.contains("://") {
+            return Err(format!("`{key}` would have to be downloaded"));
+        }
+        let path = path.trim_start_matches("./").trim_start_matches('/');
+        if path.split(['/', '\\']).any(|part| part == "..") {
+            return Err(format!("`{key}` leads out of the artifacts"));
+        }
+        let name = path.rsplit('/').next().filter(|name| !name.is_empty()).ok_or_else(absent)?;
+        let ends = |whole: &str, with: &str| {
+            whole.strip_suffix(with).is_some_and(|front| front.is_empty() || front.ends_with('/'))
+        };
+        // A registry's path is no path of the archive, so that at last the file's own name has to do.
+        let mut found = Vec::new();
+        for with in [path, name] {
+            found = self.resources.iter().filter(|(whole, _)| ends(whole, with)).collect();
+            if !found.is_empty() {
+                break;
+            }
+        }
+        match found.as_slice() {
+            [] => Err(absent()),
+            [(_, content)] => Ok(Resource { name: name.to_owned(), content: content.clone() }),
+            [_, ..] => Err(format!("`{key}` may be one of several files")),
+        }
+    }
+}
+
+/// The name that an element gives a value to.
+fn sets<'a>(element: &Element<'a>) -> Option<&'a str> {
+    match element.name() {
+        "property" | "variable" | "with-param" | "parameter" | "result" => {
+            element.attribute("name")
+        }
+        "target" => {
+            element.attribute("property").or(element.attribute("name")).or(element.attribute("key"))
+        }
+        "scatter-gather" => element.attribute("target-variable"),
+        "foreach" => element.attribute("counter-variable").or(element.attribute("result-target")),
+        _ => None,
+    }
+}

@@ -1,0 +1,409 @@
+//! The converter: lists of mediators become lists of steps.
+//!
+//! Owns the walk over mediators, what is known of the message on the way, and the flows that are made. What each mediator
+//! becomes is in `mediators`. The walk is bounded by the depth of the documents and by the number of steps.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::artifacts::Artifacts;
+use super::element::Element;
+use super::mediators;
+use super::output::Output;
+use super::table::{Outcome, Place, Table};
+use crate::yaml::comment;
+
+/// The maximum number of mediators that are converted, those of sequences that are written out several times included.
+const MEDIATORS_MAX: usize = 100_000;
+
+/// How deep sequences may be written out within each other.
+const EXPANDED_MAX: usize = 32;
+
+/// How deep mediators may be within each other, sequences that are written out included. What people write stays below 20.
+const DEPTH_MAX: usize = 100;
+
+/// On which way the message is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Side {
+    /// To a service.
+    #[default]
+    Request,
+    /// Back to the client.
+    Reply,
+    /// In a fault sequence.
+    Fault,
+}
+
+/// What properties say about the next call or reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Pending {
+    pub(super) status: Option<String>,
+    pub(super) method: Option<String>,
+    /// What is put behind the path of an address: none for what the route forwards.
+    pub(super) postfix: Option<String>,
+    /// The next `send` answers the client.
+    pub(super) is_reply: bool,
+    /// The next `send` expects no reply.
+    pub(super) one_way: bool,
+    /// A SOAP fault of the service is a fault.
+    pub(super) fault_on_fault: bool,
+    /// The URL for a `send` without an endpoint.
+    pub(super) to: Option<String>,
+}
+
+/// The flow that is being made.
+#[derive(Debug, Default)]
+pub(super) struct Flow<'a> {
+    pub(super) name: String,
+    pub(super) namespaces: Vec<(String, String)>,
+    pub(super) side: Side,
+    /// What runs on the reply to a `send`.
+    pub(super) reply: Vec<Element<'a>>,
+    /// The flow that has it, if several calls do.
+    pub(super) reply_flow: Option<String>,
+    pub(super) reply_is_shared: bool,
+    /// It is a branch of several, whose replies are gathered.
+    pub(super) in_branch: bool,
+    /// The template whose parameters are meant.
+    pub(super) template: Option<&'a str>,
+    /// Query parameters of the resource, by the names of its template.
+    pub(super) query_names: Vec<(String, String)>,
+    /// What the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
+    pub(super) resource: Option<Resource>,
+    /// The base path of the first address that a call went to.
+    pub(super) base: Option<String>,
+    pub(super) pending: Pending,
+    pub(super) has_catch: bool,
+    /// Properties that the converter itself sets.
+    pub(super) made: HashSet<String>,
+    pub(super) expanding: Vec<&'a str>,
+}
+
+/// The resource of an API.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Resource {
+    /// Its path below the context, as a template.
+    pub(super) path: String,
+    /// Whether more may follow.
+    pub(super) open: bool,
+}
+
+/// What follows a mediator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next.
+    Continue,
+    /// The one behind so many others, which were taken along.
+    Skip(usize),
+    /// Nothing: the flow has ended.
+    End,
+    /// Nothing, and so many others were taken along.
+    EndBehind(usize),
+}
+
+/// Everything at hand while flows are made.
+#[derive(Debug)]
+pub(super) struct Converter<'a> {
+    pub(super) artifacts: &'a Artifacts<'a>,
+    pub(super) out: Output,
+    pub(super) table: Table,
+    pub(super) flow: Flow<'a>,
+    /// Steps that have to stand before the one that is being made.
+    pub(super) before: Vec<Json>,
+    /// Where the step that is being made differs.
+    pub(super) notes: Vec<String>,
+    pub(super) computed: usize,
+    /// Endpoints with upstreams, by their keys.
+    pub(super) known_upstreams: Vec<(Json, String)>,
+    /// Sequences that are flows, by their names.
+    pub(super) sequence_flows: Vec<(&'a str, String)>,
+    /// Templates that are flows, by their names.
+    pub(super) template_flows: Vec<(&'a str, String)>,
+    /// Queues, by the names of their stores.
+    pub(super) queue_names: Vec<(String, String)>,
+    /// Flows of proxies, by the proxies' names.
+    pub(super) proxy_flows: Vec<(String, String)>,
+    /// Names of sequences that something runs.
+    pub(super) used: Vec<String>,
+    /// What failed about an artifact in a place that has no element of its own.
+    pub(super) failures: Vec<String>,
+    mediators: usize,
+    depth: usize,
+}
+
+impl<'a> Converter<'a> {
+    pub(super) fn new(artifacts: &'a Artifacts<'a>, table: Table) -> Converter<'a> {
+        Converter {
+            artifacts,
+            out: Output::default(),
+            table,
+            flow: Flow::default(),
+            before: Vec::new(),
+            notes: Vec::new(),
+            computed: 0,
+            known_upstreams: Vec::new(),
+            sequence_flows: Vec::new(),
+            template_flows: Vec::new(),
+            queue_names: Vec::new(),
+            proxy_flows: Vec::new(),
+            used: Vec::new(),
+            failures: Vec::new(),
+            mediators: 0,
+            depth: 0,
+        }
+    }
+
+    /// Notes where what is being made differs from what it was.
+    pub(super) fn note(&mut self, what: &str) {
+        if self.notes.iter().all(|known| known != what) {
+            self.notes.push(what.to_owned());
+        }
+    }
+
+    /// The steps of a list of mediators, and whether the flow ends in them.
+    pub(super) fn steps(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
+        let mut steps = Vec::new();
+        let mut at = 0;
+        while let Some(item) = items.get(at) {
+            let rest = items.get(at + 1..).unwrap_or_default();
+            match self.mediator(item, rest, &mut steps) {
+                Next::Continue => at += 1,
+                Next::Skip(more) => at += 1 + more,
+                Next::End => {
+                    self.unreachable(rest);
+                    return (steps, true);
+                }
+                Next::EndBehind(more) => {
+                    self.unreachable(rest.get(more..).unwrap_or_default());
+                    return (steps, true);
+                }
+            }
+        }
+        (steps, false)
+    }
+
+    /// Notes what stands behind the end of a flow.
+    fn unreachable(&mut self, rest: &[Element<'a>]) {
+        let idle = ["drop", "log", "description", "respond"];
+        for item in rest.iter().filter(|item| !idle.contains(&item.name())) {
+            let note = "it stands behind the end of the flow; here nothing runs there";
+            self.table.add(Outcome::Approximated, &mediators::told(item), item.place(), note);
+        }
+    }
+
+    /// The steps of one mediator, with its row and its comment.
+    fn mediator(
+        &mut self,
+        item: &Element<'a>,
+        rest: &[Element<'a>],
+        steps: &mut Vec<Json>,
+    ) -> Next {
+        if matches!(item.name(), "description" | "parameter") {
+            return Next::Continue;
+        }
+        self.mediators += 1;
+        let what = mediators::told(item);
+        let row = self.table.begin(what.clone(), item.place());
+        let notes = std::mem::take(&mut self.notes);
+        let before = std::mem::take(&mut self.before);
+        let mut made = Vec::new();
+        self.depth += 1;
+        let result = match (self.mediators > MEDIATORS_MAX, self.depth > DEPTH_MAX) {
+            (true, _) => Err(format!("there are more than {MEDIATORS_MAX} mediators")),
+            (_, true) => Err(format!("it is more than {DEPTH_MAX} mediators deep")),
+            (false, false) => mediators::convert(self, item, rest, &mut made),
+        };
+        self.depth -= 1;
+        let notes = std::mem::replace(&mut self.notes, notes);
+        let before = std::mem::replace(&mut self.before, before);
+        match result {
+            Ok(next) => {
+                let note = notes.join("; ");
+                if !note.is_empty() {
+                    self.table.set(row, Outcome::Approximated, &note);
+                    steps.push(comment(&format!("approximated: {what}, {}: {note}", item.place())));
+                }
+                steps.extend(before);
+                steps.extend(made);
+                next
+            }
+            Err(why) => {
+                self.table.set(row, Outcome::Refused, &why);
+                steps.push(comment(&format!("refused: {what}, {}: {why}", item.place())));
+                Next::Continue
+            }
+        }
+    }
+
+    /// The steps of a branch. What properties in it say about later calls ends with it.
+    pub(super) fn branch(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
+        let pending = self.flow.pending.clone();
+        let side = self.flow.side;
+        let (steps, ended) = self.steps(items);
+        let left = std::mem::replace(&mut self.flow.pending, pending);
+        self.flow.side = side;
+        if !ended && left != self.flow.pending {
+            self.note("a property in a branch that is about a call or a reply outside of it has no effect there");
+        }
+        (steps, ended)
+    }
+
+    /// Makes another flow, and returns its name. The current one goes on afterwards.
+    pub(super) fn flow_of(
+        &mut self,
+        flow: Flow<'a>,
+        make: impl FnOnce(&mut Converter<'a>) -> Vec<Json>,
+        catch: Option<Vec<Element<'a>>>,
+    ) -> String {
+        let name = flow.name.clone();
+        let outer = std::mem::replace(&mut self.flow, flow);
+        self.flow.has_catch = catch.is_some();
+        // Flows stand in the order in which they were begun.
+        self.out.flows.insert(name.clone(), Json::Null);
+        let steps = make(self);
+        let catch = catch.map(|items| self.catch(&items));
+        let namespaces = std::mem::take(&mut self.flow.namespaces);
+        self.flow = outer;
+        let written = match (namespaces.is_empty(), catch) {
+            (true, None) => Json::Array(steps),
+            (_, catch) => {
+                let mut all = Map::new();
+                if !namespaces.is_empty() {
+                    let uris = namespaces.into_iter().map(|(prefix, uri)| (prefix, json!(uri)));
+                    all.insert("namespaces".to_owned(), Json::Object(uris.collect()));
+                }
+                all.insert("steps".to_owned(), Json::Array(steps));
+                all.extend(catch.map(|steps| ("catch".to_owned(), Json::Array(steps))));
+                Json::Object(all)
+            }
+        };
+        self.out.flows.insert(name.clone(), written);
+        name
+    }
+
+    /// The steps of a fault sequence.
+    fn catch(&mut self, items: &[Element<'a>]) -> Vec<Json> {
+        let had = std::mem::replace(&mut self.flow.has_catch, false);
+        let side = std::mem::replace(&mut self.flow.side, Side::Fault);
+        self.flow.pending = Pending::default();
+        let (mut steps, ended) = self.steps(items);
+        if !ended {
+            steps.push(comment("approximated: the fault sequence does not answer; here the fault itself is the answer"));
+            steps.push(json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } }));
+        }
+        self.flow.has_catch = had;
+        self.flow.side = side;
+        steps
+    }
+
+    /// The fault sequence of an artifact: its own, or the one that all have.
+    pub(super) fn fault_sequence(
+        &mut self,
+        named: Option<&'a str>,
+        inline: Option<Element<'a>>,
+    ) -> Option<Vec<Element<'a>>> {
+        if let Some(inline) = inline {
+            return Some(inline.children());
+        }
+        let key = named.unwrap_or("fault");
+        self.used.push(key.to_owned());
+        self.artifacts.sequences.get(key).map(Element::children)
+    }
+
+    /// The steps of a sequence by its name: another flow's, or written out where they are about a call or a reply outside.
+    pub(super) fn named_sequence(
+        &mut self,
+        key: &str,
+        steps: &mut Vec<Json>,
+    ) -> Result<Next, String> {
+        let found = self.artifacts.sequences.get_key_value(key);
+        let Some((&key, &sequence)) = found else {
+            return Err(format!("the sequence `{key}` is not among the artifacts"));
+        };
+        self.used.push(key.to_owned());
+        if self.flow.expanding.contains(&key) {
+            return Err(format!("the sequence `{key}` runs itself"));
+        }
+        if self.flow.expanding.len() >= EXPANDED_MAX {
+            return Err(format!("sequences are more than {EXPANDED_MAX} deep"));
+        }
+        if !self.has_side(&sequence, &mut Vec::new()) {
+            let name = self.sequence_flow(key, sequence);
+            steps.push(json!({ "sequence": name }));
+            let ends = sequence.children().last().is_some_and(|last| last.name() == "respond");
+            return Ok(match ends {
+                true => Next::End,
+                false => Next::Continue,
+            });
+        }
+        if sequence.attribute("onError").is_some() {
+            self.note("the fault sequence of a sequence that is written out has no effect");
+        }
+        self.flow.expanding.push(key);
+        let (made, ended) = self.steps(&sequence.children());
+        self.flow.expanding.pop();
+        steps.extend(made);
+        Ok(match ended {
+            true => Next::End,
+            false => Next::Continue,
+        })
+    }
+
+    /// The flow of a sequence that is the same wherever it is run.
+    pub(super) fn sequence_flow(&mut self, key: &'a str, sequence: Element<'a>) -> String {
+        if let Some((_, name)) = self.sequence_flows.iter().find(|(known, _)| *known == key) {
+            return name.clone();
+        }
+        let name = self.out.fresh("flow", key);
+        self.sequence_flows.push((key, name.clone()));
+        let row = self.table.begin(format!("sequence {key}"), sequence.place());
+        self.table.set(row, Outcome::Converted, "");
+        let catch = match sequence.attribute("onError") {
+            Some(key) => self.fault_sequence(Some(key), None),
+            None => None,
+        };
+        let mut expanding = self.flow.expanding.clone();
+        expanding.push(key);
+        let flow = Flow { name, expanding, side: Side::Request, ..Flow::default() };
+        let notes = std::mem::take(&mut self.notes);
+        let name = self.flow_of(flow, |this| this.steps(&sequence.children()).0, catch);
+        self.notes = notes;
+        name
+    }
+
+    /// Whether what a list of mediators does depends on where it is run: it sends, or says something about a later call.
+    pub(super) fn has_side(&self, element: &Element<'a>, seen: &mut Vec<&'a str>) -> bool {
+        element.descendants().iter().any(|item| {
+            let scope = item.attribute("scope").unwrap_or_default();
+            match item.name() {
+                "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
+                "property" => scope == "axis2" || item.is("name", "RESPONSE"),
+                "header" => item.attribute("name").is_some_and(|name| name == "To"),
+                "sequence" => match item
+                    .attribute("key")
+                    .and_then(|key| self.artifacts.sequences.get_key_value(key))
+                {
+                    Some((key, sequence)) if !seen.contains(key) && seen.len() < EXPANDED_MAX => {
+                        seen.push(key);
+                        self.has_side(sequence, seen)
+                    }
+                    _ => false,
+                },
+                _ => false,
+            }
+        })
+    }
+
+    /// Adds a row for an artifact.
+    pub(super) fn artifact(&mut self, element: &Element<'a>, outcome: Outcome, note: &str) {
+        let what = mediators::told(element);
+        self.table.add(outcome, &what, element.place(), note);
+    }
+
+    /// Adds a row for what is refused outside of flows, and a comment to a section of the configuration.
+    pub(super) fn refuse(&mut self, section: &str, what: &str, place: Place, why: &str) {
+        self.out.remark(section, what, &place, why);
+        self.table.add(Outcome::Refused, what, place, why);
+    }
+}

@@ -1,0 +1,127 @@
+//! Elements of artifacts, with their places.
+
+use xml::{Document, Form, Kind, NodeId};
+
+use super::table::Place;
+
+/// The namespace of artifacts.
+pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
+
+/// An artifact's file, parsed.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) name: String,
+    pub(super) document: Document,
+}
+
+/// An element of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Element<'d> {
+    file: &'d File,
+    node: NodeId,
+}
+
+impl PartialEq for Element<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && std::ptr::eq(self.file, other.file)
+    }
+}
+
+impl<'d> Element<'d> {
+    pub(super) fn root(file: &'d File) -> Option<Element<'d>> {
+        file.document.root_element().map(|node| Element { file, node })
+    }
+
+    /// The local name.
+    pub(super) fn name(&self) -> &'d str {
+        self.file.document.name(self.node).local
+    }
+
+    pub(super) fn is_synapse(&self) -> bool {
+        self.file.document.name(self.node).namespace.uri == SYNAPSE
+    }
+
+    /// An attribute without a namespace. One that is empty counts as absent, as it does for Synapse.
+    pub(super) fn attribute(&self, name: &str) -> Option<&'d str> {
+        let value = self.file.document.attribute(self.node, "", name).map(str::trim);
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// An attribute as it is written, perhaps empty.
+    pub(super) fn raw(&self, name: &str) -> Option<&'d str> {
+        self.file.document.attribute(self.node, "", name)
+    }
+
+    pub(super) fn is(&self, attribute: &str, value: &str) -> bool {
+        self.attribute(attribute).is_some_and(|written| written.eq_ignore_ascii_case(value))
+    }
+
+    /// Child elements, of any namespace.
+    pub(super) fn children(&self) -> Vec<Element<'d>> {
+        let document = &self.file.document;
+        let nodes = document.children(self.node).filter(|n| document.kind(*n) == Kind::Element);
+        nodes.map(|node| Element { file: self.file, node }).collect()
+    }
+
+    /// The first child of this local name.
+    pub(super) fn child(&self, name: &str) -> Option<Element<'d>> {
+        self.children().into_iter().find(|child| child.name() == name)
+    }
+
+    /// The children of this local name.
+    pub(super) fn all(&self, name: &str) -> Vec<Element<'d>> {
+        self.children().into_iter().filter(|child| child.name() == name).collect()
+    }
+
+    /// The element and all below it.
+    pub(super) fn descendants(&self) -> Vec<Element<'d>> {
+        let document = &self.file.document;
+        let below = document.descendants(self.node);
+        let elements = below.filter(|n| document.kind(*n) == Kind::Element);
+        let elements = elements.map(|node| Element { file: self.file, node });
+        std::iter::once(*self).chain(elements).collect()
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.file.document.string_value(self.node).trim().to_owned()
+    }
+
+    /// The text of a child, if it has any.
+    pub(super) fn text_of(&self, child: &str) -> Option<String> {
+        self.child(child).map(|child| child.text()).filter(|text| !text.is_empty())
+    }
+
+    /// The markup of the element, with the namespaces it needs.
+    pub(super) fn markup(&self) -> String {
+        let kept = [];
+        self.file.document.to_text(self.node, &Form::Moved { kept: &kept }).trim().to_owned()
+    }
+
+    /// The element as a document of its own, with all namespaces that are in scope there but the artifact's: texts of stylesheets,
+    /// schemas and descriptions use prefixes that no name does.
+    pub(super) fn document(&self) -> String {
+        let document = &self.file.document;
+        let scope = document.namespaces(self.node);
+        let kept = scope.iter().filter(|(_, uri)| *uri != SYNAPSE).map(|(prefix, _)| *prefix);
+        let kept: Vec<&str> = kept.collect();
+        document.to_text(self.node, &Form::Moved { kept: &kept }).trim().to_owned()
+    }
+
+    /// The markup of what is within: elements without the namespace of the artifact, or the text as it is meant.
+    pub(super) fn content(&self) -> String {
+        match self.children().as_slice() {
+            [] => self.text(),
+            children => children.iter().map(Element::markup).collect(),
+        }
+    }
+
+    /// What a prefix means here.
+    pub(super) fn namespace(&self, prefix: &str) -> Option<&'d str> {
+        self.file.document.lookup_prefix(self.node, prefix)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        let at = self.file.document.position(self.node);
+        Place { file: self.file.name.clone(), line: at.line, column: at.column }
+    }
+}

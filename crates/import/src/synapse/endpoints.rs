@@ -1,0 +1,478 @@
+//! Endpoints: each becomes an upstream, and what a call of it says besides.
+
+use serde_json::{Map, Value as Json, json};
+use xml::{Document, Kind, NodeId, Options};
+
+use super::converter::Converter;
+use super::element::Element;
+use super::expressions::escaped;
+use crate::yaml::variable;
+
+/// Where one call goes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Target {
+    pub(super) upstream: String,
+    /// The path of the URL as a template; empty if it has none.
+    pub(super) path: String,
+    pub(super) query: Option<String>,
+    pub(super) method: Option<String>,
+    /// The path is the whole of it: nothing of the request's is put behind.
+    pub(super) is_exact: bool,
+}
+
+/// A URL, taken apart.
+#[derive(Debug, Clone, PartialEq)]
+struct Url {
+    /// Scheme, host and port.
+    target: String,
+    path: String,
+    query: Option<String>,
+}
+
+/// How deep groups of endpoints may be.
+const DEPTH_MAX: usize = 8;
+
+/// The error codes of Synapse that `suspend` has words for.
+const CODES: [(&str, &str); 8] = [
+    ("101500", "connect_failure"),
+    ("101501", "connect_failure"),
+    ("101503", "connect_failure"),
+    ("101507", "connect_failure"),
+    ("101508", "connect_failure"),
+    ("101504", "timeout"),
+    ("101505", "reset"),
+    ("101506", "reset"),
+];
+
+impl<'a> Converter<'a> {
+    /// Where calls of an endpoint go: several for a recipient list.
+    pub(super) fn endpoint(&mut self, endpoint: &Element<'a>) -> Result<Vec<Target>, String> {
+        let endpoint = self.resolved(endpoint)?;
+        match endpoint.child("recipientlist") {
+            None => self.single(&endpoint).map(|target| vec![target]),
+            Some(list) => {
+                let members = list.all("endpoint");
+                if members.is_empty() {
+                    return Err("a recipient list that is computed has no counterpart".to_owned());
+                }
+                members.iter().map(|e| self.resolved(e).and_then(|e| self.single(&e))).collect()
+            }
+        }
+    }
+
+    /// The endpoint by its key.
+    pub(super) fn endpoint_by_key(&mut self, key: &str) -> Result<Vec<Target>, String> {
+        let found = self.artifacts.endpoints.get(key).copied();
+        let found =
+            found.ok_or_else(|| format!("the endpoint `{key}` is not among the artifacts"))?;
+        self.endpoint(&found)
+    }
+
+    /// The endpoint itself, where only a key is written.
+    fn resolved(&mut self, endpoint: &Element<'a>) -> Result<Element<'a>, String> {
+        if endpoint.attribute("key-expression").is_some()
+            || endpoint.attribute("template").is_some()
+        {
+            return Err("an endpoint that is computed, or made of a template, has no counterpart"
+                .to_owned());
+        }
+        let Some(key) = endpoint.attribute("key") else { return Ok(*endpoint) };
+        if key.contains('{') {
+            return Err(format!("the endpoint `{key}` is computed, which has no counterpart"));
+        }
+        let found = self.artifacts.endpoints.get(key).copied();
+        found.ok_or_else(|| format!("the endpoint `{key}` is not among the artifacts"))
+    }
+
+    fn single(&mut self, endpoint: &Element<'a>) -> Result<Target, String> {
+        let name = endpoint.attribute("name");
+        let kind = endpoint.children().into_iter().find(|child| {
+            !matches!(child.name(), "description" | "property" | "session" | "parameter")
+        });
+        let Some(kind) = kind else { return Err("an endpoint without an address".to_owned()) };
+        match kind.name() {
+            "address" | "http" | "wsdl" | "default" => self.plain(name, &kind),
+            "loadbalance" | "failover" => self.group(name, endpoint, &kind),
+            other => Err(format!("the endpoint `{other}` has no counterpart")),
+        }
+    }
+
+    fn plain(&mut self, name: Option<&'a str>, kind: &Element<'a>) -> Result<Target, String> {
+        let url = self.url(kind)?;
+        let mut upstream = Map::new();
+        upstream.insert("targets".to_owned(), json!([url.target]));
+        self.options(kind, &mut upstream);
+        let method = kind.attribute("method").map(str::to_ascii_uppercase);
+        let upstream = self.upstream(name, upstream, &url.target);
+        let is_exact = kind.name() != "address";
+        Ok(Target { upstream, path: url.path, query: url.query, method, is_exact })
+    }
+
+    /// A group: one upstream with several targets.
+    fn group(
+        &mut self,
+        name: Option<&'a str>,
+        endpoint: &Element<'a>,
+        group: &Element<'a>,
+    ) -> Result<Target, String> {
+        let mut members = Vec::new();
+        self.members(group, &mut members, 0)?;
+        let first = members.first().cloned();
+        let Some((kind, first)) = first else { return Err("a group without endpoints".to_owned()) };
+        let differs =
+            members.iter().any(|(_, url)| (&url.path, &url.query) != (&first.path, &first.query));
+        if differs {
+            return Err("the endpoints of the group have different paths".to_owned());
+        }
+        let mut upstream = Map::new();
+        let targets: Vec<&str> = members.iter().map(|(_, url)| url.target.as_str()).collect();
+        upstream.insert("targets".to_owned(), json!(targets));
+        if group.name() == "failover" {
+            upstream.insert("balance".to_owned(), json!("failover"));
+            let attempts = members.len().saturating_sub(1).clamp(1, 10);
+            let retry =
+                json!({ "attempts": attempts, "on": ["connect_failure", "reset", "timeout"] });
+            upstream.insert("retry".to_owned(), retry);
+        } else {
+            upstream.insert("balance".to_owned(), json!("round_robin"));
+            let algorithm = group.attribute("algorithm").or(group.attribute("policy"));
+            if algorithm.is_some_and(|name| {
+                !name.to_ascii_lowercase().ends_with("roundrobin") || name.contains("Weighted")
+            }) {
+                self.note("the algorithm is round robin here");
+            }
+        }
+        if let Some(session) = endpoint.child("session").or(group.child("session")) {
+            upstream.insert("sticky".to_owned(), json!({ "cookie": "JSESSIONID" }));
+            let kind = session.attribute("type").unwrap_or("http");
+            self.note(&format!("sessions of the type `{kind}` stick by the cookie JSESSIONID"));
+        }
+        self.options(&kind, &mut upstream);
+        if members.len() > 1 {
+            self.note("timeout and suspension are those of the group's first endpoint");
+        }
+        let target = first.target;
+        let upstream = self.upstream(name.or(group.attribute("name")), upstream, &target);
+        let is_exact = kind.name() != "address";
+        Ok(Target { upstream, path: first.path, query: first.query, method: None, is_exact })
+    }
+
+    /// The endpoints of a group, those of groups in it included.
+    fn members(
+        &mut self,
+        group: &Element<'a>,
+        members: &mut Vec<(Element<'a>, Url)>,
+        depth: usize,
+    ) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("groups of endpoints are more than {DEPTH_MAX} deep"));
+        }
+        if group.child("member").is_some() {
+            return Err(
+                "members by host and port are not converted; write them as endpoints".to_owned()
+            );
+        }
+        for endpoint in group.all("endpoint") {
+            let endpoint = self.resolved(&endpoint)?;
+            let kinds = endpoint.children();
+            let found = kinds.iter().find(|kind| {
+                matches!(kind.name(), "address" | "http" | "wsdl" | "loadbalance" | "failover")
+            });
+            match found {
+                Some(kind) if matches!(kind.name(), "loadbalance" | "failover") => {
+                    self.note("a group within the group is one with it");
+                    self.members(kind, members, depth + 1)?;
+                }
+                Some(kind) => members.push((*kind, self.url(kind)?)),
+                None => return Err("a group of endpoints without an address".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn url(&mut self, kind: &Element<'a>) -> Result<Url, String> {
+        let written = match kind.name() {
+            "address" => kind.attribute("uri").map(str::to_owned),
+            "http" => kind.attribute("uri-template").map(str::to_owned),
+            "wsdl" => Some(self.address_of(kind)?),
+            _ => {
+                let to = self.flow.pending.to.clone();
+                Some(to.ok_or("a default endpoint sends to an address that is computed, which has no counterpart")?)
+            }
+        };
+        let written = written.ok_or("an endpoint without an address")?;
+        let written = written.strip_prefix("legacy-encoding:").unwrap_or(&written);
+        self.taken_apart(kind, written)
+    }
+
+    /// Where a URL leads that no endpoint says.
+    pub(super) fn address(&mut self, item: &Element<'a>, url: &str) -> Result<Target, String> {
+        let url = self.taken_apart(item, url)?;
+        let keys = Map::from_iter([("targets".to_owned(), json!([url.target]))]);
+        let upstream = self.upstream(None, keys, &url.target);
+        Ok(Target { upstream, path: url.path, query: url.query, method: None, is_exact: false })
+    }
+
+    /// Takes a URL apart; `{uri.var.NAME}` in its path and query become placeholders.
+    fn taken_apart(&mut self, kind: &Element<'a>, written: &str) -> Result<Url, String> {
+        if let Some(name) = written.strip_prefix("$SYSTEM:") {
+            self.note(&format!("the variable {name} has to be a URL without a path"));
+            return Ok(Url { target: variable(name), path: String::new(), query: None });
+        }
+        let known = ["http://", "https://"].into_iter().find(|scheme| written.starts_with(scheme));
+        let Some(scheme) = known else {
+            return Err(format!("`{written}` is no address of HTTP"));
+        };
+        let rest = written.get(scheme.len()..).unwrap_or_default();
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+        if authority.contains('@') {
+            return Err(
+                "a URL with a password has no counterpart; `header: { set }` sends one".to_owned()
+            );
+        }
+        if authority.contains(['{', '$']) || authority.is_empty() {
+            return Err(format!("the host of `{written}` is computed, which has no counterpart"));
+        }
+        let (path, query) = match behind.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (behind, None),
+        };
+        let path = self.filled(kind, path)?;
+        let query = query.map(|query| self.filled(kind, query)).transpose()?;
+        let path = if path == "/" { String::new() } else { path };
+        Ok(Url { target: format!("{scheme}{authority}"), path, query })
+    }
+
+    /// A part of a URI template as a template.
+    fn filled(&mut self, kind: &Element<'a>, text: &str) -> Result<String, String> {
+        if text.contains("${") {
+            return self.template(kind, text);
+        }
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some((front, behind)) = rest.split_once('{') {
+            out.push_str(&escaped(front));
+            let (name, after) =
+                behind.split_once('}').ok_or_else(|| format!("`{text}` is no URI template"))?;
+            let name = name.trim_start_matches('+');
+            let value = self.named("default", name).or_else(|why| match name.contains('.') {
+                true => Err(why),
+                false => self.named("default", &format!("uri.var.{name}")),
+            })?;
+            out.push_str(&format!("{{{{ {value} }}}}"));
+            rest = after;
+        }
+        out.push_str(&escaped(rest));
+        Ok(out)
+    }
+
+    /// The address that a WSDL names for a port.
+    fn address_of(&mut self, kind: &Element<'a>) -> Result<String, String> {
+        let inline = kind
+            .children()
+            .into_iter()
+            .find(|child| matches!(child.name(), "definitions" | "description"));
+        let content = match (inline, kind.attribute("uri")) {
+            (Some(inline), _) => inline.document().into_bytes(),
+            (None, Some(uri)) => self.artifacts.resource(uri)?.content,
+            (None, None) => return Err("a `wsdl` endpoint without a WSDL".to_owned()),
+        };
+        let document = Document::parse(&content, &Options::default())
+            .map_err(|error| format!("its WSDL cannot be read: {error}"))?;
+        let named = |node: NodeId, attribute: &str| {
+            let wanted = kind.attribute(attribute);
+            wanted.is_none() || document.attribute(node, "", "name") == wanted
+        };
+        let ports = document.descendants(Document::ROOT).filter(|node| {
+            let of_service =
+                document.parent(*node).is_some_and(|service| named(service, "service"));
+            let is_port = matches!(document.name(*node).local, "port" | "endpoint");
+            document.kind(*node) == Kind::Element && is_port && of_service && named(*node, "port")
+        });
+        let mut addresses = ports.filter_map(|port| {
+            let mut within = document.children(port);
+            let address = within.find(|node| document.name(*node).local == "address");
+            let location = address.and_then(|node| document.attribute(node, "", "location"));
+            location.or(document.attribute(port, "", "address")).map(str::to_owned)
+        });
+        addresses.next().ok_or_else(|| "its WSDL has no such port".to_owned())
+    }
+
+    /// The name of the upstream with these keys: the one that is there, or a new one.
+    fn upstream(&mut self, name: Option<&str>, keys: Map<String, Json>, target: &str) -> String {
+        let host = target.split("://").last().unwrap_or(target).replace(':', "-");
+        let key = json!([name, keys]);
+        if let Some((_, known)) = self.known_upstreams.iter().find(|(other, _)| *other == key) {
+            return known.clone();
+        }
+        let fresh = self.out.fresh("upstream", name.unwrap_or(&host));
+        self.out.upstreams.insert(fresh.clone(), Json::Object(keys));
+        self.known_upstreams.push((key, fresh.clone()));
+        fresh
+    }
+
+    /// Timeout and suspension.
+    fn options(&mut self, kind: &Element<'a>, upstream: &mut Map<String, Json>) {
+        if let Some(format) = kind.attribute("format").or(kind.attribute("optimize")) {
+            self.note(&format!("the message is sent in the form it has, not as `{format}`"));
+        }
+        for part in kind.children() {
+            let security = matches!(
+                part.name(),
+                "enableSec" | "enableRM" | "enableAddressing" | "authentication"
+            );
+            if security {
+                let why =
+                    "headers of WS-Security, WS-Addressing or OAuth are not made for a service";
+                self.refuse("upstreams", part.name(), part.place(), why);
+            }
+        }
+        if let Some(timeout) = kind.child("timeout") {
+            let millis = timeout.text_of("duration").and_then(|text| text.parse::<u64>().ok());
+            match millis {
+                Some(millis) if millis > 0 => {
+                    upstream.insert("timeout".to_owned(), json!({ "response": duration(millis) }));
+                }
+                _ => self.note("a timeout that is no number of milliseconds is left out"),
+            }
+            let action = timeout.text_of("responseAction").or(timeout.text_of("action"));
+            if action.is_some_and(|action| action == "discard") {
+                self.note("a timeout is a fault, not a discarded reply");
+            }
+        }
+        if let Some(suspend) = self.suspend(kind) {
+            upstream.insert("suspend".to_owned(), suspend);
+        }
+    }
+
+    fn suspend(&mut self, kind: &Element<'a>) -> Option<Json> {
+        let (failure, mark) = (kind.child("suspendOnFailure"), kind.child("markForSuspension"));
+        let codes = |of: Option<Element<'a>>| -> Vec<String> {
+            let text = of.and_then(|of| of.text_of("errorCodes")).unwrap_or_default();
+            text.split(',')
+                .map(|code| code.trim().to_owned())
+                .filter(|code| !code.is_empty())
+                .collect()
+        };
+        let failure = failure?;
+        let (now, later) = (codes(Some(failure)), codes(mark));
+        let number = |of: Element<'a>, name: &str| {
+            of.text_of(name).and_then(|text| text.parse::<f64>().ok())
+        };
+        let initial = number(failure, "initialDuration");
+        // This is how artifacts say that an endpoint is never suspended.
+        if now.iter().any(|code| code == "-1") || initial.is_some_and(|initial| initial <= 0.0) {
+            return None;
+        }
+        let mut on: Vec<&str> = Vec::new();
+        for code in now.iter().chain(&later).filter(|code| *code != "-1") {
+            match CODES.iter().find(|(known, _)| known == code) {
+                Some((_, word)) if on.contains(word) => {}
+                Some((_, word)) => on.push(word),
+                None => self.note(&format!("the error code {code} does not suspend")),
+            }
+        }
+        if now.is_empty() && later.is_empty() {
+            on = vec!["timeout", "connect_failure", "reset"];
+        }
+        if on.is_empty() {
+            return None;
+        }
+        let retries = mark.and_then(|mark| number(mark, "retriesBeforeSuspension")).unwrap_or(1.0);
+        if mark.and_then(|mark| number(mark, "retryDelay")).is_some_and(|delay| delay > 0.0) {
+            self.note("`retryDelay` is left out");
+        }
+        let mut suspend = Map::new();
+        suspend.insert("on".to_owned(), json!(on));
+        suspend.insert("after".to_owned(), plain_number(retries.max(1.0)));
+        for (key, value) in [("initial", initial), ("max", number(failure, "maximumDuration"))] {
+            suspend.extend(
+                value
+                    .filter(|value| *value > 0.0)
+                    .map(|v| (key.to_owned(), json!(duration(millis(v))))),
+            );
+        }
+        if let Some(factor) = number(failure, "progressionFactor") {
+            suspend.insert("factor".to_owned(), plain_number(factor));
+        }
+        Some(Json::Object(suspend))
+    }
+
+    /// The step that calls a target, with what properties said about the call.
+    pub(super) fn call(
+        &mut self,
+        target: &Target,
+        more: Map<String, Json>,
+    ) -> Result<Json, String> {
+        let pending = std::mem::take(&mut self.flow.pending);
+        // What is said about the reply stays.
+        self.flow.pending.status = pending.status;
+        let mut keys = Map::new();
+        keys.insert("upstream".to_owned(), json!(target.upstream));
+        let method = target.method.clone().or(pending.method);
+        keys.extend(method.map(|method| ("method".to_owned(), json!(method))));
+        if let Some(path) = self.path_of(target, pending.postfix)? {
+            keys.insert("path".to_owned(), json!(path));
+        }
+        keys.extend(target.query.as_ref().map(|query| ("query".to_owned(), json!(query))));
+        if pending.fault_on_fault {
+            keys.insert("fault_on".to_owned(), json!(["5xx"]));
+        }
+        keys.extend(more);
+        Ok(match keys.len() {
+            1 => json!({ "call": target.upstream }),
+            _ => json!({ "call": keys }),
+        })
+    }
+
+    /// The path of a call; none for the one that the route forwards.
+    fn path_of(
+        &mut self,
+        target: &Target,
+        postfix: Option<String>,
+    ) -> Result<Option<String>, String> {
+        let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
+        let base = target.path.trim_end_matches('/');
+        if target.is_exact {
+            return Ok(or_root(target.path.clone()));
+        }
+        if let Some(postfix) = postfix {
+            return Ok(or_root(format!("{base}{postfix}")));
+        }
+        let Some(resource) = self.flow.resource.clone() else {
+            if !self.artifacts.apis.is_empty() && !self.flow.expanding.is_empty() {
+                self.note("below an API the path of its resource is not put behind the address");
+            }
+            return Ok(or_root(target.path.clone()));
+        };
+        match self.flow.base.as_deref() {
+            None => {
+                self.flow.base = Some(base.to_owned());
+                Ok(None)
+            }
+            Some(known) if known == base => Ok(None),
+            Some(_) if !resource.open => Ok(or_root(format!("{base}{}", resource.path))),
+            Some(_) => Err("the rest of the path cannot be put behind a second address".to_owned()),
+        }
+    }
+}
+
+fn millis(value: f64) -> u64 {
+    // Durations of artifacts are far below what a double has exactly.
+    format!("{value:.0}").parse().unwrap_or_default()
+}
+
+fn plain_number(value: f64) -> Json {
+    match value.fract() == 0.0 {
+        true => json!(millis(value)),
+        false => json!(value),
+    }
+}
+
+/// A time as the configuration writes it.
+pub(super) fn duration(millis: u64) -> String {
+    match millis % 1000 {
+        0 => format!("{}s", millis / 1000),
+        _ => format!("{millis}ms"),
+    }
+}

@@ -1,0 +1,319 @@
+//! Expressions of artifacts as expressions of flows: XPath, JSONPath, and the `${...}` of newer versions.
+//!
+//! Owns which language a text is in and what names mean. Each result was compiled by the language of flows, so that what is
+//! written can be read again.
+
+use expression::{Expression, Known, Language, Names, Slot};
+use serde_json::{Value as Json, json};
+
+use super::converter::Converter;
+use super::dollar;
+use super::element::Element;
+use super::xpath_text::{self, Gives, Meaning};
+
+/// A value as a flow writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    /// This text.
+    Literal(String),
+    /// XPath, JSONPath or a name.
+    Path(String, Gives),
+    Cel(String),
+}
+
+impl Value {
+    /// As it stands where an expression is wanted.
+    pub(super) fn expression(&self) -> Json {
+        match self {
+            Value::Literal(text) if is_marked(text) => json!({ "text": text }),
+            Value::Path(text, _) if is_marked(text) => json!(text),
+            Value::Literal(text) => json!(text),
+            Value::Path(text, _) => json!({ "xpath": text }),
+            Value::Cel(text) => json!({ "cel": text }),
+        }
+    }
+
+    /// As the source and target of steps take it: nodes where the text is a literal would be no node.
+    pub(super) fn path(&self) -> Option<&str> {
+        match self {
+            Value::Path(text, _) => Some(text),
+            Value::Literal(_) | Value::Cel(_) => None,
+        }
+    }
+
+    fn language(text: &str) -> Language {
+        match is_marked(text) {
+            true => Language::Marked,
+            false => Language::XPath,
+        }
+    }
+}
+
+fn is_marked(text: &str) -> bool {
+    text.starts_with(['$', '/'])
+}
+
+/// A text that is no template: its braces are put in by a placeholder.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace("{{", "{{ '{{' }}")
+}
+
+impl<'a> Converter<'a> {
+    /// The value that an element gives by one attribute as a text, or by another as an expression.
+    pub(super) fn value(
+        &mut self,
+        element: &Element<'a>,
+        literal: &str,
+        expression: &str,
+    ) -> Result<Option<Value>, String> {
+        if let Some(text) = element.attribute(expression) {
+            return self.expression(element, text).map(Some);
+        }
+        match element.raw(literal) {
+            Some(text) => self.literal(element, text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A text, in which newer versions may have written an expression: `${...}` or `{...}` as a whole.
+    pub(super) fn literal(&mut self, element: &Element<'a>, text: &str) -> Result<Value, String> {
+        let whole = text.trim();
+        let braced = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        if whole.starts_with("${") && whole.ends_with('}') && whole.matches("${").count() == 1 {
+            return self.expression(element, whole);
+        }
+        match braced.filter(|inner| inner.starts_with(['$', '/']) || inner.contains('(')) {
+            Some(inner) if !inner.contains('{') => self.expression(element, inner),
+            _ => Ok(Value::Literal(text.to_owned())),
+        }
+    }
+
+    /// An expression in any language of Synapse.
+    pub(super) fn expression(
+        &mut self,
+        element: &Element<'a>,
+        text: &str,
+    ) -> Result<Value, String> {
+        let text = text.trim();
+        let braced = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        let json =
+            text.strip_prefix("json-eval(").and_then(|rest| rest.trim_end().strip_suffix(')'));
+        let value = if let Some(inner) = braced {
+            dollar::value(self, element, inner)?
+        } else if let Some(path) = json {
+            self.json_path(path)?
+        } else if text == "$" || text.starts_with("$.") || text.starts_with("$[") {
+            self.json_path(text)?
+        } else {
+            self.xpath(element, text)?
+        };
+        self.compiles(&value)?;
+        Ok(value)
+    }
+
+    pub(super) fn xpath(&mut self, element: &Element<'a>, text: &str) -> Result<Value, String> {
+        let mut meaning = Meant { converter: self, element: *element };
+        let (text, gives) = xpath_text::rewrite(text, &mut meaning)?;
+        Ok(Value::Path(text, gives))
+    }
+
+    fn json_path(&mut self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        let rest = text.strip_prefix('$').unwrap_or(text).trim_end_matches('.');
+        let dot = if rest.is_empty() || rest.starts_with(['.', '[']) { "" } else { "." };
+        Ok(Value::Path(format!("$body{dot}{rest}"), Gives::Other))
+    }
+
+    /// Compiles what was made, by the language of flows.
+    fn compiles(&self, value: &Value) -> Result<(), String> {
+        let (text, language) = match value {
+            Value::Literal(_) => return Ok(()),
+            Value::Path(text, _) => (text, Value::language(text)),
+            Value::Cel(text) => (text, Language::Cel),
+        };
+        let names = FlowNames { namespaces: &self.flow.namespaces };
+        let compiled = Expression::compile(text, language, &names);
+        compiled.map(drop).map_err(|error| format!("`{text}` has no counterpart: {}", error.kind))
+    }
+
+    /// The value as a part of a template. CEL is put into a variable first.
+    pub(super) fn placeholder(&mut self, value: &Value) -> String {
+        match value {
+            Value::Literal(text) => escaped(text),
+            Value::Path(text, _) => format!("{{{{ {text} }}}}"),
+            Value::Cel(_) => {
+                self.computed += 1;
+                let name = self.out.variable(&format!("computed_{}", self.computed));
+                self.before.push(json!({ "set": { name.clone(): value.expression() } }));
+                format!("{{{{ ${name} }}}}")
+            }
+        }
+    }
+
+    /// A text with `${...}` in it as a template.
+    pub(super) fn template(&mut self, element: &Element<'a>, text: &str) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((front, behind)) = rest.split_once("${") {
+            out.push_str(&escaped(front));
+            let (inner, after) =
+                dollar::close(behind).ok_or_else(|| format!("`${{` has no `}}` in `{text}`"))?;
+            let value = dollar::value(self, element, inner)?;
+            self.compiles(&value)?;
+            out.push_str(&self.placeholder(&value));
+            rest = after;
+        }
+        out.push_str(&escaped(rest));
+        Ok(out)
+    }
+
+    /// What a name of a scope means: `$ctx:NAME`, `get-property('SCOPE', 'NAME')`.
+    pub(super) fn named(&mut self, scope: &str, name: &str) -> Result<String, String> {
+        match scope {
+            "default" | "synapse" | "ctx" | "operation" => self.own(name),
+            "transport" | "trp" => header(name),
+            "axis2" | "axis2-client" => match name {
+                "HTTP_METHOD" | "REST_METHOD" => Ok("$method".to_owned()),
+                "HTTP_SC" => Ok("$status".to_owned()),
+                "messageType" | "ContentType" => Ok("$headers.content-type".to_owned()),
+                _ => Err(format!("the property `{name}` of axis2 has no counterpart")),
+            },
+            "url" => member("query", name),
+            "func" => match self.flow.template {
+                Some(template) => {
+                    let variable = self.out.variable(&format!("{template}.{name}"));
+                    Ok(format!("${variable}"))
+                }
+                None => Err(format!("`$func:{name}` stands in no template")),
+            },
+            "system" | "env" | "environment" | "file" | "registry" => Err(format!(
+                "the {scope} property `{name}` is read at run time; write `${{NAME}}` or `${{file:PATH}}` where it is used"
+            )),
+            _ => Err(format!("the scope `{scope}` has no counterpart")),
+        }
+    }
+
+    /// A property of the message itself.
+    fn own(&mut self, name: &str) -> Result<String, String> {
+        let is_set = self.artifacts.set.contains(name) || self.flow.made.contains(name);
+        if let Some(parameter) = name.strip_prefix("uri.var.").filter(|_| !is_set) {
+            let query = self.flow.query_names.iter().find(|(variable, _)| variable == parameter);
+            return match query {
+                Some((_, key)) => member("query", key),
+                None => self.path_parameter(parameter),
+            };
+        }
+        if let Some(parameter) = name.strip_prefix("query.param.").filter(|_| !is_set) {
+            return member("query", parameter);
+        }
+        let known = match name {
+            "ERROR_CODE" => "$error.code",
+            "ERROR_MESSAGE" => "$error.message",
+            "ERROR_DETAIL" | "ERROR_EXCEPTION" => "$error.detail",
+            "REST_METHOD" | "HTTP_METHOD" if !is_set => "$method",
+            "Action" | "WSAction" | "SOAPAction" if !is_set => "$headers.SOAPAction",
+            _ if is_set => {
+                let variable = self.out.variable(name);
+                return Ok(format!("${variable}"));
+            }
+            _ => return Err(format!("nothing among the artifacts sets the property `{name}`")),
+        };
+        Ok(known.to_owned())
+    }
+
+    /// A parameter of the path, which the resource has to have. A sequence that several flows run is not asked.
+    fn path_parameter(&self, name: &str) -> Result<String, String> {
+        let path = member("path", name)?;
+        let has = match &self.flow.resource {
+            Some(resource) => resource.path.contains(&format!("{{{{ {path} }}}}")),
+            None => !self.flow.expanding.is_empty(),
+        };
+        match has {
+            true => Ok(path),
+            false => Err(format!("nothing sets `uri.var.{name}`, and no path has it")),
+        }
+    }
+
+    /// The prefix under which the flow knows a prefix's namespace.
+    fn prefix(&mut self, element: &Element<'a>, prefix: &str) -> Result<String, String> {
+        let uri = element.namespace(prefix);
+        let uri = uri.ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?;
+        let known = &mut self.flow.namespaces;
+        if let Some((prefix, _)) = known.iter().find(|(_, known)| known == uri) {
+            return Ok(prefix.clone());
+        }
+        let names = (2..).map(|number| format!("{prefix}{number}"));
+        let mut free = std::iter::once(prefix.to_owned()).chain(names);
+        let free = free.find(|name| known.iter().all(|(taken, _)| taken != name));
+        let free = free.unwrap_or_default();
+        known.push((free.clone(), uri.to_owned()));
+        Ok(free)
+    }
+}
+
+/// A header of the message.
+pub(super) fn header(name: &str) -> Result<String, String> {
+    member("headers", name)
+}
+
+fn member(group: &str, name: &str) -> Result<String, String> {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    match plain && !name.is_empty() {
+        true => Ok(format!("${group}.{name}")),
+        false if !name.contains(['\'', '"', '{', '}']) => Ok(format!("${group}['{name}']")),
+        false => Err(format!("`{name}` is no name that can be written in an expression")),
+    }
+}
+
+/// The names of XPath where it stands.
+struct Meant<'c, 'a> {
+    converter: &'c mut Converter<'a>,
+    element: Element<'a>,
+}
+
+impl Meaning for Meant<'_, '_> {
+    fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String> {
+        match (prefix, name) {
+            ("", "body" | "header") => Ok(format!("${name}")),
+            ("", "env") => Ok("$envelope".to_owned()),
+            ("", _) => self.converter.named("default", name),
+            _ => self.converter.named(prefix, name),
+        }
+    }
+
+    fn property(&mut self, scope: &str, name: &str) -> Result<String, String> {
+        self.converter.named(scope, name)
+    }
+
+    fn prefix(&mut self, prefix: &str) -> Result<String, String> {
+        let element = self.element;
+        self.converter.prefix(&element, prefix)
+    }
+}
+
+/// The names of a flow, to compile what was made.
+struct FlowNames<'n> {
+    namespaces: &'n [(String, String)],
+}
+
+impl Names for FlowNames<'_> {
+    fn find(&self, path: &[&str]) -> Option<Known> {
+        Some(match path {
+            ["headers" | "path" | "query" | "request" | "error" | "vars"]
+            | ["request", "headers"] => Known::Group(Slot(0)),
+            _ => Known::Value(Slot(0)),
+        })
+    }
+
+    fn namespace(&self, prefix: &str) -> Option<&str> {
+        self.namespaces.iter().find(|(known, _)| known == prefix).map(|(_, uri)| uri.as_str())
+    }
+
+    fn document(&self) -> Slot {
+        Slot(1)
+    }
+
+    fn body(&self) -> Slot {
+        Slot(2)
+    }
+}

@@ -1,0 +1,283 @@
+//! Mediators that call services and answer the client.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Flow, Next, Side};
+use super::super::element::Element;
+use super::super::endpoints::Target;
+use super::gathering;
+
+/// `send`: a call and what runs on its reply, or the answer to the client.
+pub(super) fn send<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let endpoint = item.child("endpoint");
+    if endpoint.is_none() && (c.flow.side != Side::Request || c.flow.pending.is_reply) {
+        return respond(c, steps);
+    }
+    let targets = match endpoint {
+        Some(endpoint) => c.endpoint(&endpoint)?,
+        None => match c.flow.pending.to.take() {
+            Some(url) => vec![c.address(item, &url)?],
+            None => {
+                return Err("it has no endpoint, and no step before it says where to".to_owned());
+            }
+        },
+    };
+    if let Some(key) = item.attribute("receive") {
+        let found = c.artifacts.sequences.get_key_value(key);
+        let (_, sequence) =
+            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+        c.flow.reply = sequence.children();
+        c.used.push(key.to_owned());
+        c.flow.reply_is_shared = false;
+    }
+    if rest.iter().any(|item| !matches!(item.name(), "drop" | "log" | "respond" | "description")) {
+        c.note("what stands behind it runs on the request in Synapse, and not at all here");
+    }
+    if c.flow.side != Side::Request {
+        c.note("its reply answers the client");
+    }
+    sent(c, &targets, steps)?;
+    Ok(Next::End)
+}
+
+/// The calls of a message that is sent, and what runs on the reply.
+pub(in super::super) fn sent<'a>(
+    c: &mut Converter<'a>,
+    targets: &[Target],
+    steps: &mut Vec<Json>,
+) -> Result<(), String> {
+    let one_way = c.flow.pending.one_way;
+    match targets {
+        [target] => steps.push(c.call(target, Map::new())?),
+        _ => gathering::recipients(c, targets, steps)?,
+    }
+    if one_way {
+        c.note("the reply is waited for and then dropped");
+        steps.push(json!({ "drop": {} }));
+        return Ok(());
+    }
+    reply(c, steps);
+    Ok(())
+}
+
+/// What runs on the reply to a call that was sent; it ends the flow.
+pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
+    if c.flow.in_branch {
+        // The aggregate goes on with what comes out.
+        let side = std::mem::replace(&mut c.flow.side, Side::Reply);
+        let made = c.branch(&c.flow.reply.clone()).0;
+        c.flow.side = side;
+        steps.extend(made);
+        return;
+    }
+    let is_plain = c
+        .flow
+        .reply
+        .iter()
+        .all(|item| matches!(item.name(), "send" | "respond") && item.children().is_empty());
+    if is_plain || c.flow.side != Side::Request {
+        answer(c, steps);
+        return;
+    }
+    if !c.flow.reply_is_shared {
+        steps.extend(replied(c));
+        return;
+    }
+    let name = match c.flow.reply_flow.clone() {
+        Some(name) => name,
+        None => {
+            let name = c.out.fresh("flow", &format!("{}-out", c.flow.name));
+            c.flow.reply_flow = Some(name.clone());
+            let flow = Flow {
+                name,
+                reply: c.flow.reply.clone(),
+                query_names: c.flow.query_names.clone(),
+                expanding: c.flow.expanding.clone(),
+                template: c.flow.template,
+                made: c.flow.made.clone(),
+                ..Flow::default()
+            };
+            let notes = std::mem::take(&mut c.notes);
+            let name = c.flow_of(flow, replied, None);
+            c.notes = notes;
+            name
+        }
+    };
+    steps.push(json!({ "sequence": name }));
+}
+
+/// The steps of the reply's sequence, with an end.
+fn replied(c: &mut Converter<'_>) -> Vec<Json> {
+    let side = std::mem::replace(&mut c.flow.side, Side::Reply);
+    let (mut steps, ended) = c.steps(&c.flow.reply.clone());
+    if !ended {
+        steps.push(json!({ "drop": {} }));
+    }
+    c.flow.side = side;
+    steps
+}
+
+/// `respond`: the message as it is, with the status that a property said.
+pub(super) fn respond(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
+    answer(c, steps);
+    Ok(Next::End)
+}
+
+fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
+    let mut keys = Map::new();
+    if let Some(status) = c.flow.pending.status.take() {
+        let number = status.parse::<u16>().map_or_else(|_| json!(status), |number| json!(number));
+        keys.insert("status".to_owned(), number);
+    }
+    c.flow.pending.is_reply = false;
+    steps.push(json!({ "respond": keys }));
+}
+
+/// `loopback`: what runs on replies runs now.
+pub(super) fn loopback(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
+    match c.flow.side {
+        Side::Request => {
+            reply(c, steps);
+            Ok(Next::End)
+        }
+        Side::Reply | Side::Fault => Err("it stands on the way back already".to_owned()),
+    }
+}
+
+pub(super) fn drop_message(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
+    if c.flow.side == Side::Fault {
+        // An answer of 202 would tell the client that all went well.
+        c.note("the client would get no answer; here it gets the fault");
+        steps.push(json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } }));
+        return Ok(Next::End);
+    }
+    steps.push(json!({ "drop": {} }));
+    Ok(Next::End)
+}
+
+/// `call`: the reply is the message, or goes where `target` says.
+pub(super) fn call<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let endpoint = item
+        .child("endpoint")
+        .ok_or("a call without an endpoint sends to an address that is computed")?;
+    let targets = c.endpoint(&endpoint)?;
+    let mut more = Map::new();
+    if let Some(source) = item.child("source") {
+        let value = source_of(c, &source)?;
+        more.extend(value.map(|value| ("body".to_owned(), value)));
+    }
+    let mut into = None;
+    if let Some(target) = item.child("target") {
+        into = match target.attribute("type").unwrap_or("body") {
+            "property" | "variable" => target.attribute("name"),
+            "body" => None,
+            other => return Err(format!("the target `{other}` of a reply has no counterpart")),
+        };
+        if into.is_none()
+            && target.attribute("type") != Some("body")
+            && target.attribute("type").is_some()
+        {
+            return Err("its target has no name".to_owned());
+        }
+    }
+    let reply = into.map(|name| (name, c.out.variable(&format!("{name}.reply"))));
+    if let Some((_, variable)) = &reply {
+        more.insert("into".to_owned(), json!(variable));
+    }
+    match targets.as_slice() {
+        [target] => steps.push(c.call(target, more)?),
+        _ if more.is_empty() => gathering::recipients(c, &targets, steps)?,
+        _ => return Err("a recipient list with a source or a target has no counterpart".to_owned()),
+    }
+    if let Some((name, variable)) = reply {
+        let name = c.out.variable(name);
+        steps.push(json!({ "set": { name: format!("${variable}.body") } }));
+    }
+    Ok(Next::Continue)
+}
+
+/// What a `source` element says.
+fn source_of<'a>(c: &mut Converter<'a>, source: &Element<'a>) -> Result<Option<Json>, String> {
+    let text = source.text();
+    match source.attribute("type").unwrap_or("body") {
+        "body" => Ok(None),
+        "inline" if source.children().is_empty() => Ok(Some(json!({ "text": text }))),
+        "inline" => Ok(Some(json!({ "text": source.content() }))),
+        "property" | "variable" => {
+            let name = source.attribute("name").map_or(text, str::to_owned);
+            c.named("default", &name).map(|path| Some(json!(path)))
+        }
+        "custom" => c.expression(source, &text).map(|value| Some(value.expression())),
+        other => Err(format!("the source `{other}` has no counterpart")),
+    }
+}
+
+/// `callout`: a call whose request and reply are parts of the message.
+pub(super) fn callout<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let target =
+        match (item.attribute("endpointKey"), item.attribute("serviceURL"), item.child("endpoint"))
+        {
+            (Some(key), _, _) => c.endpoint_by_key(key)?,
+            (None, Some(url), _) => vec![c.address(item, url)?],
+            (None, None, Some(endpoint)) => c.endpoint(&endpoint)?,
+            (None, None, None) => return Err("it does not say where to".to_owned()),
+        };
+    let [target] = target.as_slice() else {
+        return Err("a recipient list has no counterpart here".to_owned());
+    };
+    let mut more = Map::new();
+    if let Some(action) = item.attribute("action") {
+        more.insert(
+            "headers".to_owned(),
+            json!({ "set": { "SOAPAction": format!("\"{action}\"") } }),
+        );
+    }
+    if let Some(source) = item.child("source") {
+        let body = match (source.attribute("xpath"), source.attribute("key")) {
+            (Some(xpath), _) => Some(c.expression(&source, xpath)?.expression()),
+            (None, Some(key)) => Some(json!(c.named("default", key)?)),
+            (None, None) => None,
+        };
+        more.extend(body.map(|body| ("body".to_owned(), body)));
+    }
+    let place = item.child("target");
+    let (xpath, key) = (
+        place.and_then(|place| place.attribute("xpath")),
+        place.and_then(|place| place.attribute("key")),
+    );
+    let reply = c.out.variable("callout.reply");
+    if xpath.is_some() || key.is_some() {
+        more.insert("into".to_owned(), json!(reply));
+    }
+    let call = c.call(target, more)?;
+    match (place, xpath, key) {
+        (Some(place), Some(xpath), _) => {
+            let target = c.expression(&place, xpath)?.expression();
+            steps.push(call);
+            let source = format!("${reply}.body");
+            steps.push(
+                json!({ "enrich": { "source": source, "target": target, "action": "replace" } }),
+            );
+        }
+        (_, None, Some(key)) => {
+            let name = c.out.variable(key);
+            steps.push(call);
+            steps.push(json!({ "set": { name: format!("${reply}.body") } }));
+        }
+        _ => steps.push(call),
+    }
+    Ok(Next::Continue)
+}

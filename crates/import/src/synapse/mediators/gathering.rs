@@ -1,0 +1,376 @@
+//! Mediators that make several messages of one, and the aggregate that makes one of several.
+//!
+//! Synapse keeps them apart: a clone sends, and an aggregate somewhere on the way of the replies collects. Here both are one
+//! step, so that the aggregate is looked for where its messages come by: behind the clone, at the end of its sequence, or in
+//! the sequence of the replies.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Next, Side};
+use super::super::element::Element;
+use super::super::endpoints::{Target, duration};
+use super::calls;
+use super::control;
+
+/// How deep sequences are searched for an aggregate.
+const DEPTH_MAX: usize = 8;
+
+/// The messages of an iterate that are under way at once.
+const PARALLEL: u32 = 8;
+
+/// Where the aggregate of a clone is.
+struct Found<'a> {
+    aggregate: Option<Element<'a>>,
+    /// Steps of each branch that stand before it.
+    between: Vec<Element<'a>>,
+    /// What is behind the clone and belongs to it.
+    taken: usize,
+    /// It stands on the way of the replies, where the flow ends.
+    on_reply: bool,
+}
+
+pub(super) fn clone<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let targets = item.all("target");
+    let bodies: Vec<Vec<Element<'a>>> = targets.iter().map(|t| body(c, t)).collect();
+    let found = find(c, &bodies, rest);
+    if item.is("continueParent", "true") {
+        c.note("the message itself does not go on beside its copies");
+    }
+    let mut branches = Vec::new();
+    for target in &targets {
+        let made = branch(c, target, &found)?;
+        branches.push(match <[Json; 1]>::try_from(made) {
+            Ok([one]) if !crate::yaml::is_comment(&one) => one,
+            Ok([one]) => json!([one]),
+            Err(several) => Json::Array(several),
+        });
+    }
+    if branches.is_empty() {
+        return Err("it has no targets".to_owned());
+    }
+    let gather = gather(c, found.aggregate, Some(branches.len()))?;
+    steps.push(json!({ "scatter": { "branches": branches, "gather": gather } }));
+    finish(c, &found, steps)
+}
+
+pub(super) fn iterate<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let over = item.attribute("expression").ok_or("it has no expression")?;
+    let over = c.expression(item, over)?.expression();
+    let target = item.child("target").ok_or("it has no target")?;
+    let found = find(c, &[body(c, &target)], rest);
+    if item.is("preservePayload", "true") || item.attribute("attachPath").is_some() {
+        c.note("each part is a message of its own, without what was around it");
+    }
+    if item.is("continueParent", "true") {
+        c.note("the message itself does not go on beside its parts");
+    }
+    let made = branch(c, &target, &found)?;
+    let parallel = if item.is("sequential", "true") { 1 } else { PARALLEL };
+    let gather = gather(c, found.aggregate, None)?;
+    steps.push(json!({
+        "split": { "over": over, "steps": made, "parallel": parallel, "gather": gather },
+    }));
+    finish(c, &found, steps)
+}
+
+/// The mediators that a target runs.
+fn body<'a>(c: &Converter<'a>, target: &Element<'a>) -> Vec<Element<'a>> {
+    if let Some(sequence) = target.child("sequence") {
+        return sequence.children();
+    }
+    let named = target.attribute("sequence").and_then(|key| c.artifacts.sequences.get(key));
+    named.map(Element::children).unwrap_or_default()
+}
+
+/// The first items up to an aggregate, and the aggregate; sequences that hold one are looked into.
+fn split<'a>(
+    c: &Converter<'a>,
+    items: &[Element<'a>],
+    depth: usize,
+) -> Option<(Vec<Element<'a>>, Element<'a>)> {
+    let mut before = Vec::new();
+    for item in items {
+        if item.name() == "aggregate" {
+            return Some((before, *item));
+        }
+        let within = match item.name() {
+            "sequence" => match item.attribute("key") {
+                Some(key) => c.artifacts.sequences.get(key).map(Element::children),
+                None => Some(item.children()),
+            },
+            "out" => Some(item.children()),
+            _ => None,
+        };
+        let within = within.filter(|_| depth < DEPTH_MAX);
+        if let Some((more, aggregate)) = within.and_then(|within| split(c, &within, depth + 1)) {
+            before.extend(more);
+            return Some((before, aggregate));
+        }
+        before.push(*item);
+    }
+    None
+}
+
+fn find<'a>(c: &Converter<'a>, bodies: &[Vec<Element<'a>>], rest: &[Element<'a>]) -> Found<'a> {
+    if let Some(at) = rest.iter().position(|item| item.name() == "aggregate") {
+        return Found {
+            aggregate: rest.get(at).copied(),
+            between: rest.get(..at).unwrap_or_default().to_vec(),
+            taken: at + 1,
+            on_reply: false,
+        };
+    }
+    let within = bodies.iter().find_map(|body| split(c, body, 0));
+    if let Some((_, aggregate)) = within {
+        return Found {
+            aggregate: Some(aggregate),
+            between: Vec::new(),
+            taken: 0,
+            on_reply: false,
+        };
+    }
+    if let Some((between, aggregate)) = split(c, &c.flow.reply, 0) {
+        return Found { aggregate: Some(aggregate), between, taken: 0, on_reply: true };
+    }
+    Found { aggregate: None, between: Vec::new(), taken: 0, on_reply: false }
+}
+
+/// The steps of one branch: those of its target, and those on the way to the aggregate.
+fn branch<'a>(
+    c: &mut Converter<'a>,
+    target: &Element<'a>,
+    found: &Found<'a>,
+) -> Result<Vec<Json>, String> {
+    let (reply, shared) = match found.on_reply {
+        true => (found.between.clone(), false),
+        false => (Vec::new(), false),
+    };
+    let reply = std::mem::replace(&mut c.flow.reply, reply);
+    let is_shared = std::mem::replace(&mut c.flow.reply_is_shared, shared);
+    let in_branch = std::mem::replace(&mut c.flow.in_branch, true);
+    let made = branch_steps(c, target, found);
+    c.flow.reply = reply;
+    c.flow.reply_is_shared = is_shared;
+    c.flow.in_branch = in_branch;
+    made
+}
+
+fn branch_steps<'a>(
+    c: &mut Converter<'a>,
+    target: &Element<'a>,
+    found: &Found<'a>,
+) -> Result<Vec<Json>, String> {
+    if target.attribute("to").is_some() {
+        c.note("the address `to` of a target is left out");
+    }
+    let mut steps = Vec::new();
+    if let Some(action) = target.attribute("soapAction") {
+        steps.push(json!({ "header": { "set": { "SOAPAction": format!("\"{action}\"") } } }));
+    }
+    let items = body(c, target);
+    let is_within = !found.on_reply && found.taken == 0 && found.aggregate.is_some();
+    let own = match is_within.then(|| split(c, &items, 0)).flatten() {
+        Some((before, _)) => before,
+        None => items,
+    };
+    c.used.extend(target.attribute("sequence").map(str::to_owned));
+    let shared = target.attribute("sequence").filter(|_| !is_within);
+    match shared {
+        Some(key) => steps.extend(control::named(c, key)?.0),
+        None => steps.extend(c.branch(&own).0),
+    }
+    let endpoint = match (target.attribute("endpoint"), target.child("endpoint")) {
+        (Some(key), _) => Some(c.endpoint_by_key(key)?),
+        (None, Some(endpoint)) => Some(c.endpoint(&endpoint)?),
+        (None, None) => None,
+    };
+    match endpoint.as_deref() {
+        Some([target]) => {
+            steps.push(c.call(target, Map::new())?);
+            let reply = c.flow.reply.clone();
+            steps.extend(c.branch(&reply).0);
+        }
+        Some(_) => return Err("a recipient list in a branch has no counterpart".to_owned()),
+        None => {}
+    }
+    if !found.on_reply {
+        steps.extend(c.branch(&found.between).0);
+    }
+    Ok(steps)
+}
+
+/// What an aggregate says, as `gather`.
+fn gather<'a>(
+    c: &mut Converter<'a>,
+    aggregate: Option<Element<'a>>,
+    branches: Option<usize>,
+) -> Result<Json, String> {
+    let Some(aggregate) = aggregate else {
+        c.note("no aggregate collects the replies; here they are put into one message");
+        return Ok(
+            json!({ "take": "$body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" }),
+        );
+    };
+    let complete = aggregate.child("onComplete").ok_or("its aggregate has no `onComplete`")?;
+    let expression = complete.attribute("expression").ok_or("its aggregate has no expression")?;
+    let take = c.expression(&complete, expression)?.expression();
+    let property = complete.attribute("enclosingElementProperty");
+    let into = property.and_then(|name| c.artifacts.inline.get(name)).map(Element::content);
+    let into = into.unwrap_or_else(|| {
+        c.note("what is collected goes into an element of its own, not into the first message");
+        "<Aggregated/>".to_owned()
+    });
+    let condition = aggregate.child("completeCondition");
+    let count = condition.and_then(|condition| condition.child("messageCount"));
+    let number = |name: &str| count.and_then(|count| count.attribute(name)?.parse::<usize>().ok());
+    let wanted = number("min").or(number("max")).filter(|number| *number > 0);
+    let wanted = wanted.filter(|number| branches.is_none_or(|branches| *number < branches));
+    let mut keys = Map::from_iter([
+        ("take".to_owned(), take),
+        ("into".to_owned(), json!(into)),
+        ("complete".to_owned(), wanted.map_or(json!("all"), |number| json!(number))),
+    ]);
+    let timeout =
+        condition.and_then(|condition| condition.attribute("timeout")?.parse::<u64>().ok());
+    if let Some(seconds) = timeout.filter(|seconds| *seconds > 0) {
+        keys.insert("timeout".to_owned(), json!(duration(seconds.saturating_mul(1000))));
+        keys.insert("partial".to_owned(), json!("keep"));
+    }
+    if aggregate.child("correlateOn").is_some() {
+        c.note("messages belong together by their branch; `correlateOn` is left out");
+    }
+    c.artifact(&aggregate, super::super::table::Outcome::Converted, "");
+    Ok(Json::Object(keys))
+}
+
+/// What runs on the message that was made of all.
+fn finish<'a>(
+    c: &mut Converter<'a>,
+    found: &Found<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let complete = found.aggregate.and_then(|aggregate| aggregate.child("onComplete"));
+    let side = c.flow.side;
+    if found.on_reply {
+        c.flow.side = Side::Reply;
+    }
+    let ended = match complete {
+        None => false,
+        Some(complete) => match complete.attribute("sequence") {
+            Some(key) => c.named_sequence(key, steps)? == Next::End,
+            None => {
+                let side = c.flow.side;
+                // What is sent without an endpoint behind an aggregate answers the client.
+                c.flow.side = Side::Reply;
+                let (made, ended) = c.steps(&complete.children());
+                c.flow.side = side;
+                steps.extend(made);
+                ended
+            }
+        },
+    };
+    c.flow.side = side;
+    if ended {
+        return Ok(Next::EndBehind(found.taken));
+    }
+    if found.on_reply {
+        steps.push(json!({ "drop": {} }));
+        return Ok(Next::End);
+    }
+    if found.aggregate.is_none()
+        && found.taken == 0
+        && !c.flow.in_branch
+        && c.flow.side == Side::Request
+        && !c.flow.reply.is_empty()
+    {
+        calls::reply(c, steps);
+        return Ok(Next::End);
+    }
+    Ok(Next::Skip(found.taken))
+}
+
+/// A recipient list: a call to each, and what collects the replies.
+pub(super) fn recipients(
+    c: &mut Converter<'_>,
+    targets: &[Target],
+    steps: &mut Vec<Json>,
+) -> Result<(), String> {
+    let pending = c.flow.pending.clone();
+    let mut branches = Vec::new();
+    for target in targets {
+        c.flow.pending = pending.clone();
+        branches.push(c.call(target, Map::new())?);
+    }
+    c.note(
+        "the replies of a recipient list are put into one message; Synapse handles each by itself",
+    );
+    let gather =
+        json!({ "take": "$body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" });
+    steps.push(json!({ "scatter": { "branches": branches, "gather": gather } }));
+    Ok(())
+}
+
+/// `scatter-gather`: branches and what joins them, in one mediator.
+pub(super) fn scatter_gather<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let aggregation = item.child("aggregation").ok_or("it has no aggregation")?;
+    if aggregation.attribute("condition").is_some() {
+        return Err("a condition on the replies has no counterpart".to_owned());
+    }
+    let expression = aggregation.attribute("expression").unwrap_or("${payload}");
+    let take = c.expression(&aggregation, expression)?.expression();
+    let into = match item.is("result-content-type", "XML") {
+        true => {
+            let root = aggregation.attribute("result-enclosing-element").unwrap_or("root");
+            json!(format!("<{root}/>"))
+        }
+        false => json!({ "json": [] }),
+    };
+    let sequences = item.all("sequence");
+    let mut branches = Vec::new();
+    for sequence in &sequences {
+        let made = match sequence.attribute("key") {
+            Some(key) => control::named(c, key)?.0,
+            None => c.branch(&sequence.children()).0,
+        };
+        branches.push(json!(made));
+    }
+    let mut gather = Map::from_iter([("take".to_owned(), take), ("into".to_owned(), into)]);
+    let number = |name: &str| aggregation.attribute(name).and_then(|text| text.parse::<u64>().ok());
+    let least = number("min-messages").filter(|n| *n > 0 && *n < branches.len() as u64);
+    gather.insert("complete".to_owned(), least.map_or(json!("all"), |number| json!(number)));
+    if let Some(seconds) = number("timeout").filter(|seconds| *seconds > 0) {
+        gather.insert("timeout".to_owned(), json!(duration(seconds.saturating_mul(1000))));
+        gather.insert("partial".to_owned(), json!("keep"));
+    }
+    if item.is("parallel-execution", "false") {
+        c.note("its branches run at once");
+    }
+    let scatter = json!({ "scatter": { "branches": branches, "gather": gather } });
+    match item.is("target", "Variable") {
+        false => steps.push(scatter),
+        true => {
+            let name = item.attribute("target-variable").ok_or("its target has no name")?;
+            let (kept, name) = (c.out.variable("scatter.kept"), c.out.variable(name));
+            let from = format!("${kept}");
+            steps.push(json!({ "set": { kept: "$body" } }));
+            steps.push(scatter);
+            steps.push(json!({ "set": { name: "$body" } }));
+            steps.push(json!({ "payload": { "from": from } }));
+        }
+    }
+    Ok(Next::Continue)
+}

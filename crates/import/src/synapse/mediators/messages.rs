@@ -1,0 +1,277 @@
+//! Mediators that change a part of the message, or tell of it.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Next};
+use super::super::element::Element;
+use super::super::expressions::{Value, escaped};
+
+/// `header`: of the transport, or of SOAP.
+pub(super) fn header<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let removes = item.is("action", "remove");
+    let Some(name) = item.attribute("name") else {
+        let made: Vec<String> = item.children().iter().map(|e| escaped(&e.markup())).collect();
+        if made.is_empty() {
+            return Err("it has no name".to_owned());
+        }
+        steps.push(json!({ "soap_header": { "set": made } }));
+        return Ok(Next::Continue);
+    };
+    if item.is("scope", "transport") {
+        let step = match removes {
+            true => json!({ "remove": [name] }),
+            false => {
+                let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
+                json!({ "set": { name: c.placeholder(&value) } })
+            }
+        };
+        steps.push(json!({ "header": step }));
+        return Ok(Next::Continue);
+    }
+    match (name, removes) {
+        // A message without an address is an answer; so is everything that `respond` sends here.
+        ("To", true) => c.flow.pending.is_reply = true,
+        ("To", false) => match item.raw("value") {
+            Some(url) => c.flow.pending.to = Some(url.to_owned()),
+            None => return Err("an address that is computed has no counterpart".to_owned()),
+        },
+        ("Action", true) => steps.push(json!({ "header": { "remove": ["SOAPAction"] } })),
+        ("Action", false) => {
+            let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
+            let value = c.placeholder(&value);
+            c.note("the action is the header SOAPAction; WS-Addressing has none here");
+            steps.push(json!({ "header": { "set": { "SOAPAction": value } } }));
+        }
+        ("From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID", _) => {
+            return Err(format!("`{name}` of WS-Addressing has no counterpart"));
+        }
+        _ => soap_header(c, item, name, removes, steps)?,
+    }
+    Ok(Next::Continue)
+}
+
+fn soap_header<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    name: &str,
+    removes: bool,
+    steps: &mut Vec<Json>,
+) -> Result<(), String> {
+    let Some((prefix, local)) = name.split_once(':') else {
+        return Err(format!("the header `{name}` has no namespace"));
+    };
+    if removes {
+        let value = c.xpath(item, &format!("/{name}"))?;
+        let name = value.path().unwrap_or_default().trim_start_matches('/').to_owned();
+        steps.push(json!({ "soap_header": { "remove": [name] } }));
+        return Ok(());
+    }
+    let uri =
+        item.namespace(prefix).ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?;
+    let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
+    let value = match &value {
+        Value::Literal(text) => {
+            let mut plain = String::new();
+            xml::escape_text(text, &mut plain);
+            escaped(&plain)
+        }
+        Value::Path(text, _) => format!("{{{{ string({text}) }}}}"),
+        Value::Cel(_) => c.placeholder(&value),
+    };
+    let mut quoted = String::new();
+    xml::escape_attribute(uri, &mut quoted);
+    let markup =
+        format!("<{prefix}:{local} xmlns:{prefix}=\"{quoted}\">{value}</{prefix}:{local}>");
+    steps.push(json!({ "soap_header": { "set": [markup] } }));
+    Ok(())
+}
+
+/// `log`: a line with what its level and its properties say.
+pub(super) fn log<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let mut parts: Vec<String> = Vec::new();
+    match item.attribute("level").unwrap_or("simple") {
+        "custom" => {}
+        "full" => parts.push("{{ $method }} {{ $headers.SOAPAction }} {{ $envelope }}".to_owned()),
+        "headers" => parts.push("{{ $header }}".to_owned()),
+        _ if item.child("message").is_some() => {}
+        _ => parts.push("{{ $method }} {{ $headers.SOAPAction }}".to_owned()),
+    }
+    let says_more = !parts.is_empty();
+    if let Some(message) = item.child("message") {
+        parts.push(c.template(&message, &message.text())?);
+    }
+    for property in item.all("property") {
+        let name = property.attribute("name").unwrap_or_default();
+        let value = c.value(&property, "value", "expression")?;
+        let value = value.map(|value| c.placeholder(&value)).unwrap_or_default();
+        parts.push(format!("{} = {value}", escaped(name)));
+    }
+    if says_more {
+        c.note("the line has the method, the action and the texts of the message, not the addresses of WS-Addressing");
+    }
+    let level = match item.attribute("category").unwrap_or("INFO").to_ascii_uppercase().as_str() {
+        "ERROR" | "FATAL" => "error",
+        "WARN" => "warn",
+        "DEBUG" => "debug",
+        "TRACE" => "trace",
+        _ => "info",
+    };
+    let separator = item.raw("separator").unwrap_or(", ");
+    steps.push(json!({ "log": { "level": level, "message": parts.join(&escaped(separator)) } }));
+    Ok(Next::Continue)
+}
+
+/// What an `enrich` takes.
+#[derive(Clone)]
+enum Source {
+    Expression(Json),
+    /// The body's content as one whole.
+    Body,
+    Envelope,
+    /// A template of XML.
+    Markup(String),
+    Text(String),
+}
+
+pub(super) fn enrich<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let (Some(from), Some(to)) = (item.child("source"), item.child("target")) else {
+        return Err("it needs a source and a target".to_owned());
+    };
+    let action = match to.attribute("action").unwrap_or("replace") {
+        "sibling" => "after",
+        action @ ("replace" | "child" | "remove") => action,
+        other => return Err(format!("the action `{other}` has no counterpart")),
+    };
+    let source = source(c, &from)?;
+    if action == "remove" {
+        let target = match source {
+            Source::Expression(expression) => expression,
+            Source::Body => json!("$body/*"),
+            Source::Envelope | Source::Markup(_) | Source::Text(_) => {
+                return Err("only what an expression finds can be removed".to_owned());
+            }
+        };
+        steps.push(json!({ "enrich": { "target": target, "action": "remove" } }));
+        return Ok(Next::Continue);
+    }
+    let kind = to.attribute("type").unwrap_or("custom");
+    if action == "replace" && replace_whole(c, &to, kind, &source, steps)? {
+        return Ok(Next::Continue);
+    }
+    let target = match kind {
+        "property" | "variable" => {
+            let variable = c.out.variable(name_of(&to)?);
+            json!(format!("${variable}"))
+        }
+        "body" => json!("$body/*[1]"),
+        "custom" => {
+            let path = to.attribute("xpath").ok_or("its target has no expression")?;
+            c.expression(&to, path)?.expression()
+        }
+        "key" => {
+            return Err(
+                "a new key in JSON has no counterpart; `payload: { json }` writes it".to_owned()
+            );
+        }
+        other => return Err(format!("the target `{other}` has no counterpart")),
+    };
+    let source = expression_of(source);
+    steps.push(json!({ "enrich": { "source": source, "target": target, "action": action } }));
+    Ok(Next::Continue)
+}
+
+fn name_of<'a>(part: &Element<'a>) -> Result<&'a str, String> {
+    let name = part.attribute("property").or(part.attribute("name"));
+    name.or(part.attribute("variable")).ok_or_else(|| "it names no property".to_owned())
+}
+
+/// Replaces a variable, the body or the envelope as a whole. False: the target is none of them.
+fn replace_whole<'a>(
+    c: &mut Converter<'a>,
+    to: &Element<'a>,
+    kind: &str,
+    source: &Source,
+    steps: &mut Vec<Json>,
+) -> Result<bool, String> {
+    match kind {
+        "property" | "variable" => {
+            let value = match source {
+                Source::Markup(markup) if markup.contains("{{") => {
+                    return Err("markup with `{{` cannot be kept in a variable".to_owned());
+                }
+                Source::Markup(markup) => json!({ "value": markup, "type": "xml" }),
+                Source::Expression(_) | Source::Body | Source::Envelope | Source::Text(_) => {
+                    expression_of(source.clone())
+                }
+            };
+            steps.push(json!({ "set": { c.out.variable(name_of(to)?): value } }));
+        }
+        "body" => steps.push(json!({ "payload": payload_of(source.clone()) })),
+        "envelope" => {
+            let mut payload = payload_of(source.clone());
+            payload.insert("envelope".to_owned(), json!("drop"));
+            steps.push(json!({ "payload": payload }));
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn expression_of(source: Source) -> Json {
+    match source {
+        Source::Expression(expression) => expression,
+        Source::Body => json!("$body"),
+        Source::Envelope => json!("$envelope"),
+        Source::Markup(markup) => json!({ "xml": markup }),
+        Source::Text(text) => Value::Literal(text).expression(),
+    }
+}
+
+fn payload_of(source: Source) -> Map<String, Json> {
+    let (key, value) = match source {
+        Source::Markup(markup) => ("xml", json!(markup)),
+        Source::Text(text) if text.starts_with(['{', '[']) => ("json", json!(escaped(&text))),
+        Source::Text(text) => ("text", json!(escaped(&text))),
+        other @ (Source::Expression(_) | Source::Body | Source::Envelope) => {
+            ("from", expression_of(other))
+        }
+    };
+    Map::from_iter([(key.to_owned(), value)])
+}
+
+fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, String> {
+    Ok(match from.attribute("type").unwrap_or("custom") {
+        "body" => Source::Body,
+        "envelope" => Source::Envelope,
+        "property" | "variable" => Source::Expression(json!(c.named("default", name_of(from)?)?)),
+        "custom" => {
+            let path = from.attribute("xpath").ok_or("its source has no expression")?;
+            Source::Expression(c.expression(from, path)?.expression())
+        }
+        "inline" => match (from.attribute("key"), from.children().is_empty()) {
+            (Some(key), _) => {
+                let resource = c.artifacts.resource(key)?;
+                let text = String::from_utf8_lossy(&resource.content).trim().to_owned();
+                match text.starts_with('<') {
+                    true => Source::Markup(escaped(&text)),
+                    false => Source::Text(text),
+                }
+            }
+            (None, false) => Source::Markup(escaped(&from.content())),
+            (None, true) => Source::Text(from.text()),
+        },
+        other => return Err(format!("the source `{other}` has no counterpart")),
+    })
+}

@@ -1,0 +1,222 @@
+//! Mediators that make a whole message: from a template, or a SOAP fault.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Next, Side};
+use super::super::element::Element;
+use super::super::expressions::{Value, escaped};
+use super::super::xpath_text::Gives;
+
+const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+/// `payloadFactory`: its format as a template, its arguments as placeholders.
+pub(super) fn payload<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    if item.is("template-type", "freemarker") {
+        return Err("FreeMarker is not run; write the format with `{{ }}`".to_owned());
+    }
+    let format = item.child("format").ok_or("it has no format")?;
+    let written = match format.attribute("key") {
+        Some(key) => {
+            let resource = c.artifacts.resource(key)?;
+            String::from_utf8_lossy(&resource.content).trim().to_owned()
+        }
+        None => format.content(),
+    };
+    let kind = match item.attribute("media-type").unwrap_or("xml") {
+        kind @ ("xml" | "json" | "text") => kind,
+        other => return Err(format!("the media type `{other}` has no counterpart")),
+    };
+    let arguments = item.child("args").map(|args| args.all("arg")).unwrap_or_default();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|argument| placeholder(c, argument, kind))
+        .collect::<Result<_, _>>()?;
+    let text = c.template(&format, &written)?;
+    let filled = filled(&text, &arguments)?;
+    if kind == "json" && unquoted(&text) {
+        c.note(
+            "a value without quotes around it is written as the JSON it is: text of XML in quotes",
+        );
+    }
+    steps.push(json!({ "payload": { kind: filled } }));
+    Ok(Next::Continue)
+}
+
+/// Whether a `$1` stands outside a string of JSON.
+fn unquoted(text: &str) -> bool {
+    let mut quoted = false;
+    let mut before = ' ';
+    for c in text.chars() {
+        match c {
+            '"' if before != '\\' => quoted = !quoted,
+            c if before == '$' && !quoted && c.is_ascii_digit() => return true,
+            _ => {}
+        }
+        before = c;
+    }
+    false
+}
+
+/// The text for `$n`. Of one element with text in it Synapse takes the text, of others the markup.
+fn placeholder<'a>(
+    c: &mut Converter<'a>,
+    argument: &Element<'a>,
+    kind: &str,
+) -> Result<String, String> {
+    let value = c.value(argument, "value", "expression")?.ok_or("an argument without a value")?;
+    Ok(match &value {
+        Value::Literal(text) if kind == "xml" => {
+            let mut plain = String::new();
+            xml::escape_text(text, &mut plain);
+            escaped(&plain)
+        }
+        Value::Path(text, Gives::Elements) if kind == "xml" && !argument.is("literal", "true") => {
+            format!("{{{{ {text}[not(*)]/text() | {text}[*] }}}}")
+        }
+        Value::Path(text, Gives::Elements | Gives::Nodes) if kind != "xml" => {
+            format!("{{{{ string({text}) }}}}")
+        }
+        Value::Literal(_) | Value::Path(..) | Value::Cel(_) => c.placeholder(&value),
+    })
+}
+
+/// A format with its arguments put in.
+fn filled(format: &str, arguments: &[String]) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), format);
+    while let Some((front, behind)) = rest.split_once('$') {
+        out.push_str(front);
+        let digits = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+        let (number, after) = behind.split_at_checked(digits).unwrap_or(("", behind));
+        // A `$` of a placeholder that is there already stands before a name.
+        match number.parse::<usize>() {
+            Ok(number) => {
+                let argument = number.checked_sub(1).and_then(|at| arguments.get(at));
+                out.push_str(
+                    argument.ok_or_else(|| format!("there is no argument for `${number}`"))?,
+                );
+            }
+            Err(_) => out.push('$'),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// `makefault`: a fault where the flow ends behind it, otherwise a message that is one.
+pub(super) fn makefault<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let reason = match item.child("reason") {
+        Some(reason) => c.value(&reason, "value", "expression")?,
+        None => None,
+    };
+    let detail = match item.child("detail") {
+        Some(detail) => match detail.attribute("expression") {
+            Some(text) => Some(c.expression(&detail, text)?),
+            None => Some(Value::Literal(detail.content())),
+        },
+        None => None,
+    };
+    let code = item.child("code");
+    if code.is_some_and(|code| code.attribute("expression").is_some()) {
+        return Err("a code that is computed has no counterpart".to_owned());
+    }
+    let code = code.and_then(|code| code.attribute("value")).unwrap_or("Server");
+    let local = code.rsplit(':').next().unwrap_or(code);
+    let is_client = matches!(local, "Client" | "Sender");
+    // Between the fault and the answer there may be steps that do not change it.
+    let between = rest.iter().take_while(|next| {
+        matches!(next.name(), "log")
+            || (next.name() == "property"
+                && (next.is("name", "RESPONSE") || next.is("name", "HTTP_SC")))
+            || (next.name() == "header" && next.is("name", "To") && next.is("action", "remove"))
+    });
+    let between = between.count();
+    let answers = rest.get(between).is_some_and(|next| {
+        next.name() == "respond" || (next.name() == "send" && next.child("endpoint").is_none())
+    });
+    let is_answer = answers || (rest.len() == between && c.flow.side != Side::Request);
+    let version = item.attribute("version");
+    if is_answer && !c.flow.has_catch && version != Some("pox") {
+        let (made, _) = c.steps(rest.get(..between).unwrap_or_default());
+        steps.extend(made);
+        if !matches!(local, "Client" | "Sender" | "Server" | "Receiver") {
+            c.note("the code is that of the server");
+        }
+        let fault = fault(c, is_client, reason, detail);
+        steps.push(json!({ "fault": fault }));
+        // The answer behind it is this step.
+        return Ok(Next::EndBehind((between + 1).min(rest.len())));
+    }
+    let (reason, detail) = (as_markup(c, reason), as_markup(c, detail));
+    let markup = match version {
+        Some("soap12") => soap12(is_client, &reason, &detail),
+        Some("pox") => format!("<Exception>{reason}</Exception>"),
+        Some("soap11") => soap11(is_client, &reason, &detail),
+        _ => {
+            c.note("the fault is one of SOAP 1.1, whatever the message is");
+            soap11(is_client, &reason, &detail)
+        }
+    };
+    steps.push(json!({ "payload": { "xml": markup } }));
+    c.flow.pending.status.get_or_insert_with(|| "500".to_owned());
+    c.flow.pending.is_reply |= item.is("response", "true");
+    Ok(Next::Continue)
+}
+
+/// The keys of the step `fault`.
+fn fault(
+    c: &mut Converter<'_>,
+    is_client: bool,
+    reason: Option<Value>,
+    detail: Option<Value>,
+) -> Map<String, Json> {
+    let mut keys = Map::new();
+    keys.insert("code".to_owned(), json!(if is_client { "client" } else { "server" }));
+    for (key, value) in [("reason", reason), ("detail", detail)] {
+        keys.extend(value.map(|value| (key.to_owned(), json!(c.placeholder(&value)))));
+    }
+    let status = c.flow.pending.status.take().and_then(|status| status.parse::<u16>().ok());
+    keys.extend(status.map(|status| ("status".to_owned(), json!(status))));
+    keys
+}
+
+/// A value as a part of a template of XML: a text is escaped.
+fn as_markup(c: &mut Converter<'_>, value: Option<Value>) -> String {
+    match value {
+        Some(Value::Literal(text)) => {
+            let mut plain = String::new();
+            xml::escape_text(&text, &mut plain);
+            escaped(&plain)
+        }
+        Some(value @ (Value::Path(..) | Value::Cel(_))) => c.placeholder(&value),
+        None => String::new(),
+    }
+}
+
+fn soap11(is_client: bool, reason: &str, detail: &str) -> String {
+    let code = if is_client { "Client" } else { "Server" };
+    let detail =
+        if detail.is_empty() { String::new() } else { format!("<detail>{detail}</detail>") };
+    format!(
+        "<s:Envelope xmlns:s=\"{SOAP11}\"><s:Body><s:Fault><faultcode>s:{code}</faultcode><faultstring>{reason}</faultstring>{detail}</s:Fault></s:Body></s:Envelope>"
+    )
+}
+
+fn soap12(is_client: bool, reason: &str, detail: &str) -> String {
+    let code = if is_client { "Sender" } else { "Receiver" };
+    let detail =
+        if detail.is_empty() { String::new() } else { format!("<s:Detail>{detail}</s:Detail>") };
+    format!(
+        "<s:Envelope xmlns:s=\"{SOAP12}\"><s:Body><s:Fault><s:Code><s:Value>s:{code}</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">{reason}</s:Text></s:Reason>{detail}</s:Fault></s:Body></s:Envelope>"
+    )
+}

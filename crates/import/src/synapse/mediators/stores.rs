@@ -1,0 +1,208 @@
+//! Mediators that keep or count: caches, limits, queues and databases.
+
+use serde_json::{Map, Value as Json, json};
+use xml::{Document, Kind, Options};
+
+use super::super::converter::{Converter, Next};
+use super::super::element::Element;
+use super::super::expressions::Value;
+use crate::yaml::variable;
+
+/// `cache`: what stands behind it is done once for equal requests.
+pub(super) fn cache<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    // The collector on the way back has its place within the step.
+    if item.is("collector", "true") {
+        return Ok(Next::Continue);
+    }
+    if item.child("onCacheHit").is_some_and(|hit| !hit.children().is_empty()) {
+        c.note("what runs on a hit is left out");
+    }
+    let seconds =
+        item.attribute("timeout").and_then(|text| text.parse::<u64>().ok()).unwrap_or(5000);
+    c.note("requests are equal by method, action and the text of their body; name other values that matter in `key`");
+    let (made, ended) = c.branch(rest);
+    let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
+    steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
+    Ok(match ended {
+        true => Next::EndBehind(rest.len()),
+        false => Next::Skip(rest.len()),
+    })
+}
+
+/// What a throttle policy allows.
+#[derive(Debug, Default)]
+struct Allowance {
+    requests: Option<u64>,
+    millis: Option<u64>,
+}
+
+/// `throttle`: the policy's limit for each address.
+pub(super) fn throttle<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let policy = item.child("policy").ok_or("it has no policy")?;
+    let content = match policy.attribute("key") {
+        Some(key) => c.artifacts.resource(key)?.content,
+        None => policy.content().into_bytes(),
+    };
+    let allowance = allowance(&content)?;
+    let (Some(requests), Some(millis)) = (allowance.requests, allowance.millis) else {
+        return Err("its policy has no number of requests in a time; a limit on what is active at once is `concurrency` on the route".to_owned());
+    };
+    c.note("the policy's first limit counts for each client's address; a time of prohibition is left out");
+    let rejects = item.child("onReject").is_some_and(|reject| !reject.children().is_empty());
+    if rejects || item.attribute("onReject").is_some() {
+        c.note("refused requests are answered with 429, not by `onReject`");
+    }
+    let per = super::super::endpoints::duration(millis);
+    steps.push(json!({ "throttle": { "requests": requests, "per": per, "by": "client" } }));
+    let (made, ended) = match (item.attribute("onAccept"), item.child("onAccept")) {
+        (Some(key), _) => super::control::named(c, key)?,
+        (None, Some(accept)) => c.steps(&accept.children()),
+        (None, None) => (Vec::new(), false),
+    };
+    steps.extend(made);
+    Ok(if ended { Next::End } else { Next::Continue })
+}
+
+/// Reads `MaximumCount` and `UnitTime` of a policy, the one for all others first.
+fn allowance(content: &[u8]) -> Result<Allowance, String> {
+    let document = Document::parse(content, &Options::default())
+        .map_err(|error| format!("its policy cannot be read: {error}"))?;
+    let mut found = Allowance::default();
+    for node in document.descendants(Document::ROOT) {
+        if document.kind(node) != Kind::Element {
+            continue;
+        }
+        let number = || document.string_value(node).trim().parse::<u64>().ok().filter(|n| *n > 0);
+        match document.name(node).local {
+            "MaximumCount" if found.requests.is_none() => found.requests = number(),
+            "UnitTime" if found.millis.is_none() => found.millis = number(),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// `store`: into the queue of that name.
+pub(super) fn store<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let name = item.attribute("messageStore").ok_or("it has no store")?;
+    if name.contains('{') {
+        return Err("a store whose name is computed has no counterpart".to_owned());
+    }
+    if let Some(key) = item.attribute("sequence") {
+        let (made, _) = super::control::named(c, key)?;
+        steps.extend(made);
+    }
+    if rest.iter().any(|item| !matches!(item.name(), "drop" | "log" | "respond" | "property")) {
+        c.note("it answers 202; what stands behind it makes no other answer");
+    }
+    let queue = c.queue(name);
+    steps.push(json!({ "store": { "queue": queue } }));
+    Ok(Next::End)
+}
+
+/// `dblookup` and `dbreport`: each statement a query, each result a variable.
+pub(super) fn sql<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let pool = item.child("connection").and_then(|connection| connection.child("pool"));
+    let database = database(c, &pool.ok_or("it has no connection")?)?;
+    for statement in item.all("statement") {
+        let query = statement.text_of("sql").ok_or("a statement without SQL")?;
+        let mut keys = Map::from_iter([
+            ("database".to_owned(), json!(database)),
+            ("query".to_owned(), json!(numbered(&query))),
+        ]);
+        let mut arguments = Vec::new();
+        for parameter in statement.all("parameter") {
+            let value = c.value(&parameter, "value", "expression")?;
+            arguments.push(value.unwrap_or(Value::Literal(String::new())).expression());
+        }
+        if !arguments.is_empty() {
+            keys.insert("arguments".to_owned(), json!(arguments));
+        }
+        let results = statement.all("result");
+        let mut sets = Map::new();
+        if !results.is_empty() {
+            let rows = c.out.variable(&format!("{database}.rows"));
+            keys.insert("into".to_owned(), json!(rows));
+            for result in results {
+                let (name, column) = (result.attribute("name"), result.attribute("column"));
+                let (Some(name), Some(column)) = (name, column) else { continue };
+                if column.chars().all(|c| c.is_ascii_digit()) {
+                    return Err(format!("the column {column} is known by its number only"));
+                }
+                sets.insert(c.out.variable(name), json!(format!("${rows}[0]['{column}']")));
+            }
+        }
+        steps.push(json!({ "sql": keys }));
+        if !sets.is_empty() {
+            steps.push(json!({ "set": sets }));
+        }
+    }
+    Ok(Next::Continue)
+}
+
+/// The database of a connection.
+fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, String> {
+    let text = |name: &str| pool.text_of(name).unwrap_or_default();
+    let source = text("dsName");
+    if !source.is_empty() {
+        let wanted = source.rsplit('/').next().unwrap_or(&source).to_owned();
+        let environment = environment(&wanted, "URL");
+        c.note(&format!("the data source {source} is the URL in the variable {environment}"));
+        return Ok(c.database(&wanted, &variable(&environment)));
+    }
+    let url = text("url");
+    let wanted = url.rsplit(['/', ':']).next().unwrap_or(&url);
+    let wanted = wanted.split(['?', ';']).next().unwrap_or(wanted).to_owned();
+    if let Some(rest) = url.strip_prefix("jdbc:postgresql://") {
+        let user = text("user");
+        let password = environment(&wanted, "PASSWORD");
+        c.note(&format!("the password is in the variable {password}"));
+        let url = format!("postgres://{user}:{}@{rest}", variable(&password));
+        return Ok(c.database(&wanted, &url));
+    }
+    if let Some(file) = url.strip_prefix("jdbc:sqlite:") {
+        return Ok(c.database(&wanted, &format!("sqlite:{file}")));
+    }
+    Err(format!("`{url}` is a database that is not spoken to; PostgreSQL and SQLite are"))
+}
+
+fn environment(name: &str, what: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("{}_{what}", name.chars().map(plain).collect::<String>())
+}
+
+/// Parameters by number: `?` outside of quotes becomes `$1`.
+fn numbered(query: &str) -> String {
+    let (mut out, mut number, mut quoted) = (String::new(), 0, false);
+    for c in query.chars() {
+        match c {
+            '?' if !quoted => {
+                number += 1;
+                out.push_str(&format!("${number}"));
+            }
+            c => {
+                quoted ^= c == '\'';
+                out.push(c);
+            }
+        }
+    }
+    out
+}

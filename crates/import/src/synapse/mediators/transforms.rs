@@ -1,0 +1,162 @@
+//! Mediators that transform or validate by a document, and scripts.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Next};
+use super::super::element::Element;
+
+/// What Synapse transforms: the first element in the Body of SOAP, and the root of other XML.
+const PAYLOAD: &str = "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]";
+
+/// `xslt`: its stylesheet becomes a file.
+pub(super) fn xslt<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let key = item.attribute("key").ok_or("it has no stylesheet")?;
+    if key.contains('{') {
+        return Err("a stylesheet that is computed has no counterpart".to_owned());
+    }
+    // The message is what is in the Body, as an element or as the whole.
+    let whole = ["$body", "$body/*", "$body/*[1]", "$body/child::*", "//*[1]"];
+    if item.attribute("source").is_some_and(|source| !whole.contains(&source)) {
+        return Err("only the whole message can be transformed".to_owned());
+    }
+    if item.attribute("target").is_some() {
+        return Err("the result is the message; a property cannot hold it".to_owned());
+    }
+    let stylesheet = file(c, key, "xsl")?;
+    for resource in item.all("resource") {
+        let (location, key) = (resource.attribute("location"), resource.attribute("key"));
+        if let (Some(location), Some(key)) = (location, key) {
+            let found = c.artifacts.resource(key)?;
+            let path = c.out.file(found, "xsl");
+            if path != location {
+                c.note(&format!("the stylesheet names `{location}`, which is the file `{path}`"));
+            }
+        }
+    }
+    let mut keys = Map::from_iter([
+        ("stylesheet".to_owned(), json!(stylesheet)),
+        ("of".to_owned(), json!({ "xpath": PAYLOAD })),
+    ]);
+    let mut parameters = Map::new();
+    for property in item.all("property") {
+        let name = property.attribute("name").ok_or("a parameter without a name")?;
+        if let Some(value) = c.value(&property, "value", "expression")? {
+            parameters.insert(name.to_owned(), value.expression());
+        }
+    }
+    if !parameters.is_empty() {
+        keys.insert("parameters".to_owned(), Json::Object(parameters));
+    }
+    if item.child("feature").is_some() || item.child("attribute").is_some() {
+        c.note("features and attributes of the engine are left out");
+    }
+    steps.push(json!({ "xslt": keys }));
+    Ok(Next::Continue)
+}
+
+/// The file beside the configuration for a key.
+fn file(c: &mut Converter<'_>, key: &str, ending: &str) -> Result<String, String> {
+    let resource = c.artifacts.resource(key)?;
+    Ok(c.out.file(resource, ending))
+}
+
+/// `validate`: a schema, and what runs where the message is not valid.
+pub(super) fn validate<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let schemas = item.all("schema");
+    let [schema] = schemas.as_slice() else {
+        return Err("several schemas at once have no counterpart; import them from one".to_owned());
+    };
+    let key = schema.attribute("key").ok_or("it has no schema")?;
+    let resource = c.artifacts.resource(key)?;
+    let is_json = String::from_utf8_lossy(&resource.content).trim_start().starts_with('{');
+    let (word, ending) = match is_json {
+        true => ("json_schema", "json"),
+        false => ("schema", "xsd"),
+    };
+    let of = match item.attribute("source") {
+        Some(source) if !is_json || !source.is_empty() => Some(c.expression(item, source)?),
+        _ => None,
+    };
+    if item.child("property").is_some()
+        || item.child("feature").is_some()
+        || item.child("resource").is_some()
+    {
+        c.note("features are left out, and what the schema imports is looked for beside it");
+    }
+    let path = c.out.file(resource, ending);
+    let mut keys = Map::from_iter([(word.to_owned(), json!(path))]);
+    keys.extend(of.map(|of| ("of".to_owned(), of.expression())));
+    if let Some(fails) = item.child("on-fail") {
+        keys.insert("else".to_owned(), Json::Array(c.branch(&fails.children()).0));
+    }
+    steps.push(json!({ "validate": keys }));
+    Ok(Next::Continue)
+}
+
+/// `jsontransform`: XML to JSON, without the types of a schema.
+pub(super) fn json<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    c.note("elements become JSON by the rules of `convert`; texts that are numbers become numbers");
+    if item.attribute("schema").is_some() {
+        c.note("the schema does not decide types");
+    }
+    if item.child("property").is_some() {
+        c.note("its properties are left out");
+    }
+    steps.push(json!({ "convert": { "to": "json", "types": true } }));
+    Ok(Next::Continue)
+}
+
+/// `script`: one that only sets properties to texts. Anything else is a program.
+pub(super) fn script<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let why = "programs are not run; only scripts that set properties to texts are converted. `script: { jq }`, a stylesheet or an `interceptor` may do";
+    if item.attribute("key").is_some() {
+        return Err(why.to_owned());
+    }
+    let text = item.text();
+    let statements =
+        text.split([';', '\n']).map(str::trim).filter(|s| !s.is_empty() && !s.starts_with("//"));
+    let mut sets = Map::new();
+    for statement in statements {
+        let (name, value) = constant(statement).ok_or(why)?;
+        let variable = c.out.variable(name);
+        c.flow.made.insert(name.to_owned());
+        sets.insert(
+            variable,
+            super::super::expressions::Value::Literal(value.to_owned()).expression(),
+        );
+    }
+    if !sets.is_empty() {
+        steps.push(json!({ "set": sets }));
+    }
+    Ok(Next::Continue)
+}
+
+/// The name and the text of `mc.setProperty("NAME", "TEXT")`.
+fn constant(statement: &str) -> Option<(&str, &str)> {
+    let inner = statement.strip_prefix("mc.setProperty(")?.strip_suffix(')')?.trim();
+    let (name, rest) = literal(inner)?;
+    let (value, rest) = literal(rest.trim_start().strip_prefix(',')?.trim_start())?;
+    rest.trim().is_empty().then_some((name, value))
+}
+
+fn literal(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let (inner, rest) = text.get(1..)?.split_once(quote)?;
+    (!inner.contains('\\')).then_some((inner, rest))
+}

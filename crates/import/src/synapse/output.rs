@@ -1,0 +1,132 @@
+//! The configuration that is made, section by section, and the files beside it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value as Json, json};
+
+use super::artifacts::Resource;
+use super::table::Place;
+use crate::wsdl::slug;
+use crate::yaml::{COMMENT, comment};
+
+/// Everything that is written.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) upstreams: Map<String, Json>,
+    pub(super) routes: Map<String, Json>,
+    pub(super) flows: Map<String, Json>,
+    pub(super) queues: Map<String, Json>,
+    pub(super) schedules: Map<String, Json>,
+    pub(super) databases: Map<String, Json>,
+    /// Files beside the configuration, by their paths.
+    pub(super) files: Vec<(String, Vec<u8>)>,
+    taken: HashSet<String>,
+    /// The name that a variable has here, by its name there.
+    variables: HashMap<String, String>,
+}
+
+/// What `$NAME` means already.
+const RESERVED: [&str; 10] = [
+    "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
+    "error",
+];
+
+impl Output {
+    /// A name that nothing of this kind has yet.
+    pub(super) fn fresh(&mut self, kind: &str, wanted: &str) -> String {
+        let wanted = match slug(wanted).trim_matches('-') {
+            "" => kind.to_owned(),
+            name => name.replace("--", "-"),
+        };
+        let names = (2..).map(|number| format!("{wanted}-{number}"));
+        let free = std::iter::once(wanted.clone()).chain(names);
+        let mut free = free.filter(|name| !self.taken.contains(&format!("{kind} {name}")));
+        let name = free.next().unwrap_or(wanted);
+        self.taken.insert(format!("{kind} {name}"));
+        name
+    }
+
+    /// The variable for a property: letters, digits and `_`, none of which is a name of the language.
+    pub(super) fn variable(&mut self, property: &str) -> String {
+        if let Some(known) = self.variables.get(property) {
+            return known.clone();
+        }
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let mut name: String = property.chars().map(plain).collect();
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            name.insert(0, '_');
+        }
+        let is_taken = |name: &str, variables: &HashMap<String, String>| {
+            RESERVED.contains(&name) || variables.values().any(|known| known == name)
+        };
+        while is_taken(&name, &self.variables) {
+            name.push('_');
+        }
+        self.variables.insert(property.to_owned(), name.clone());
+        name
+    }
+
+    /// Keeps a file beside the configuration; the result is its path there.
+    pub(super) fn file(&mut self, resource: Resource, ending: &str) -> String {
+        let plain = slug(&resource.name);
+        let plain = plain.trim_start_matches('.');
+        let (stem, own) = plain.rsplit_once('.').unwrap_or((plain, ""));
+        let is_ending = matches!(own, "xsl" | "xslt" | "xsd" | "wsdl" | "json" | "xml" | "txt");
+        let (stem, ending) = match is_ending {
+            true => (stem, own),
+            false => (plain, ending),
+        };
+        let same = |path: &str| {
+            let file = path.rsplit_once('.').map_or(path, |(file, _)| file);
+            file == stem || file.strip_prefix(stem).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let known =
+            self.files.iter().find(|(path, bytes)| *bytes == resource.content && same(path));
+        if let Some((path, _)) = known {
+            return path.clone();
+        }
+        let stem = if stem.is_empty() { "file" } else { stem };
+        let names = (2..).map(|number| format!("{stem}-{number}.{ending}"));
+        let mut free = std::iter::once(format!("{stem}.{ending}")).chain(names);
+        let free = free.find(|path| self.files.iter().all(|(known, _)| known != path));
+        let path = free.unwrap_or_default();
+        self.files.push((path.clone(), resource.content));
+        path
+    }
+
+    /// Puts a comment about what is refused into a section.
+    pub(super) fn remark(&mut self, section: &str, what: &str, place: &Place, why: &str) {
+        let section = match section {
+            "upstreams" => &mut self.upstreams,
+            "queues" => &mut self.queues,
+            "schedules" => &mut self.schedules,
+            _ => &mut self.routes,
+        };
+        let text = format!("refused: {what}, {place}: {why}");
+        section.insert(format!("{COMMENT}{what} {place}"), comment(&text));
+    }
+
+    /// The whole configuration.
+    pub(super) fn configuration(&self) -> Json {
+        let mut all = Map::new();
+        let targets =
+            self.upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
+        let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
+        let address = crate::listen_beside(targets);
+        all.insert("listen".to_owned(), json!({ "public": { "address": address } }));
+        let sections = [
+            ("upstreams", &self.upstreams),
+            ("databases", &self.databases),
+            ("routes", &self.routes),
+            ("flows", &self.flows),
+            ("queues", &self.queues),
+            ("schedules", &self.schedules),
+        ];
+        for (name, section) in sections {
+            if !section.is_empty() {
+                all.insert(name.to_owned(), Json::Object(section.clone()));
+            }
+        }
+        Json::Object(all)
+    }
+}

@@ -1,0 +1,276 @@
+//! Queues and schedules: message stores with their processors, and tasks.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::converter::{Converter, Flow};
+use super::element::Element;
+use super::endpoints::duration;
+use super::expressions::escaped;
+use super::mediators;
+use super::table::Outcome;
+
+impl<'a> Converter<'a> {
+    /// The queue for a message store; it is made when something first needs it.
+    pub(super) fn queue(&mut self, store: &str) -> String {
+        if let Some((_, name)) = self.queue_names.iter().find(|(known, _)| known == store) {
+            return name.clone();
+        }
+        let name = self.out.fresh("queue", store);
+        self.queue_names.push((store.to_owned(), name.clone()));
+        self.out.queues.insert(name.clone(), json!({}));
+        name
+    }
+
+    /// The database with this URL.
+    pub(super) fn database(&mut self, wanted: &str, url: &str) -> String {
+        let known =
+            self.out.databases.iter().find(|(_, keys)| keys.get("url") == Some(&json!(url)));
+        if let Some((name, _)) = known {
+            return name.clone();
+        }
+        let name = self.out.fresh("database", wanted);
+        self.out.databases.insert(name.clone(), json!({ "url": url }));
+        name
+    }
+
+    /// Message stores: each is a queue.
+    pub(super) fn store(&mut self, store: &Element<'a>) {
+        let name = store.attribute("name").unwrap_or_default();
+        self.queue(name);
+        let class = store.attribute("class").unwrap_or("the default");
+        let class = class.rsplit('.').next().unwrap_or(class).to_owned();
+        let note = format!("the queue is the gateway's own and durable, not that of {class}");
+        self.artifact(store, Outcome::Approximated, &note);
+    }
+
+    /// Message processors: the flow of their store's queue.
+    pub(super) fn processor(&mut self, processor: &Element<'a>) {
+        let what = mediators::told(processor);
+        let row = self.table.begin(what.clone(), processor.place());
+        let notes = std::mem::take(&mut self.notes);
+        let made = self.processed(processor);
+        let notes = std::mem::replace(&mut self.notes, notes).join("; ");
+        match made {
+            Ok(()) if notes.is_empty() => {}
+            Ok(()) => self.table.set(row, Outcome::Approximated, &notes),
+            Err(why) => {
+                self.table.set(row, Outcome::Refused, &why);
+                self.out.remark("queues", &what, &processor.place(), &why);
+            }
+        }
+    }
+
+    fn processed(&mut self, processor: &Element<'a>) -> Result<(), String> {
+        let class = processor.attribute("class").unwrap_or_default();
+        let store = processor.attribute("messageStore").ok_or("it has no store")?;
+        let parameters = processor.all("parameter");
+        let parameter = |name: &str| {
+            let found = parameters.iter().find(|p| p.attribute("name") == Some(name));
+            found.map(Element::text).filter(|text| !text.is_empty())
+        };
+        let queue = self.queue(store);
+        let name = self.out.fresh("flow", processor.attribute("name").unwrap_or(store));
+        let flow = Flow { name, ..Flow::default() };
+        let is_sampling = class.ends_with("SamplingProcessor");
+        let endpoint = processor
+            .attribute("targetEndpoint")
+            .map(str::to_owned)
+            .or(parameter("target.endpoint"));
+        let sequence = parameter("sequence");
+        let reply = parameter("message.processor.reply.sequence");
+        let mut failed = None;
+        let flow = self.flow_of(
+            flow,
+            |this| match this.processor_steps(is_sampling, endpoint, sequence, reply) {
+                Ok(steps) => steps,
+                Err(why) => {
+                    failed = Some(why);
+                    Vec::new()
+                }
+            },
+            None,
+        );
+        if let Some(why) = failed {
+            self.out.flows.shift_remove(&flow);
+            return Err(why);
+        }
+        let mut keys = Map::from_iter([("flow".to_owned(), json!(flow))]);
+        let number = |name: &str| parameter(name).and_then(|text| text.parse::<u64>().ok());
+        if !is_sampling {
+            let mut retry = Map::new();
+            retry
+                .extend(number("max.delivery.attempts").map(|n| ("attempts".to_owned(), json!(n))));
+            retry.extend(
+                number("client.retry.interval")
+                    .or(number("interval"))
+                    .filter(|n| *n > 0)
+                    .map(|millis| ("initial".to_owned(), json!(duration(millis)))),
+            );
+            if !retry.is_empty() {
+                retry.insert("factor".to_owned(), json!(1));
+                keys.insert("retry".to_owned(), Json::Object(retry));
+            }
+            let drops = parameter("max.delivery.drop")
+                .is_some_and(|text| text.eq_ignore_ascii_case("enabled"));
+            keys.insert("dead_letter".to_owned(), json!(!drops));
+        }
+        if let Some(count) = number("concurrency").or(number("member.count")).filter(|n| *n > 1) {
+            keys.insert("concurrency".to_owned(), json!(count));
+        }
+        self.note("messages are taken as they come, not at an interval");
+        for name in ["message.processor.fault.sequence", "message.processor.deactivate.sequence"] {
+            if parameter(name).is_some() {
+                self.note(&format!(
+                    "`{name}` is left out; what fails for good is in the dead letters"
+                ));
+            }
+        }
+        self.out.queues.insert(queue, Json::Object(keys));
+        Ok(())
+    }
+
+    /// The steps for one message of a store.
+    fn processor_steps(
+        &mut self,
+        is_sampling: bool,
+        endpoint: Option<String>,
+        sequence: Option<String>,
+        reply: Option<String>,
+    ) -> Result<Vec<Json>, String> {
+        let mut steps = Vec::new();
+        match (is_sampling, endpoint, sequence) {
+            (true, _, Some(key)) => {
+                self.named_sequence(&key, &mut steps)?;
+            }
+            (_, Some(key), _) => {
+                let targets = self.endpoint_by_key(&key)?;
+                let [target] = targets.as_slice() else {
+                    return Err("a recipient list has no counterpart here".to_owned());
+                };
+                let fails = Map::from_iter([("fault_on".to_owned(), json!(["5xx"]))]);
+                steps.push(self.call(target, fails)?);
+                if let Some(key) = reply {
+                    self.flow.side = super::converter::Side::Reply;
+                    self.named_sequence(&key, &mut steps)?;
+                }
+            }
+            (_, None, _) => return Err("it names no endpoint".to_owned()),
+        }
+        Ok(steps)
+    }
+
+    /// Tasks: schedules that run a sequence or a proxy's flow.
+    pub(super) fn task(&mut self, task: &Element<'a>) {
+        let name = task.attribute("name").unwrap_or("task");
+        match self.scheduled(task, name) {
+            Ok((keys, note)) => {
+                let name = self.out.fresh("schedule", name);
+                self.out.schedules.insert(name, Json::Object(keys));
+                let outcome =
+                    if note.is_empty() { Outcome::Converted } else { Outcome::Approximated };
+                self.artifact(task, outcome, &note);
+            }
+            Err(why) => {
+                self.refuse("schedules", &format!("task {name}"), task.place(), &why);
+            }
+        }
+    }
+
+    fn scheduled(
+        &mut self,
+        task: &Element<'a>,
+        name: &str,
+    ) -> Result<(Map<String, Json>, String), String> {
+        let class =
+            task.attribute("class").unwrap_or("org.apache.synapse.startup.tasks.MessageInjector");
+        if !class.ends_with(".MessageInjector") {
+            return Err(format!("code in Java ({class}) is not run"));
+        }
+        let trigger = task.child("trigger").ok_or("it has no trigger")?;
+        let mut note = String::new();
+        let (key, value) = match (trigger.attribute("cron"), trigger.attribute("interval")) {
+            (Some(cron), _) => ("cron", quartz(cron)?),
+            (None, Some(seconds)) => {
+                let seconds: u64 = seconds.parse().map_err(|_| "its interval is no number")?;
+                note.push_str("it runs first after one interval");
+                ("every", format!("{}s", seconds.max(1)))
+            }
+            (None, None) => {
+                return Err("it runs once, at the start, which has no counterpart".to_owned());
+            }
+        };
+        if trigger.attribute("count").is_some_and(|count| count != "-1") {
+            return Err("a number of runs has no counterpart".to_owned());
+        }
+        let properties = task.all("property");
+        let property =
+            |name: &str| properties.iter().find(|p| p.attribute("name") == Some(name)).copied();
+        let value_of = |name: &str| property(name).and_then(|p| p.attribute("value"));
+        let flow = match (value_of("injectTo"), value_of("sequenceName"), value_of("proxyName")) {
+            (_, Some(key), _) => self.task_flow(name, key)?,
+            (_, None, Some(proxy)) => {
+                let found = self.proxy_flows.iter().find(|(known, _)| known == proxy);
+                found.map(|(_, flow)| flow.clone()).ok_or("its proxy is not among the artifacts")?
+            }
+            _ => self.task_flow(name, "main")?,
+        };
+        let mut keys =
+            Map::from_iter([(key.to_owned(), json!(value)), ("flow".to_owned(), json!(flow))]);
+        if let Some(message) = property("message") {
+            let (kind, text) = match (message.children().is_empty(), message.attribute("value")) {
+                (false, _) => ("xml", message.content()),
+                (true, Some(text)) if text.starts_with('<') => ("xml", text.to_owned()),
+                (true, Some(text)) if text.starts_with(['{', '[']) => ("json", text.to_owned()),
+                (true, text) => ("text", text.map_or_else(|| message.text(), str::to_owned)),
+            };
+            keys.insert("message".to_owned(), json!({ kind: escaped(&text) }));
+        }
+        Ok((keys, note))
+    }
+
+    /// The flow that a task runs: a sequence, from its beginning to the end of what it sends.
+    fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
+        let found = self.artifacts.sequences.get_key_value(key);
+        let (&key, &sequence) =
+            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+        self.used.push(key.to_owned());
+        if !self.has_side(&sequence, &mut Vec::new()) {
+            return Ok(self.sequence_flow(key, sequence));
+        }
+        let name = self.out.fresh("flow", task);
+        let flow = Flow { name, expanding: vec![key], ..Flow::default() };
+        let catch =
+            sequence.attribute("onError").and_then(|key| self.fault_sequence(Some(key), None));
+        Ok(self.flow_of(flow, |this| this.steps(&sequence.children()).0, catch))
+    }
+}
+
+/// A cron expression of Quartz as one of six fields.
+fn quartz(text: &str) -> Result<String, String> {
+    let refused = || format!("the cron expression `{text}` has no counterpart");
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let fields = match fields.as_slice() {
+        [fields @ .., "*"] if fields.len() == 6 => fields,
+        fields if fields.len() == 6 => fields,
+        _ => return Err(refused()),
+    };
+    let mut out = Vec::new();
+    for (at, field) in fields.iter().enumerate() {
+        if field.contains(['L', 'W', '#']) && !field.contains("JUL") && !field.contains("WED") {
+            return Err(refused());
+        }
+        // Quartz counts days of the week from Sunday as 1.
+        let is_weekday = at == 5 && field.chars().any(|c| c.is_ascii_digit());
+        if is_weekday {
+            return Err(format!("{}: write days of the week by name", refused()));
+        }
+        out.push(match *field {
+            "?" => "*".to_owned(),
+            field => match field.strip_prefix("0/") {
+                Some(step) => format!("*/{step}"),
+                None => field.to_owned(),
+            },
+        });
+    }
+    Ok(out.join(" "))
+}

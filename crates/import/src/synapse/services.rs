@@ -1,0 +1,380 @@
+//! Routes: a proxy is one, an API has one for each resource.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::artifacts::Resource as Content;
+use super::converter::{Converter, Flow, Resource, Side};
+use super::element::Element;
+use super::mediators::calls;
+use super::table::Outcome;
+
+/// The sequences of a proxy or a resource.
+struct Sequences<'a> {
+    request: Vec<Element<'a>>,
+    /// The name of the request's sequence, which must not run itself.
+    named: Option<&'a str>,
+    reply: Vec<Element<'a>>,
+    catch: Option<Vec<Element<'a>>>,
+    endpoint: Option<Element<'a>>,
+    endpoint_key: Option<&'a str>,
+}
+
+/// A resource's path, as a route matches it.
+struct Pattern {
+    /// Below the context: `/orders/{id}`, empty for the context itself.
+    path: String,
+    open: bool,
+    query_names: Vec<(String, String)>,
+}
+
+impl<'a> Converter<'a> {
+    fn sequences(&mut self, of: &Element<'a>) -> Result<Sequences<'a>, String> {
+        let mut items = |name: &str| -> Result<(Vec<Element<'a>>, Option<&'a str>), String> {
+            if let Some(inline) = of.child(name) {
+                return Ok((inline.children(), None));
+            }
+            let Some(key) = of.attribute(name) else { return Ok((Vec::new(), None)) };
+            self.used.push(key.to_owned());
+            let found = self.artifacts.sequences.get_key_value(key);
+            let found = found.map(|(key, sequence)| (sequence.children(), Some(*key)));
+            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))
+        };
+        let (request, named) = items("inSequence")?;
+        let (reply, _) = items("outSequence")?;
+        Ok(Sequences {
+            request,
+            named,
+            reply,
+            catch: self.fault_sequence(of.attribute("faultSequence"), of.child("faultSequence")),
+            endpoint: of.child("endpoint"),
+            endpoint_key: of.attribute("endpoint"),
+        })
+    }
+
+    /// The flow of a proxy or a resource, and the base path that its calls share.
+    fn service_flow(
+        &mut self,
+        flow: Flow<'a>,
+        sequences: Sequences<'a>,
+    ) -> (String, Option<String>) {
+        let Sequences { request, named, reply, catch, endpoint, endpoint_key } = sequences;
+        let sends = self.sends(&request, &mut Vec::new())
+            + usize::from(endpoint.is_some() || endpoint_key.is_some());
+        let expanding = named.into_iter().collect();
+        let flow = Flow { reply, reply_is_shared: sends > 1, expanding, ..flow };
+        let mut base = None;
+        let name = self.flow_of(
+            flow,
+            |this| {
+                let steps = this.service_steps(&request, endpoint, endpoint_key);
+                base = this.flow.base.clone();
+                steps
+            },
+            catch,
+        );
+        (name, base)
+    }
+
+    fn service_steps(
+        &mut self,
+        request: &[Element<'a>],
+        endpoint: Option<Element<'a>>,
+        endpoint_key: Option<&'a str>,
+    ) -> Vec<Json> {
+        let (mut steps, ended) = self.steps(request);
+        if ended {
+            return steps;
+        }
+        let targets = match (endpoint, endpoint_key) {
+            (Some(endpoint), _) => self.endpoint(&endpoint),
+            (None, Some(key)) => self.endpoint_by_key(key),
+            (None, None) => {
+                steps.push(json!({ "drop": {} }));
+                return steps;
+            }
+        };
+        let sent = targets.and_then(|targets| calls::sent(self, &targets, &mut steps));
+        if let Err(why) = sent {
+            let name = self.flow.name.clone();
+            let place = endpoint.map(|endpoint| endpoint.place());
+            let text = format!("refused: endpoint of {name}: {why}");
+            steps.push(crate::yaml::comment(&text));
+            match place {
+                Some(place) => self.table.add(Outcome::Refused, "endpoint", place, &why),
+                None => self.failures.push(why),
+            }
+        }
+        steps
+    }
+
+    /// How many times a list of mediators sends or loops back.
+    fn sends(&self, items: &[Element<'a>], seen: &mut Vec<&'a str>) -> usize {
+        let all = items.iter().flat_map(Element::descendants);
+        let mut count = 0;
+        for item in all {
+            match item.name() {
+                "send" | "loopback" => count += 1,
+                "sequence" => {
+                    let found = item
+                        .attribute("key")
+                        .and_then(|key| self.artifacts.sequences.get_key_value(key));
+                    if let Some((key, sequence)) =
+                        found.filter(|(key, _)| !seen.contains(*key) && seen.len() < 64)
+                    {
+                        seen.push(key);
+                        count += self.sends(&sequence.children(), seen);
+                    }
+                }
+                _ => {}
+            }
+        }
+        count
+    }
+
+    pub(super) fn proxy(&mut self, proxy: &Element<'a>) {
+        let name = proxy.attribute("name").unwrap_or("proxy");
+        let row = self.table.begin(format!("proxy {name}"), proxy.place());
+        let notes = std::mem::take(&mut self.notes);
+        let result = self.proxied(proxy, name);
+        self.close(row, notes, result);
+    }
+
+    /// Ends the row of an artifact with what was noted of it.
+    fn close(&mut self, row: usize, outer: Vec<String>, result: Result<(), String>) {
+        let notes = std::mem::replace(&mut self.notes, outer).join("; ");
+        let failures = std::mem::take(&mut self.failures).join("; ");
+        match (result, notes.is_empty()) {
+            (Err(why), _) => {
+                self.table.set(row, Outcome::Refused, &why);
+                let told =
+                    self.table.rows.get(row).map(|row| (row.what.clone(), row.place.clone()));
+                if let Some((what, place)) = told {
+                    self.out.remark("routes", &what, &place, &why);
+                }
+            }
+            (Ok(()), false) => self.table.set(row, Outcome::Approximated, &notes),
+            (Ok(()), true) => {}
+        }
+        if !failures.is_empty() {
+            self.table.set(row, Outcome::Refused, &failures);
+        }
+    }
+
+    fn proxied(&mut self, proxy: &Element<'a>, name: &str) -> Result<(), String> {
+        let transports = proxy.attribute("transports").unwrap_or("http https");
+        let spoken = |word: &str| matches!(word.trim(), "http" | "https" | "");
+        if !transports.split([' ', ',']).any(spoken) {
+            return Err(format!(
+                "there is no transport `{transports}`; a queue with a flow may do"
+            ));
+        }
+        if let Some(other) = transports.split([' ', ',']).find(|word| !spoken(word)) {
+            self.note(&format!("the transport `{other}` is not spoken"));
+        }
+        for part in proxy.children() {
+            let why = match part.name() {
+                "enableSec" => "WS-Security is not checked; policies of the route authenticate",
+                "enableRM" => "WS-ReliableMessaging is not spoken",
+                "policy" => "policies of WS-Policy are not applied",
+                _ => continue,
+            };
+            self.refuse("routes", part.name(), part.place(), why);
+        }
+        let target = proxy.child("target").unwrap_or(*proxy);
+        let sequences = self.sequences(&target)?;
+        let flow_name = self.out.fresh("flow", name);
+        self.proxy_flows.push((name.to_owned(), flow_name.clone()));
+        let flow = Flow { name: flow_name, ..Flow::default() };
+        let (flow, _) = self.service_flow(flow, sequences);
+        let mut route = Map::new();
+        let path = format!("/services/{}/**", crate::wsdl::slug(name));
+        route.insert("match".to_owned(), json!({ "path": path }));
+        if let Some(wsdl) = proxy.child("publishWSDL") {
+            match self.published(&wsdl, name) {
+                Ok(file) => drop(route.insert("services".to_owned(), json!({ "wsdl": file }))),
+                Err(why) => self.refuse("routes", "publishWSDL", wsdl.place(), &why),
+            }
+        }
+        route.insert("flow".to_owned(), json!(flow));
+        let route_name = self.out.fresh("route", name);
+        self.out.routes.insert(route_name, Json::Object(route));
+        Ok(())
+    }
+
+    /// The file with the description that a proxy publishes.
+    fn published(&mut self, wsdl: &Element<'a>, name: &str) -> Result<String, String> {
+        for resource in wsdl.all("resource") {
+            if let Some(key) = resource.attribute("key") {
+                let found = self.artifacts.resource(key)?;
+                self.out.file(found, "xsd");
+            }
+        }
+        let inline =
+            wsdl.children().into_iter().find(|c| matches!(c.name(), "definitions" | "description"));
+        let resource = match (inline, wsdl.attribute("key").or(wsdl.attribute("uri"))) {
+            (Some(inline), _) => {
+                Content { name: format!("{name}.wsdl"), content: inline.document().into_bytes() }
+            }
+            (None, Some(key)) => self.artifacts.resource(key)?,
+            (None, None) => {
+                return Err("the description of an endpoint would have to be downloaded".to_owned());
+            }
+        };
+        Ok(self.out.file(resource, "wsdl"))
+    }
+
+    pub(super) fn api(&mut self, api: &Element<'a>) {
+        let name = api.attribute("name").unwrap_or("api");
+        self.artifact(api, Outcome::Converted, "");
+        for handler in api.child("handlers").map(|h| h.all("handler")).unwrap_or_default() {
+            let class = handler.attribute("class").unwrap_or_default();
+            let why = match class.ends_with("CORSRequestHandler") {
+                true => "write it as the policy `cors` of the routes",
+                false => {
+                    "code in Java is not run; policies of the route do what the common ones do"
+                }
+            };
+            self.refuse("routes", &format!("handler {class}"), handler.place(), why);
+        }
+        let context = api.attribute("context").unwrap_or("/").trim_end_matches('/');
+        let version = api.attribute("version").unwrap_or_default();
+        let base = match (api.attribute("version-type"), version) {
+            (_, "") => context.to_owned(),
+            (Some("url"), version) => format!("{context}/{version}"),
+            (_, version) => context.replace("{version}", version),
+        };
+        let resources = api.all("resource");
+        for resource in &resources {
+            let row = self.table.begin(format!("resource of {name}"), resource.place());
+            let notes = std::mem::take(&mut self.notes);
+            let result = self.resource(api, name, resource, &base, resources.len() == 1);
+            self.close(row, notes, result);
+        }
+    }
+
+    fn resource(
+        &mut self,
+        api: &Element<'a>,
+        name: &str,
+        resource: &Element<'a>,
+        base: &str,
+        is_only: bool,
+    ) -> Result<(), String> {
+        let mapped = resource.attribute("uri-template").or(resource.attribute("url-mapping"));
+        let pattern = pattern(mapped.unwrap_or("/*"))?;
+        let sequences = self.sequences(resource)?;
+        let methods = resource.attribute("methods").unwrap_or_default().replace(',', " ");
+        let methods: Vec<String> =
+            methods.split_whitespace().map(str::to_ascii_uppercase).collect();
+        let wanted = match is_only {
+            true => name.to_owned(),
+            false => format!(
+                "{name}-{}{}",
+                methods.join("-").to_ascii_lowercase(),
+                pattern.path.replace(['/', '{', '}'], "-")
+            ),
+        };
+        let wanted = wanted.trim_end_matches('-');
+        let flow = Flow {
+            name: self.out.fresh("flow", wanted),
+            query_names: pattern.query_names.clone(),
+            resource: Some(Resource { path: template(&pattern.path), open: pattern.open }),
+            side: Side::Request,
+            ..Flow::default()
+        };
+        let (flow, forwarded) = self.service_flow(flow, sequences);
+        let whole = match (pattern.open, format!("{base}{}", pattern.path)) {
+            (true, path) => format!("{path}/**"),
+            (false, path) if path.is_empty() => "/".to_owned(),
+            (false, path) => path,
+        };
+        let mut matches = Map::from_iter([("path".to_owned(), json!(whole))]);
+        if !methods.is_empty() {
+            matches.insert("methods".to_owned(), json!(methods));
+        }
+        matches.extend(api.attribute("hostname").map(|host| ("host".to_owned(), json!(host))));
+        let mut route = Map::from_iter([("match".to_owned(), Json::Object(matches))]);
+        match forwarded.as_deref() {
+            None => {}
+            Some("") if base.is_empty() => {}
+            Some("") => drop(route.insert("strip_prefix".to_owned(), json!(base))),
+            Some(front) => {
+                let rest = if pattern.open { "/{**}" } else { "" };
+                let path = format!("{front}{}{rest}", pattern.path);
+                route.insert("rewrite".to_owned(), json!(path));
+            }
+        }
+        route.insert("flow".to_owned(), json!(flow));
+        let route_name = self.out.fresh("route", wanted);
+        self.out.routes.insert(route_name, Json::Object(route));
+        Ok(())
+    }
+
+    /// The main sequence, which gets what no proxy and no API is for.
+    pub(super) fn main(&mut self, main: Element<'a>) {
+        let does = main.descendants().iter().any(|item| {
+            matches!(item.name(), "call" | "respond" | "payloadFactory" | "callout")
+                || (item.name() == "send" && item.child("endpoint").is_some())
+        });
+        if !does {
+            let note = "requests for no proxy and no API are answered with 404 here";
+            self.artifact(&main, Outcome::Approximated, note);
+            return;
+        }
+        self.artifact(&main, Outcome::Converted, "");
+        let outs = main.children().into_iter().filter(|item| item.name() == "out");
+        let reply = outs.flat_map(|out| out.children()).collect();
+        let catch = self.fault_sequence(main.attribute("onError"), None);
+        let sequences = Sequences {
+            request: main.children(),
+            named: Some("main"),
+            reply,
+            catch,
+            endpoint: None,
+            endpoint_key: None,
+        };
+        let flow = Flow { name: self.out.fresh("flow", "main"), ..Flow::default() };
+        let (flow, _) = self.service_flow(flow, sequences);
+        let route = self.out.fresh("route", "main");
+        self.out.routes.insert(route, json!({ "match": { "path": "/**" }, "flow": flow }));
+    }
+}
+
+/// A path with parameters as a template.
+fn template(path: &str) -> String {
+    let segments = path.split('/').map(|segment| {
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        name.map_or_else(|| segment.to_owned(), |name| format!("{{{{ $path.{name} }}}}"))
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Reads `/orders/{id}?limit={max}`, `/orders/*`.
+fn pattern(mapped: &str) -> Result<Pattern, String> {
+    let (path, query) = mapped.split_once('?').unwrap_or((mapped, ""));
+    let refused = |why: &str| Err(format!("the path `{mapped}` {why}"));
+    let mut query_names = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if let Some(name) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+            query_names.push((name.trim_start_matches('+').to_owned(), key.to_owned()));
+        }
+    }
+    if !path.starts_with('/') {
+        return refused("does not begin with `/`; a `{ regex }` as the route's path may do");
+    }
+    let (path, open) = match path.strip_suffix("/*") {
+        Some(front) => (front, true),
+        None => (path.trim_end_matches('/'), false),
+    };
+    for segment in path.split('/') {
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let plain = name.unwrap_or(segment);
+        let is_name = name.is_none()
+            || plain.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if plain.contains(['{', '}', '*']) || !is_name || (name.is_some() && plain.is_empty()) {
+            return refused("has a segment that is no name and no text");
+        }
+    }
+    Ok(Pattern { path: path.to_owned(), open, query_names })
+}

@@ -1,0 +1,121 @@
+//! The table of an import: what was converted, approximated and refused, each with its place.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// A place in an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The file's path below what is imported.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// What became of a part of an artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The configuration does the same.
+    Converted,
+    /// The configuration does nearly the same; the note says where it differs.
+    Approximated,
+    /// It has no counterpart; the note says why. A comment stands in its place.
+    Refused,
+}
+
+/// A part of an artifact and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub outcome: Outcome,
+    /// The element, with what tells it from others.
+    pub what: String,
+    pub place: Place,
+    /// Empty for what is converted.
+    pub note: String,
+}
+
+/// All rows, in the order in which they were met.
+#[derive(Debug, Default, Clone)]
+pub struct Table {
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// Opens a row, so that it stands above those of what is within.
+    pub(super) fn begin(&mut self, what: String, place: Place) -> usize {
+        self.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
+        self.rows.len() - 1
+    }
+
+    /// Sets what became of a row; the worst outcome stays.
+    pub(super) fn set(&mut self, row: usize, outcome: Outcome, note: &str) {
+        let Some(row) = self.rows.get_mut(row) else { return };
+        row.outcome = row.outcome.max(outcome);
+        if !row.note.is_empty() && !note.is_empty() {
+            row.note.push_str("; ");
+        }
+        row.note.push_str(note);
+    }
+
+    /// Adds a whole row.
+    pub(super) fn add(&mut self, outcome: Outcome, what: &str, place: Place, note: &str) {
+        let row = self.begin(what.to_owned(), place);
+        self.set(row, outcome, note);
+    }
+
+    /// How many rows have this outcome.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.rows.iter().filter(|row| row.outcome == outcome).count()
+    }
+
+    /// What is expanded in several flows was met several times. Each counts once.
+    pub(super) fn unite(&mut self) {
+        let mut kept: Vec<Row> = Vec::new();
+        let mut known: HashMap<(Place, String), usize> = HashMap::new();
+        for row in self.rows.drain(..) {
+            let key = (row.place.clone(), row.what.clone());
+            let at = *known.entry(key).or_insert(kept.len());
+            match kept.get_mut(at) {
+                None => kept.push(row),
+                Some(known) if known.outcome < row.outcome => *known = row,
+                Some(_) => {}
+            }
+        }
+        self.rows = kept;
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Outcome::Converted => "converted",
+            Outcome::Approximated => "approximated",
+            Outcome::Refused => "refused",
+        })
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widest = |text: fn(&Row) -> String| {
+            self.rows.iter().map(|row| text(row).chars().count()).max().unwrap_or_default().min(60)
+        };
+        let (places, whats) = (widest(|row| row.place.to_string()), widest(|row| row.what.clone()));
+        for Row { outcome, what, place, note } in &self.rows {
+            let line =
+                format!("{outcome:<12}  {:<places$}  {what:<whats$}  {note}", place.to_string());
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        let [converted, approximated, refused] =
+            [Outcome::Converted, Outcome::Approximated, Outcome::Refused].map(|o| self.count(o));
+        write!(f, "{converted} converted, {approximated} approximated, {refused} refused")
+    }
+}

@@ -1,0 +1,347 @@
+//! XPath of an artifact, rewritten: names of Synapse become names of flows, and everything else stays as it is written.
+//!
+//! Owns the reading of XPath 1.0 as far as names in it can be told apart. What a name becomes is the caller's.
+
+/// What an expression gives, as far as its text says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gives {
+    /// Elements of one name.
+    Elements,
+    /// Any nodes.
+    Nodes,
+    /// Text, a number or a truth; or nothing that is known.
+    Other,
+}
+
+/// What names mean.
+pub(super) trait Meaning {
+    /// The text for `$prefix:name`.
+    fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String>;
+    /// The text for `get-property(scope, name)`.
+    fn property(&mut self, scope: &str, name: &str) -> Result<String, String>;
+    /// The prefix to write for a prefix.
+    fn prefix(&mut self, prefix: &str) -> Result<String, String>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Token<'t> {
+    Literal,
+    Number,
+    /// A test for a name, with its prefix.
+    Name(&'t str, &'t str),
+    Any,
+    NodeType(&'t str),
+    Axis,
+    Attribute,
+    Dots(&'t str),
+    Variable(&'t str, &'t str),
+    Function(&'t str, &'t str),
+    Operator,
+    Slash,
+    Open,
+    Close,
+    OpenBracket,
+    CloseBracket,
+    Comma,
+}
+
+/// A token with its place in the text.
+type Placed<'t> = (Token<'t>, usize, usize);
+
+/// Functions of XPath 1.0.
+const CORE: [&str; 27] = [
+    "last",
+    "position",
+    "count",
+    "id",
+    "local-name",
+    "namespace-uri",
+    "name",
+    "string",
+    "concat",
+    "starts-with",
+    "contains",
+    "substring-before",
+    "substring-after",
+    "substring",
+    "string-length",
+    "normalize-space",
+    "translate",
+    "boolean",
+    "not",
+    "true",
+    "false",
+    "lang",
+    "number",
+    "sum",
+    "floor",
+    "ceiling",
+    "round",
+];
+
+/// Rewrites an expression. The error says what has no counterpart, and where in the text.
+#[allow(clippy::wildcard_enum_match_arm, reason = "most tokens are copied as they are")]
+pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, Gives), String> {
+    let tokens = tokens(text)?;
+    let mut out = String::new();
+    let (mut last, mut at, mut brackets) = (0, 0, 0_usize);
+    let mut before: Option<Token<'_>> = None;
+    while let Some(&(token, start, end)) = tokens.get(at) {
+        out.push_str(text.get(last..start).unwrap_or_default());
+        let placed = |what: String| format!("{what} (character {} of `{text}`)", start + 1);
+        if brackets == 0 && begins_step(before, token) {
+            relative(token, &mut out).map_err(placed)?;
+        }
+        let mut until = end;
+        match token {
+            Token::Variable(prefix, name) => {
+                out.push_str(&meaning.variable(prefix, name).map_err(placed)?);
+            }
+            Token::Function(_, "get-property") => {
+                let (scope, name, close) = arguments(&tokens, at, text).map_err(placed)?;
+                out.push_str(&meaning.property(scope, name).map_err(placed)?);
+                at = close;
+                until = tokens.get(close).map_or(end, |(_, _, end)| *end);
+            }
+            Token::Function(_, name) if CORE.contains(&name) => out.push_str(name),
+            Token::Function(prefix, name) => {
+                let colon = if prefix.is_empty() { "" } else { ":" };
+                return Err(placed(format!(
+                    "the function `{prefix}{colon}{name}` has no counterpart"
+                )));
+            }
+            Token::Name(prefix, local) if !prefix.is_empty() => {
+                out.push_str(&meaning.prefix(prefix).map_err(placed)?);
+                out.push(':');
+                out.push_str(local);
+            }
+            Token::Dots(_) if brackets == 0 && begins_step(before, token) => {}
+            _ => out.push_str(text.get(start..end).unwrap_or_default()),
+        }
+        match token {
+            Token::OpenBracket => brackets += 1,
+            Token::CloseBracket => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        before = Some(match token {
+            Token::Function(_, "get-property") => Token::Close,
+            token => token,
+        });
+        last = until;
+        at += 1;
+    }
+    out.push_str(text.get(last..).unwrap_or_default());
+    Ok((out.trim().to_owned(), gives(&tokens)))
+}
+
+/// Returns whether a token begins a path that is relative to where the expression is put.
+fn begins_step(before: Option<Token<'_>>, token: Token<'_>) -> bool {
+    let is_step = matches!(
+        token,
+        Token::Name(..)
+            | Token::Any
+            | Token::NodeType(_)
+            | Token::Axis
+            | Token::Attribute
+            | Token::Dots(_)
+    );
+    is_step
+        && matches!(
+            before,
+            None | Some(Token::Operator | Token::Open | Token::Comma | Token::Function(..))
+        )
+}
+
+/// Synapse puts expressions to the envelope, flows to the document.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other steps are below the root element")]
+fn relative(token: Token<'_>, out: &mut String) -> Result<(), String> {
+    match token {
+        Token::Dots(".") => out.push_str("/*"),
+        Token::Dots(_) => return Err("`..` leads above the envelope".to_owned()),
+        _ => out.push_str("/*/"),
+    }
+    Ok(())
+}
+
+/// The arguments of `get-property`, and where its closing bracket is. Without a scope it is the message's own.
+fn arguments<'t>(
+    tokens: &[Placed<'t>],
+    at: usize,
+    text: &'t str,
+) -> Result<(&'t str, &'t str, usize), String> {
+    let literal = |at: usize| match tokens.get(at) {
+        Some(&(Token::Literal, start, end)) => text.get(start + 1..end - 1),
+        _ => None,
+    };
+    let is = |at: usize, token: Token<'_>| tokens.get(at).is_some_and(|found| found.0 == token);
+    match (literal(at + 2), literal(at + 4)) {
+        (Some(name), _) if is(at + 3, Token::Close) => Ok(("default", name, at + 3)),
+        (Some(scope), Some(name)) if is(at + 3, Token::Comma) && is(at + 5, Token::Close) => {
+            Ok((scope, name, at + 5))
+        }
+        _ => Err("`get-property` of a name that is computed has no counterpart".to_owned()),
+    }
+}
+
+/// What the expression gives, by its last step.
+fn gives(tokens: &[Placed<'_>]) -> Gives {
+    let (mut depth, mut found, mut attribute) = (0_usize, Gives::Other, false);
+    for (token, _, _) in tokens {
+        match token {
+            Token::OpenBracket => depth += 1,
+            Token::CloseBracket => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            Token::Operator | Token::Function(..) | Token::Open => return Gives::Other,
+            Token::Attribute => attribute = true,
+            Token::Name(..) if attribute => found = Gives::Other,
+            Token::Name(..) => found = Gives::Elements,
+            Token::Any | Token::Dots(_) => found = Gives::Nodes,
+            Token::NodeType("node") => found = Gives::Nodes,
+            Token::NodeType(_) => found = Gives::Other,
+            Token::Variable("", "body" | "header" | "env") => found = Gives::Nodes,
+            Token::Variable(..) => found = Gives::Other,
+            Token::Slash => attribute = false,
+            Token::Literal | Token::Number | Token::Axis | Token::Close | Token::Comma => {}
+        }
+    }
+    found
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+fn name_at(text: &str, at: usize) -> &str {
+    let rest = text.get(at..).unwrap_or_default();
+    if !rest.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        return "";
+    }
+    rest.get(..rest.find(|c| !is_name(c)).unwrap_or(rest.len())).unwrap_or_default()
+}
+
+fn tokens(text: &str) -> Result<Vec<Placed<'_>>, String> {
+    let mut tokens: Vec<Placed<'_>> = Vec::new();
+    let mut at = 0;
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if c.is_whitespace() {
+            at += c.len_utf8();
+            continue;
+        }
+        let before = tokens.last().map(|(token, _, _)| *token);
+        let (token, end) = token(text, at, c, before)
+            .ok_or_else(|| format!("`{text}` is no XPath at character {}", at + 1))?;
+        tokens.push((token, at, end));
+        at = end;
+    }
+    Ok(tokens)
+}
+
+fn token<'t>(
+    text: &'t str,
+    at: usize,
+    c: char,
+    before: Option<Token<'t>>,
+) -> Option<(Token<'t>, usize)> {
+    let rest = text.get(at..)?;
+    let one = |token| Some((token, at + 1));
+    match c {
+        '\'' | '"' => {
+            let len = rest.get(1..)?.find(c)?;
+            Some((Token::Literal, at + len + 2))
+        }
+        '(' => one(Token::Open),
+        ')' => one(Token::Close),
+        '[' => one(Token::OpenBracket),
+        ']' => one(Token::CloseBracket),
+        ',' => one(Token::Comma),
+        '@' => one(Token::Attribute),
+        '/' if rest.starts_with("//") => Some((Token::Slash, at + 2)),
+        '/' => one(Token::Slash),
+        '.' if rest.starts_with("..") => Some((Token::Dots(".."), at + 2)),
+        '.' | '0'..='9'
+            if rest.get(usize::from(c == '.')..)?.starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            let len = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            Some((Token::Number, at + len))
+        }
+        '.' => one(Token::Dots(".")),
+        '$' => {
+            let first = name_at(text, at + 1);
+            let end = at + 1 + first.len();
+            let second = match text.get(end..)?.starts_with(':') {
+                true => name_at(text, end + 1),
+                false => "",
+            };
+            match (first.is_empty(), second.is_empty()) {
+                (true, _) => None,
+                (false, true) => Some((Token::Variable("", first), end)),
+                (false, false) => Some((Token::Variable(first, second), end + 1 + second.len())),
+            }
+        }
+        '*' if is_operand(before) => one(Token::Operator),
+        '*' => one(Token::Any),
+        '|' | '+' | '-' | '=' => one(Token::Operator),
+        '!' if rest.starts_with("!=") => Some((Token::Operator, at + 2)),
+        '<' | '>' => {
+            let equals = usize::from(rest.get(1..)?.starts_with('='));
+            Some((Token::Operator, at + 1 + equals))
+        }
+        _ => named(text, at, before),
+    }
+}
+
+/// Returns whether a token ends an operand, behind which `*` and `and` are operators.
+fn is_operand(before: Option<Token<'_>>) -> bool {
+    match before {
+        None => false,
+        Some(token) => !matches!(
+            token,
+            Token::Operator
+                | Token::Slash
+                | Token::Open
+                | Token::OpenBracket
+                | Token::Comma
+                | Token::Attribute
+                | Token::Axis
+                | Token::Function(..)
+        ),
+    }
+}
+
+/// A name: of an operator, an axis, a function, a type of node, an element or an attribute.
+fn named<'t>(text: &'t str, at: usize, before: Option<Token<'t>>) -> Option<(Token<'t>, usize)> {
+    let first = name_at(text, at);
+    if first.is_empty() {
+        return None;
+    }
+    let end = at + first.len();
+    if is_operand(before) && matches!(first, "and" | "or" | "div" | "mod") {
+        return Some((Token::Operator, end));
+    }
+    let rest = text.get(end..)?;
+    if rest.trim_start().starts_with("::") {
+        return Some((Token::Axis, end + rest.find("::")? + 2));
+    }
+    let (prefix, local, end) = match rest.strip_prefix(':') {
+        Some(behind) if behind.starts_with('*') => (first, "*", end + 2),
+        Some(_) => {
+            let local = name_at(text, end + 1);
+            (first, local, end + 1 + local.len())
+        }
+        None => ("", first, end),
+    };
+    if local.is_empty() {
+        return None;
+    }
+    let calls = text.get(end..)?.trim_start().starts_with('(');
+    let is_type = matches!(local, "node" | "text" | "comment" | "processing-instruction");
+    Some(match (calls, is_type && prefix.is_empty()) {
+        (false, _) => (Token::Name(prefix, local), end),
+        (true, false) => (Token::Function(prefix, local), end),
+        (true, true) => {
+            // The brackets are part of the test.
+            let close = text.get(end..)?.find(')')?;
+            (Token::NodeType(local), end + close + 1)
+        }
+    })
+}

@@ -1,0 +1,2344 @@
+//! Artifacts of Synapse as configurations: each case is an artifact, and the text that it becomes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use import::synapse::{Imported, Outcome, import};
+
+const HEAD: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+
+fn imported(files: &[(&str, &str)]) -> Imported {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text.replace("SYNAPSE", HEAD)).unwrap();
+    }
+    let made = import(folder.path()).unwrap();
+    let read = config::document(&made.configuration, Path::new("tidegate.yaml"));
+    assert!(read.is_ok(), "{read:?}\n{}", made.configuration);
+    made
+}
+
+/// Everything that is made of files, as one text.
+fn whole(files: &[(&str, &str)]) -> String {
+    let made = imported(files);
+    let mut text = made.configuration;
+    for (name, bytes) in &made.files {
+        text.push_str(&format!("==== {name}\n{}\n", String::from_utf8_lossy(bytes).trim()));
+    }
+    text.push_str("====\n");
+    text.push_str(&made.table.to_string());
+    text.push('\n');
+    text
+}
+
+/// The steps of mediators on the way to a service, without the configuration around them.
+fn steps(mediators: &str) -> String {
+    let sequences = if mediators.contains("\"plain\"") { SEQUENCES } else { "" };
+    let text = format!(
+        "<definitions {HEAD} xmlns:m=\"urn:m\" xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\">\n<proxy name=\"P\"><target><inSequence>\n{mediators}\n<respond/></inSequence></target></proxy>\n{AROUND}{sequences}</definitions>"
+    );
+    let made = imported(&[("p.xml", &text)]);
+    let flows = made.configuration.split_once("flows:\n").unwrap().1;
+    let mut out = format!("flows:\n{flows}");
+    let last = 2 + u32::try_from(mediators.lines().count()).unwrap();
+    for row in &made.table.rows {
+        let is_ours = row.place.line > 2 && row.place.line <= last;
+        if is_ours && row.outcome != Outcome::Converted {
+            out.push_str(&format!("{} {}: {}\n", row.outcome, row.place, row.note));
+        }
+    }
+    out
+}
+
+/// What mediators of the cases refer to.
+const AROUND: &str = r#"<endpoint name="E"><address uri="http://e.test:9000/service/Echo"/></endpoint>
+<endpoint name="H"><http method="get" uri-template="http://h.test/things/{uri.var.id}?q={query.param.q}"/></endpoint>
+<localEntry key="x.xsl"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"/></localEntry>
+<localEntry key="x.xsd"><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"/></localEntry>
+<localEntry key="x.json">{ "type": "object" }</localEntry>
+<template name="T"><parameter name="who" isMandatory="true"/><parameter name="how" defaultValue="well"/><sequence><log level="custom"><property name="who" expression="$func:who"/></log></sequence></template>
+"#;
+
+const SEQUENCES: &str = r#"<sequence name="plain"><log level="custom"><property name="a" value="b"/></log></sequence>
+<sequence name="loop"><sequence key="loop"/></sequence>
+"#;
+
+fn check(cases: &[(&str, Expect)]) {
+    for (mediators, expected) in cases {
+        expected.assert_eq(&steps(mediators));
+    }
+}
+
+#[test]
+fn the_flows_of_the_load_tests() {
+    let artifacts = r#"<definitions SYNAPSE>
+  <endpoint name="RealService">
+    <address uri="http://netty:8688/service/EchoService">
+      <suspendOnFailure><errorCodes>-1</errorCodes><initialDuration>0</initialDuration><progressionFactor>1.0</progressionFactor><maximumDuration>0</maximumDuration></suspendOnFailure>
+      <markForSuspension><errorCodes>-1</errorCodes></markForSuspension>
+      <timeout><duration>30000</duration><responseAction>fault</responseAction></timeout>
+    </address>
+  </endpoint>
+  <proxy name="DirectProxy" transports="http https">
+    <target endpoint="RealService"><outSequence><send/></outSequence></target>
+    <publishWSDL><d:definitions xmlns:d="http://schemas.xmlsoap.org/wsdl/" name="Echo"/></publishWSDL>
+  </proxy>
+  <proxy name="XSLTProxy">
+    <target>
+      <inSequence><xslt key="there"/><send><endpoint key="RealService"/></send></inSequence>
+      <outSequence><xslt key="back"/><send/></outSequence>
+    </target>
+  </proxy>
+  <localEntry key="there"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" xmlns="" version="1.0"><xsl:template match="a"><b/></xsl:template></xsl:stylesheet></localEntry>
+  <localEntry key="back"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" xmlns="" version="1.0"><xsl:template match="b"><a/></xsl:template></xsl:stylesheet></localEntry>
+  <api name="directApi" context="/directApi">
+    <resource methods="POST"><inSequence><call><endpoint><http uri-template="http://netty:8688/service/EchoService"/></endpoint></call><respond/></inSequence></resource>
+  </api>
+  <proxy name="MessageBuildingProxy">
+    <target><inSequence>
+      <payloadFactory media-type="xml"><format><payload xmlns="">$1</payload></format><args><arg evaluator="xml" expression="$body//*"/></args></payloadFactory>
+      <call><endpoint key="RealService"/></call><respond/>
+    </inSequence></target>
+  </proxy>
+  <proxy name="CloneProxy">
+    <target>
+      <inSequence>
+        <property name="ENCLOSING"><Aggregated xmlns=""/></property>
+        <clone id="perf"><target><sequence><send><endpoint key="RealService"/></send></sequence></target><target><sequence><send><endpoint key="RealService"/></send></sequence></target></clone>
+      </inSequence>
+      <outSequence>
+        <aggregate id="perf"><completeCondition><messageCount min="2" max="2"/></completeCondition><onComplete expression="$body/*[1]" enclosingElementProperty="ENCLOSING"><send/></onComplete></aggregate>
+      </outSequence>
+    </target>
+  </proxy>
+  <proxy name="EnrichProxy">
+    <target><inSequence>
+      <enrich><source clone="true" type="body"/><target property="REQUEST_PAYLOAD" type="property"/></enrich>
+      <payloadFactory media-type="xml"><format><hello xmlns="">world</hello></format><args/></payloadFactory>
+      <call><endpoint key="RealService"/></call>
+      <enrich><source clone="true" property="REQUEST_PAYLOAD" type="property"/><target type="body"/></enrich>
+      <respond/>
+    </inSequence></target>
+  </proxy>
+</definitions>"#;
+    expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          RealService:
+            targets: ["http://netty:8688"]
+            timeout:
+              response: "30s"
+          netty-8688:
+            targets: ["http://netty:8688"]
+        routes:
+          DirectProxy:
+            match:
+              path: "/services/DirectProxy/**"
+            services:
+              wsdl: DirectProxy.wsdl
+            flow: DirectProxy
+          XSLTProxy:
+            match:
+              path: "/services/XSLTProxy/**"
+            flow: XSLTProxy
+          MessageBuildingProxy:
+            match:
+              path: "/services/MessageBuildingProxy/**"
+            flow: MessageBuildingProxy
+          CloneProxy:
+            match:
+              path: "/services/CloneProxy/**"
+            flow: CloneProxy
+          EnrichProxy:
+            match:
+              path: "/services/EnrichProxy/**"
+            flow: EnrichProxy
+          directApi:
+            match:
+              path: "/directApi/**"
+              methods: [POST]
+            flow: directApi
+        flows:
+          DirectProxy:
+            - call:
+                upstream: RealService
+                path: /service/EchoService
+            - respond: {}
+          XSLTProxy:
+            - xslt:
+                stylesheet: there.xsl
+                of:
+                  xpath: "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]"
+            - call:
+                upstream: RealService
+                path: /service/EchoService
+            - xslt:
+                stylesheet: back.xsl
+                of:
+                  xpath: "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]"
+            - respond: {}
+          MessageBuildingProxy:
+            - payload:
+                xml: "<payload>{{ $body//* }}</payload>"
+            - call:
+                upstream: RealService
+                path: /service/EchoService
+            - respond: {}
+          CloneProxy:
+            - set:
+                ENCLOSING:
+                  value: "<Aggregated/>"
+                  type: xml
+            - scatter:
+                branches:
+                  - call:
+                      upstream: RealService
+                      path: /service/EchoService
+                  - call:
+                      upstream: RealService
+                      path: /service/EchoService
+                gather:
+                  take: "$body/*[1]"
+                  into: "<Aggregated/>"
+                  complete: all
+            - respond: {}
+          EnrichProxy:
+            - set:
+                REQUEST_PAYLOAD: "$body"
+            - payload:
+                xml: "<hello>world</hello>"
+            - call:
+                upstream: RealService
+                path: /service/EchoService
+            - payload:
+                from: "$REQUEST_PAYLOAD"
+            - respond: {}
+          directApi:
+            - call:
+                upstream: netty-8688
+                path: /service/EchoService
+            - respond: {}
+        ==== DirectProxy.wsdl
+        <d:definitions xmlns:d="http://schemas.xmlsoap.org/wsdl/" name="Echo"/>
+        ==== there.xsl
+        <xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"><xsl:template match="a"><b/></xsl:template></xsl:stylesheet>
+        ==== back.xsl
+        <xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"><xsl:template match="b"><a/></xsl:template></xsl:stylesheet>
+        ====
+        converted     all.xml:9:3     proxy DirectProxy
+        converted     all.xml:13:3    proxy XSLTProxy
+        converted     all.xml:15:19   xslt there
+        converted     all.xml:15:38   send
+        converted     all.xml:16:20   xslt back
+        converted     all.xml:16:38   send
+        converted     all.xml:24:3    proxy MessageBuildingProxy
+        converted     all.xml:26:7    payloadFactory
+        converted     all.xml:27:7    call
+        converted     all.xml:27:49   respond
+        converted     all.xml:30:3    proxy CloneProxy
+        converted     all.xml:33:9    property ENCLOSING
+        converted     all.xml:34:9    clone perf
+        converted     all.xml:34:44   send
+        converted     all.xml:34:124  send
+        converted     all.xml:37:9    aggregate perf
+        converted     all.xml:37:173  send
+        converted     all.xml:41:3    proxy EnrichProxy
+        converted     all.xml:43:7    enrich
+        converted     all.xml:44:7    payloadFactory
+        converted     all.xml:45:7    call
+        converted     all.xml:46:7    enrich
+        converted     all.xml:47:7    respond
+        converted     all.xml:21:3    api directApi
+        converted     all.xml:22:5    resource of directApi
+        converted     all.xml:22:42   call
+        converted     all.xml:22:136  respond
+        converted     all.xml:2:3     endpoint RealService
+        converted     all.xml:19:3    localEntry there
+        converted     all.xml:20:3    localEntry back
+        30 converted, 0 approximated, 0 refused
+    "#]].assert_eq(&whole(&[("all.xml", artifacts)]));
+}
+
+#[test]
+fn calls_and_answers() {
+    check(&[
+        (
+            r#"<call><endpoint key="E"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call:
+                        upstream: E
+                        path: /service/Echo
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="uri.var.id" value="7"/><call><endpoint key="H"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        uri_var_id: "7"
+                    - call:
+                        upstream: H
+                        method: GET
+                        path: "/things/{{ $uri_var_id }}"
+                        query: "q={{ $query.q }}"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<call blocking="true"><endpoint key="E"/><source type="custom">//m:a</source><target type="property" name="reply"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - call:
+                          upstream: E
+                          path: /service/Echo
+                          body: "//m:a"
+                          into: reply_reply
+                      - set:
+                          reply: "$reply_reply.body"
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<call><endpoint key="absent"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: call, p.xml:3:1: the endpoint `absent` is not among the artifacts
+                    - respond: {}
+                refused p.xml:3:1: the endpoint `absent` is not among the artifacts
+            "#]],
+        ),
+        (
+            r#"<callout serviceURL="http://c.test/s" action="urn:a"><source xpath="//m:a"/><target key="result"/></callout>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - call:
+                          upstream: c.test
+                          path: /s
+                          headers:
+                            set:
+                              SOAPAction: "\"urn:a\""
+                          body: "//m:a"
+                          into: callout_reply
+                      - set:
+                          result: "$callout_reply.body"
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<send><endpoint key="E"/></send>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call:
+                        upstream: E
+                        path: /service/Echo
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<header name="To" action="remove"/><property name="RESPONSE" value="true"/><send/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="HTTP_SC" value="201" scope="axis2"/><respond/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - respond:
+                        status: 201
+            "#]],
+        ),
+        (
+            r#"<property name="OUT_ONLY" value="true"/><send><endpoint key="E"/></send>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: send, p.xml:3:41: the reply is waited for and then dropped
+                    - call:
+                        upstream: E
+                        path: /service/Echo
+                    - drop: {}
+                approximated p.xml:3:41: the reply is waited for and then dropped
+            "#]],
+        ),
+        (
+            "<loopback/>",
+            expect![[r#"
+                flows:
+                  P:
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "<drop/>",
+            expect![[r#"
+                flows:
+                  P:
+                    - drop: {}
+            "#]],
+        ),
+        (
+            r#"<property name="REST_URL_POSTFIX" value="/more" scope="axis2"/><property name="HTTP_METHOD" value="put" scope="axis2"/><call><endpoint key="E"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call:
+                        upstream: E
+                        method: PUT
+                        path: /service/Echo/more
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<send><endpoint><recipientlist><endpoint key="E"/><endpoint><address uri="https://two.test"/></endpoint></recipientlist></endpoint></send>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: send, p.xml:3:1: the replies of a recipient list are put into one message; Synapse handles each by itself
+                    - scatter:
+                        branches:
+                          - call:
+                              upstream: E
+                              path: /service/Echo
+                          - call:
+                              upstream: two.test
+                              path: /
+                        gather:
+                          take: "$body/*"
+                          into: "<Replies/>"
+                          complete: all
+                          partial: keep
+                    - respond: {}
+                approximated p.xml:3:1: the replies of a recipient list are put into one message; Synapse handles each by itself
+            "#]],
+        ),
+        (
+            "<send/>",
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: send, p.xml:3:1: it has no endpoint, and no step before it says where to
+                    - respond: {}
+                refused p.xml:3:1: it has no endpoint, and no step before it says where to
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn values_and_headers() {
+    check(&[
+        (
+            r#"<property name="a" value="text"/><property name="b" expression="//m:x"/><property name="c" expression="//m:x" type="OM"/><property name="d" expression="count(//m:x)" type="INTEGER"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          a: text
+                      - set:
+                          b:
+                            value: "//m:x"
+                            type: text
+                      - set:
+                          c: "//m:x"
+                      - set:
+                          d:
+                            value:
+                              xpath: "count(//m:x)"
+                            type: number
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="path" value="/literal"/><property name="p-1" value="$literal {{ and braces"/><property name="a" action="remove"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        path_:
+                          text: /literal
+                    - set:
+                        p_1:
+                          text: "$literal {{ and braces"
+                    - set:
+                        a: ""
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="x"><m:a>1</m:a></property>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        x:
+                          value: "<m:a xmlns:m=\"urn:m\">1</m:a>"
+                          type: xml
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="X-Id" expression="$ctx:a" scope="transport"/><property name="a" value="1"/><property name="X-Old" scope="transport" action="remove"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - header:
+                        set:
+                          X-Id: "{{ $a }}"
+                    - set:
+                        a: "1"
+                    - header:
+                        remove: [X-Old]
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<property name="messageType" value="application/json" scope="axis2"/><property name="ContentType" value="application/json" scope="axis2"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: property messageType, p.xml:3:1: the message is converted here, not when it is sent
+                    - convert:
+                        to: json
+                    - header:
+                        set:
+                          content-type: application/json
+                    - respond: {}
+                approximated p.xml:3:1: the message is converted here, not when it is sent
+            "#]],
+        ),
+        (
+            r#"<property name="DISABLE_CHUNKING" value="true" scope="axis2"/><property name="NO_ENTITY_BODY" value="true" scope="axis2"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: property DISABLE_CHUNKING, p.xml:3:1: it has no effect here
+                    # approximated: property NO_ENTITY_BODY, p.xml:3:63: the body is empty, and the content type that of text
+                    - payload:
+                        text: ""
+                    - respond: {}
+                approximated p.xml:3:1: it has no effect here
+                approximated p.xml:3:63: the body is empty, and the content type that of text
+            "#]],
+        ),
+        (
+            r#"<property name="a" expression="get-property('system', 'HOME')"/><property name="a" value="1" scope="registry"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: property a, p.xml:3:1: the system property `HOME` is read at run time; write `${NAME}` or `${file:PATH}` where it is used (character 1 of `get-property('system', 'HOME')`)
+                    # refused: property a, p.xml:3:65: properties of the scope `registry` have no counterpart
+                    - respond: {}
+                refused p.xml:3:1: the system property `HOME` is read at run time; write `${NAME}` or `${file:PATH}` where it is used (character 1 of `get-property('system', 'HOME')`)
+                refused p.xml:3:65: properties of the scope `registry` have no counterpart
+            "#]],
+        ),
+        (
+            r#"<propertyGroup><property name="a" value="1"/><property name="b" value="2"/></propertyGroup>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        a: "1"
+                    - set:
+                        b: "2"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<variable name="v" type="JSON" expression="${payload.a[0].b}"/><variable name="w" type="BOOLEAN" value="${payload.n > 3 and vars.v == 'x'}"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        v:
+                          value: "$body.a[0].b"
+                          type: json
+                    - set:
+                        w:
+                          value:
+                            cel: "body.n > 3 && vars.v == 'x'"
+                          type: boolean
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<header name="m:routing" value="a &lt; b"/><header name="m:routing" action="remove"/><header name="m:id" expression="//m:x"/><header><m:whole/></header>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - soap_header:
+                          set: ["<m:routing xmlns:m=\"urn:m\">a &lt; b</m:routing>"]
+                      - soap_header:
+                          remove: ["m:routing"]
+                      - soap_header:
+                          set: ["<m:id xmlns:m=\"urn:m\">{{ string(//m:x) }}</m:id>"]
+                      - soap_header:
+                          set: ["<m:whole xmlns:m=\"urn:m\"/>"]
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<header name="X-A" value="1" scope="transport"/><header name="Action" value="urn:a"/><header name="From" value="x"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - header:
+                        set:
+                          X-A: "1"
+                    # approximated: header Action, p.xml:3:49: the action is the header SOAPAction; WS-Addressing has none here
+                    - header:
+                        set:
+                          SOAPAction: "urn:a"
+                    # refused: header From, p.xml:3:86: `From` of WS-Addressing has no counterpart
+                    - respond: {}
+                approximated p.xml:3:49: the action is the header SOAPAction; WS-Addressing has none here
+                refused p.xml:3:86: `From` of WS-Addressing has no counterpart
+            "#]],
+        ),
+        (
+            r#"<log level="custom" category="WARN" separator=" | "><property name="id" expression="$trp:X-Id"/><property name="all" expression="$body"/></log><log level="full"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - log:
+                        level: warn
+                        message: "id = {{ $headers.X-Id }} | all = {{ $body }}"
+                    # approximated: log full, p.xml:3:144: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                    - log:
+                        level: info
+                        message: "{{ $method }} {{ $headers.SOAPAction }} {{ $envelope }}"
+                    - respond: {}
+                approximated p.xml:3:144: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+            "#]],
+        ),
+        (
+            r#"<log category="ERROR"><message>order ${payload.id} of ${headers["X-User"]}: ${vars.n + 1}</message></log><variable name="n" value="1"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        computed_1:
+                          cel: "vars.n + 1"
+                    - log:
+                        level: error
+                        message: "order {{ $body.id }} of {{ $headers.X-User }}: {{ $computed_1 }}"
+                    - set:
+                        "n": "1"
+                    - respond: {}
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn expressions() {
+    let cases: &[(&str, Expect)] = &[
+        (
+            "$body//m:x/y[1]",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value: "$body//m:x/y[1]"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "//m:x[@id = 'get-property(1)' and . != '']",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value: "//m:x[@id = 'get-property(1)' and . != '']"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "$trp:X-Id",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$headers.X-Id"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "get-property('transport', 'X-Id')",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$headers.X-Id"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "fn:concat($ctx:set, '-', get-property('ERROR_CODE'))",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value:
+                            xpath: "concat($set, '-', $error.code)"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "$env/s:Body/*",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      s: "http://schemas.xmlsoap.org/soap/envelope/"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value: "$envelope/s:Body/*"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "s:Body/m:x",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      s: "http://schemas.xmlsoap.org/soap/envelope/"
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value: "/*/s:Body/m:x"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "count(m:x) > 3 and not(@id) or * = 2",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value:
+                              xpath: "count(/*/m:x) > 3 and not(/*/@id) or /*/* = 2"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "json-eval($.a.b[0])",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$body.a.b[0]"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "json-eval($)",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$body"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "$.a..b",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$body.a..b"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "$url:limit",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$query.limit"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "$ctx:uri.var.id",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: nothing sets `uri.var.id`, and no path has it (character 1 of `$ctx:uri.var.id`)
+                    - respond: {}
+                refused p.xml:4:1: nothing sets `uri.var.id`, and no path has it (character 1 of `$ctx:uri.var.id`)
+            "#]],
+        ),
+        (
+            "get-property('query.param.x')",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$query.x"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "$axis2:HTTP_SC",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$status"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "${params.queryParams.a}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$query.a"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "${xpath('//m:x')}",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      - set:
+                          r:
+                            value: "//m:x"
+                            type: json
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "${properties.synapse.set}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value: "$set"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "${payload.a + 1}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value:
+                            cel: "body.a + 1"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "${not (payload.a >= 1) or length(payload.b) == 2}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    - set:
+                        r:
+                          value:
+                            cel: "!(body.a >= 1) || size(body.b) == 2"
+                          type: json
+                    - respond: {}
+            "#]],
+        ),
+        (
+            "${configs.host}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `configs.host` is read at run time; write `${host}` where it is used
+                    - respond: {}
+                refused p.xml:4:1: `configs.host` is read at run time; write `${host}` where it is used
+            "#]],
+        ),
+        (
+            "${toUpper(payload.a)}",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `toUpper` has no counterpart (character 1 of `toUpper(payload.a)`)
+                    - respond: {}
+                refused p.xml:4:1: `toUpper` has no counterpart (character 1 of `toUpper(payload.a)`)
+            "#]],
+        ),
+        (
+            "base64Encode($body)",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: the function `base64Encode` has no counterpart (character 1 of `base64Encode($body)`)
+                    - respond: {}
+                refused p.xml:4:1: the function `base64Encode` has no counterpart (character 1 of `base64Encode($body)`)
+            "#]],
+        ),
+        (
+            "$ctx:nobody-sets-it",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: nothing among the artifacts sets the property `nobody-sets-it` (character 1 of `$ctx:nobody-sets-it`)
+                    - respond: {}
+                refused p.xml:4:1: nothing among the artifacts sets the property `nobody-sets-it` (character 1 of `$ctx:nobody-sets-it`)
+            "#]],
+        ),
+        (
+            "n:x",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: the prefix `n` is not declared (character 1 of `n:x`)
+                    - respond: {}
+                refused p.xml:4:1: the prefix `n` is not declared (character 1 of `n:x`)
+            "#]],
+        ),
+        (
+            "//m:x[",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - set:
+                          set: "1"
+                      # refused: property r, p.xml:4:1: `//m:x[` has no counterpart: expected an expression, found the end
+                      - respond: {}
+                refused p.xml:4:1: `//m:x[` has no counterpart: expected an expression, found the end
+            "#]],
+        ),
+        (
+            "//m:x['",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `//m:x['` is no XPath at character 7
+                    - respond: {}
+                refused p.xml:4:1: `//m:x['` is no XPath at character 7
+            "#]],
+        ),
+        (
+            "../a",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `..` leads above the envelope (character 1 of `../a`)
+                    - respond: {}
+                refused p.xml:4:1: `..` leads above the envelope (character 1 of `../a`)
+            "#]],
+        ),
+        (
+            "$func:x",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `$func:x` stands in no template (character 1 of `$func:x`)
+                    - respond: {}
+                refused p.xml:4:1: `$func:x` stands in no template (character 1 of `$func:x`)
+            "#]],
+        ),
+        (
+            "get-property($ctx:set)",
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        set: "1"
+                    # refused: property r, p.xml:4:1: `get-property` of a name that is computed has no counterpart (character 1 of `get-property($ctx:set)`)
+                    - respond: {}
+                refused p.xml:4:1: `get-property` of a name that is computed has no counterpart (character 1 of `get-property($ctx:set)`)
+            "#]],
+        ),
+    ];
+    for (expression, expected) in cases {
+        let expression = expression.replace('<', "&lt;").replace('"', "&quot;");
+        let made = steps(&format!(
+            "<property name=\"set\" value=\"1\"/>\n<property name=\"r\" type=\"JSON\" expression=\"{expression}\"/>"
+        ));
+        expected.assert_eq(&made);
+    }
+}
+
+#[test]
+fn messages_that_are_made() {
+    check(&[
+        (
+            r#"<payloadFactory><format><m:a b="$2">$1 and {{</m:a></format><args><arg expression="//m:x"/><arg value="a &lt; 'b'"/></args></payloadFactory>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - payload:
+                          xml: "<m:a xmlns:m=\"urn:m\" b=\"a &lt; 'b'\">{{ //m:x[not(*)]/text() | //m:x[*] }} and {{ '{{' }}</m:a>"
+                      - respond: {}
+            "#]],
+        ),
+        (
+            "<payloadFactory media-type=\"json\"><format>{\n  \"a\": \"$1\",\n  \"n\": $2\n}</format><args><arg evaluator=\"json\" expression=\"$.a\"/><arg evaluator=\"xml\" expression=\"//m:n\"/></args></payloadFactory>",
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # approximated: payloadFactory, p.xml:3:1: a value without quotes around it is written as the JSON it is: text of XML in quotes
+                      - payload:
+                          json: |-
+                            {
+                              "a": "{{ $body.a }}",
+                              "n": {{ string(//m:n) }}
+                            }
+                      - respond: {}
+                approximated p.xml:3:1: a value without quotes around it is written as the JSON it is: text of XML in quotes
+            "#]],
+        ),
+        (
+            r#"<payloadFactory media-type="json"><format>{"id": ${payload.id}}</format></payloadFactory>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - payload:
+                        json: "{\"id\": {{ $body.id }}}"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<payloadFactory media-type="text"><format>Hello $1</format><args><arg expression="//m:x"/></args></payloadFactory>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - payload:
+                          text: "Hello {{ string(//m:x) }}"
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<payloadFactory template-type="freemarker"><format>x</format></payloadFactory><payloadFactory><format><a>$2</a></format><args><arg value="1"/></args></payloadFactory>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: payloadFactory, p.xml:3:1: FreeMarker is not run; write the format with `{{ }}`
+                    # refused: payloadFactory, p.xml:3:79: there is no argument for `$2`
+                    - respond: {}
+                refused p.xml:3:1: FreeMarker is not run; write the format with `{{ }}`
+                refused p.xml:3:79: there is no argument for `$2`
+            "#]],
+        ),
+        (
+            r#"<makefault version="soap11"><code value="s:Client"/><reason expression="//m:x"/><detail>d</detail></makefault><log level="custom"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - log:
+                          level: info
+                          message: ""
+                      - fault:
+                          code: client
+                          reason: "{{ //m:x }}"
+                          detail: d
+            "#]],
+        ),
+        (
+            r#"<makefault version="soap12"><code value="s:Receiver"/><reason value="a &lt; b"/></makefault><property name="x" value="1"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - payload:
+                        xml: "<s:Envelope xmlns:s=\"http://www.w3.org/2003/05/soap-envelope\"><s:Body><s:Fault><s:Code><s:Value>s:Receiver</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">a &lt; b</s:Text></s:Reason></s:Fault></s:Body></s:Envelope>"
+                    - set:
+                        x: "1"
+                    - respond:
+                        status: 500
+            "#]],
+        ),
+        (
+            r#"<enrich><source type="inline"><m:a/></source><target xpath="//m:x" action="child"/></enrich><enrich><source xpath="//m:x"/><target xpath="//m:y" action="sibling"/></enrich>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - enrich:
+                          source:
+                            xml: "<m:a xmlns:m=\"urn:m\"/>"
+                          target: "//m:x"
+                          action: child
+                      - enrich:
+                          source: "//m:x"
+                          target: "//m:y"
+                          action: after
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<enrich><source xpath="//m:x"/><target action="remove"/></enrich><enrich><source type="envelope"/><target type="property" property="all"/></enrich><enrich><source type="inline">{"a": 1}</source><target type="body"/></enrich><enrich><source type="body"/><target type="key"/></enrich>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - enrich:
+                          target: "//m:x"
+                          action: remove
+                      - set:
+                          all: "$envelope"
+                      - payload:
+                          json: "{\"a\": 1}"
+                      # refused: enrich, p.xml:3:225: a new key in JSON has no counterpart; `payload: { json }` writes it
+                      - respond: {}
+                refused p.xml:3:225: a new key in JSON has no counterpart; `payload: { json }` writes it
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn documents_that_transform_and_validate() {
+    check(&[
+        (
+            r#"<xslt key="x.xsl"><property name="p" value="1"/><property name="q" expression="//m:x"/></xslt>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - xslt:
+                          stylesheet: x.xsl
+                          of:
+                            xpath: "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]"
+                          parameters:
+                            p: "1"
+                            q: "//m:x"
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<xslt key="absent.xsl"/><xslt key="x.xsl" source="//m:x"/><xslt key="../secret.xsl"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: xslt absent.xsl, p.xml:3:1: `absent.xsl` is not among the artifacts
+                    # refused: xslt x.xsl, p.xml:3:25: only the whole message can be transformed
+                    # refused: xslt ../secret.xsl, p.xml:3:59: `../secret.xsl` leads out of the artifacts
+                    - respond: {}
+                refused p.xml:3:1: `absent.xsl` is not among the artifacts
+                refused p.xml:3:25: only the whole message can be transformed
+                refused p.xml:3:59: `../secret.xsl` leads out of the artifacts
+            "#]],
+        ),
+        (
+            r#"<validate><schema key="x.xsd"/><on-fail><respond/></on-fail></validate><validate source="$body/*[1]"><schema key="x.json"/></validate>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - validate:
+                        schema: x.xsd
+                        else:
+                          - respond: {}
+                    - validate:
+                        json_schema: x.json
+                        of: "$body/*[1]"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<jsontransform/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: jsontransform, p.xml:3:1: elements become JSON by the rules of `convert`; texts that are numbers become numbers
+                    - convert:
+                        to: json
+                        types: true
+                    - respond: {}
+                approximated p.xml:3:1: elements become JSON by the rules of `convert`; texts that are numbers become numbers
+            "#]],
+        ),
+        (
+            r#"<script language="js">mc.setProperty("a", "b"); // c
+        mc.setProperty('c', '/d');</script><log level="custom"><property name="a" expression="$ctx:a"/></log>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        a: b
+                        c:
+                          text: /d
+                    - log:
+                        level: info
+                        message: "a = {{ $a }}"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<script language="js"><![CDATA[var x = mc.getPayloadJSON();]]></script>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: script, p.xml:3:1: programs are not run; only scripts that set properties to texts are converted. `script: { jq }`, a stylesheet or an `interceptor` may do
+                    - respond: {}
+                refused p.xml:3:1: programs are not run; only scripts that set properties to texts are converted. `script: { jq }`, a stylesheet or an `interceptor` may do
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn what_decides_what_runs() {
+    check(&[
+        (
+            r#"<filter source="$trp:routing" regex="xadmin;.*"><then><log level="custom"/></then><else><drop/></else></filter>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - filter:
+                        when:
+                          value: "$headers.routing"
+                          matches: "^(?:xadmin;.*)$"
+                        then:
+                          - log:
+                              level: info
+                              message: ""
+                        else:
+                          - drop: {}
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<filter xpath="//m:x = 1"><drop/></filter><filter source="//m:x" regex="(?=a)b"><drop/></filter>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - filter:
+                          when: "//m:x = 1"
+                          then:
+                            - drop: {}
+                      # refused: filter //m:x, p.xml:3:43: the regular expression `(?=a)b` has no counterpart: it looks around or back, or is none
+                      - respond: {}
+                refused p.xml:3:43: the regular expression `(?=a)b` has no counterpart: it looks around or back, or is none
+            "#]],
+        ),
+        (
+            r#"<filter xpath="boolean(//m:x)"><then><respond/></then><else><drop/></else></filter><log/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - filter:
+                          when:
+                            xpath: "boolean(//m:x)"
+                          then:
+                            - respond: {}
+                          else:
+                            - drop: {}
+            "#]],
+        ),
+        (
+            r#"<switch source="//m:x"><case regex="IBM"><drop/></case><case regex="M.*"><log level="custom"/></case><default/></switch>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - switch:
+                          "on": "//m:x"
+                          cases:
+                            - equals: IBM
+                              steps:
+                                - drop: {}
+                            - matches: "^(?:M.*)$"
+                              steps:
+                                - log:
+                                    level: info
+                                    message: ""
+                          default: []
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<sequence key="plain"/><sequence key="plain"/><sequence key="loop"/><sequence key="absent"/><sequence key="{$ctx:a}"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - sequence: plain
+                    - sequence: plain
+                    - sequence: loop
+                    # refused: sequence absent, p.xml:3:69: the sequence `absent` is not among the artifacts
+                    # refused: sequence {$ctx:a}, p.xml:3:93: a sequence whose name is computed has no counterpart; write the cases as `switch`
+                    - respond: {}
+                  plain:
+                    - log:
+                        level: info
+                        message: "a = b"
+                  loop:
+                    # refused: sequence loop, p.xml:12:23: the sequence `loop` runs itself
+                    []
+                refused p.xml:3:69: the sequence `absent` is not among the artifacts
+                refused p.xml:3:93: a sequence whose name is computed has no counterpart; write the cases as `switch`
+            "#]],
+        ),
+        (
+            r#"<call-template target="T"><with-param name="who" value="{$trp:X-Id}"/></call-template><call-template target="T"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        T_who: "$headers.X-Id"
+                        T_how: well
+                    - sequence: T
+                    # refused: call-template T, p.xml:3:87: the parameter `who` is not given
+                    - respond: {}
+                  T:
+                    - log:
+                        level: info
+                        message: "who = {{ $T_who }}"
+                refused p.xml:3:87: the parameter `who` is not given
+            "#]],
+        ),
+        (
+            r#"<foreach expression="//m:order"><sequence><log level="custom"/></sequence></foreach>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - foreach:
+                          over: "//m:order"
+                          steps:
+                            - log:
+                                level: info
+                                message: ""
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<foreach collection="${payload.items}"><sequence><call><endpoint key="E"/></call></sequence></foreach>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - foreach:
+                        over: "$body.items"
+                        steps:
+                          - call:
+                              upstream: E
+                              path: /service/Echo
+                        parallel: 8
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<in><log level="custom"/></in><out><drop/></out>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - log:
+                        level: info
+                        message: ""
+                    - respond: {}
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn messages_that_are_split_and_joined() {
+    check(&[
+        (
+            r#"<iterate expression="//m:order"><target><sequence><call><endpoint key="E"/></call></sequence></target></iterate><aggregate><completeCondition timeout="5"><messageCount min="-1" max="-1"/></completeCondition><onComplete expression="$body/*"><respond/></onComplete></aggregate>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # approximated: iterate //m:order, p.xml:3:1: what is collected goes into an element of its own, not into the first message
+                      - split:
+                          over: "//m:order"
+                          steps:
+                            - call:
+                                upstream: E
+                                path: /service/Echo
+                          parallel: 8
+                          gather:
+                            take: "$body/*"
+                            into: "<Aggregated/>"
+                            complete: all
+                            timeout: "5s"
+                            partial: keep
+                      - respond: {}
+                approximated p.xml:3:1: what is collected goes into an element of its own, not into the first message
+            "#]],
+        ),
+        (
+            r#"<clone><target endpoint="E"/><target soapAction="urn:b" endpoint="E"/><target><sequence><call><endpoint key="E"/></call><aggregate><completeCondition><messageCount min="1"/></completeCondition><onComplete expression="$body/*"/></aggregate></sequence></target></clone>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: clone, p.xml:3:1: what is collected goes into an element of its own, not into the first message
+                    - scatter:
+                        branches:
+                          - call:
+                              upstream: E
+                              path: /service/Echo
+                          - - header:
+                                set:
+                                  SOAPAction: "\"urn:b\""
+                            - call:
+                                upstream: E
+                                path: /service/Echo
+                          - call:
+                              upstream: E
+                              path: /service/Echo
+                        gather:
+                          take: "$body/*"
+                          into: "<Aggregated/>"
+                          complete: 1
+                    - respond: {}
+                approximated p.xml:3:1: what is collected goes into an element of its own, not into the first message
+            "#]],
+        ),
+        (
+            r#"<clone continueParent="true"><target sequence="plain"/></clone>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: clone, p.xml:3:1: the message itself does not go on beside its copies; no aggregate collects the replies; here they are put into one message
+                    - scatter:
+                        branches:
+                          - sequence: plain
+                        gather:
+                          take: "$body/*"
+                          into: "<Replies/>"
+                          complete: all
+                          partial: keep
+                    - respond: {}
+                  plain:
+                    - log:
+                        level: info
+                        message: "a = b"
+                  loop:
+                    # refused: sequence loop, p.xml:12:23: the sequence `loop` runs itself
+                    []
+                approximated p.xml:3:1: the message itself does not go on beside its copies; no aggregate collects the replies; here they are put into one message
+            "#]],
+        ),
+        (
+            r#"<scatter-gather parallel-execution="true" target="Variable" target-variable="all" result-content-type="JSON"><aggregation expression="${payload}" timeout="10" min-messages="1"/><sequence><call><endpoint key="E"/></call></sequence><sequence><property name="uri.var.id" value="7"/><call><endpoint key="H"/></call></sequence></scatter-gather>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - set:
+                        scatter_kept: "$body"
+                    - scatter:
+                        branches:
+                          - - call:
+                                upstream: E
+                                path: /service/Echo
+                          - - set:
+                                uri_var_id: "7"
+                            - call:
+                                upstream: H
+                                method: GET
+                                path: "/things/{{ $uri_var_id }}"
+                                query: "q={{ $query.q }}"
+                        gather:
+                          take: "$body"
+                          into:
+                            json: []
+                          complete: 1
+                          timeout: "10s"
+                          partial: keep
+                    - set:
+                        all: "$body"
+                    - payload:
+                        from: "$scatter_kept"
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<aggregate><onComplete expression="//m:x"/></aggregate>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: aggregate, p.xml:3:1: it has no `clone` or `iterate` before it that it could belong to
+                    - respond: {}
+                refused p.xml:3:1: it has no `clone` or `iterate` before it that it could belong to
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn what_keeps_and_counts() {
+    check(&[
+        (
+            r#"<cache timeout="20" collector="false"/><call><endpoint key="E"/></call><cache collector="true"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: cache, p.xml:3:1: requests are equal by method, action and the text of their body; name other values that matter in `key`
+                    - cache:
+                        key: "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}"
+                        ttl: "20s"
+                        steps:
+                          - call:
+                              upstream: E
+                              path: /service/Echo
+                          - respond: {}
+                approximated p.xml:3:1: requests are equal by method, action and the text of their body; name other values that matter in `key`
+            "#]],
+        ),
+        (
+            r#"<throttle id="t"><policy><w:Policy xmlns:w="http://schemas.xmlsoap.org/ws/2004/09/policy" xmlns:t="http://www.wso2.org/products/wso2commons/throttle"><t:MaximumCount>4</t:MaximumCount><t:UnitTime>800000</t:UnitTime></w:Policy></policy><onAccept><log level="custom"/></onAccept><onReject><drop/></onReject></throttle>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: throttle t, p.xml:3:1: the policy's first limit counts for each client's address; a time of prohibition is left out; refused requests are answered with 429, not by `onReject`
+                    - throttle:
+                        requests: 4
+                        per: "800s"
+                        by: client
+                    - log:
+                        level: info
+                        message: ""
+                    - respond: {}
+                approximated p.xml:3:1: the policy's first limit counts for each client's address; a time of prohibition is left out; refused requests are answered with 429, not by `onReject`
+            "#]],
+        ),
+        (
+            r#"<store messageStore="S"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - store:
+                        queue: S
+                queues:
+                  S: {}
+            "#]],
+        ),
+        (
+            r#"<dblookup><connection><pool><driver>org.postgresql.Driver</driver><url>jdbc:postgresql://db.test:5432/shop</url><user>ann</user><password>s3cret</password></pool></connection><statement><sql>select name from c where id = ? and x = '?'</sql><parameter expression="//m:x" type="VARCHAR"/><result name="who" column="name"/></statement></dblookup><log level="custom"><property name="who" expression="$ctx:who"/></log>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # approximated: dblookup, p.xml:3:1: the password is in the variable SHOP_PASSWORD
+                      - sql:
+                          database: shop
+                          query: "select name from c where id = $1 and x = '?'"
+                          arguments: ["//m:x"]
+                          into: shop_rows
+                      - set:
+                          who: "$shop_rows[0]['name']"
+                      - log:
+                          level: info
+                          message: "who = {{ $who }}"
+                      - respond: {}
+                approximated p.xml:3:1: the password is in the variable SHOP_PASSWORD
+            "#]],
+        ),
+        (
+            r#"<dbreport><connection><pool><url>jdbc:mysql://db.test/shop</url></pool></connection><statement><sql>x</sql></statement></dbreport>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: dbreport, p.xml:3:1: `jdbc:mysql://db.test/shop` is a database that is not spoken to; PostgreSQL and SQLite are
+                    - respond: {}
+                refused p.xml:3:1: `jdbc:mysql://db.test/shop` is a database that is not spoken to; PostgreSQL and SQLite are
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn what_has_no_counterpart_is_refused_with_its_place() {
+    let names = [
+        "class",
+        "xquery",
+        "smooks",
+        "datamapper",
+        "rule",
+        "bean",
+        "spring",
+        "ejb",
+        "entitlement",
+        "oauthService",
+        "ntlm",
+        "opa",
+        "transaction",
+        "event",
+        "enqueue",
+        "sampler",
+        "conditionalRouter",
+        "rewrite",
+        "dataServiceCall",
+        "throwError",
+        "salesforce.query",
+        "unheard",
+    ];
+    for name in names {
+        let made = steps(&format!("<log level=\"custom\"/>\n  <{name} name=\"n\"/>"));
+        let told = format!("    # refused: {name} n, p.xml:4:3: ");
+        assert!(made.contains(&told), "{name}: {made}");
+        let row = made.lines().last().unwrap();
+        assert!(row.starts_with("refused p.xml:4:3: "), "{name}: {row}");
+        assert!(row.len() > 30, "{name} has no reason: {row}");
+    }
+}
+
+#[test]
+fn endpoints() {
+    let endpoint = |inner: &str| {
+        let artifact = format!("<endpoint {HEAD} name=\"E\">{inner}</endpoint>");
+        let made = imported(&[("e.xml", &artifact)]);
+        let text = made.configuration.split_once('\n').unwrap().1.to_owned();
+        let text = text.split_once("8080\n").map_or(text.clone(), |(_, rest)| rest.to_owned());
+        let notes: Vec<String> =
+            made.table.rows.iter().map(|r| format!("{} {}", r.outcome, r.note)).collect();
+        format!("{text}{}\n", notes.join("\n"))
+    };
+    let cases: &[(&str, Expect)] = &[
+        (
+            r#"<address uri="https://a.test:9443/x"><timeout><duration>1500</duration><responseAction>discard</responseAction></timeout></address>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["https://a.test:9443"]
+                timeout:
+                  response: "1500ms"
+            approximated a timeout is a fault, not a discarded reply
+        "#]],
+        ),
+        (
+            r#"<address uri="http://a.test"><suspendOnFailure><errorCodes>101503,101504,999</errorCodes><initialDuration>1000</initialDuration><progressionFactor>1.5</progressionFactor><maximumDuration>60000</maximumDuration></suspendOnFailure><markForSuspension><errorCodes>101505</errorCodes><retriesBeforeSuspension>3</retriesBeforeSuspension><retryDelay>1</retryDelay></markForSuspension></address>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["http://a.test"]
+                suspend:
+                  "on": [connect_failure, timeout, reset]
+                  after: 3
+                  initial: "1s"
+                  max: "60s"
+                  factor: 1.5
+            approximated the error code 999 does not suspend; `retryDelay` is left out
+        "#]],
+        ),
+        (
+            r#"<loadbalance algorithm="org.apache.synapse.endpoints.algorithms.RoundRobin"><endpoint><address uri="http://a.test/x"/></endpoint><endpoint><address uri="http://b.test/x"/></endpoint></loadbalance><session type="http"/>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["http://a.test", "http://b.test"]
+                balance: round_robin
+                sticky:
+                  cookie: JSESSIONID
+            approximated sessions of the type `http` stick by the cookie JSESSIONID; timeout and suspension are those of the group's first endpoint
+        "#]],
+        ),
+        (
+            r#"<failover><endpoint><http uri-template="http://a.test/x"/></endpoint><endpoint><failover><endpoint><http uri-template="http://b.test/x"/></endpoint></failover></endpoint></failover>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["http://a.test", "http://b.test"]
+                balance: failover
+                retry:
+                  attempts: 1
+                  "on": [connect_failure, reset, timeout]
+            approximated a group within the group is one with it; timeout and suspension are those of the group's first endpoint
+        "#]],
+        ),
+        (
+            r#"<wsdl service="S" port="P"><w:definitions xmlns:w="http://schemas.xmlsoap.org/wsdl/"><w:service name="S"><w:port name="O"/><w:port name="P"><s:address xmlns:s="http://schemas.xmlsoap.org/wsdl/soap/" location="http://w.test/s"/></w:port></w:service></w:definitions></wsdl>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["http://w.test"]
+            converted 
+        "#]],
+        ),
+        (
+            r#"<loadbalance><endpoint><address uri="http://a.test/x"/></endpoint><endpoint><address uri="http://b.test/y"/></endpoint></loadbalance>"#,
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: endpoint E, e.xml:1:1: the endpoints of the group have different paths
+                  {}
+                refused the endpoints of the group have different paths
+            "#]],
+        ),
+        (
+            r#"<address uri="jms:/q"/>"#,
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: endpoint E, e.xml:1:1: `jms:/q` is no address of HTTP
+                  {}
+                refused `jms:/q` is no address of HTTP
+            "#]],
+        ),
+        (
+            r#"<http uri-template="http://{uri.var.host}/x"/>"#,
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: endpoint E, e.xml:1:1: the host of `http://{uri.var.host}/x` is computed, which has no counterpart
+                  {}
+                refused the host of `http://{uri.var.host}/x` is computed, which has no counterpart
+            "#]],
+        ),
+        (
+            r#"<address uri="http://u:p@a.test/x"/>"#,
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: endpoint E, e.xml:1:1: a URL with a password has no counterpart; `header: { set }` sends one
+                  {}
+                refused a URL with a password has no counterpart; `header: { set }` sends one
+            "#]],
+        ),
+        (
+            r#"<address uri="http://a.test" format="soap12"><enableSec/></address>"#,
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: enableSec, e.xml:1:105: headers of WS-Security, WS-Addressing or OAuth are not made for a service
+                  E:
+                    targets: ["http://a.test"]
+                refused headers of WS-Security, WS-Addressing or OAuth are not made for a service
+                approximated the message is sent in the form it has, not as `soap12`
+            "#]],
+        ),
+        (
+            r#"<http uri-template="$SYSTEM:BACKEND"/>"#,
+            expect![[r#"
+              public:
+                address: "127.0.0.1:8080"
+            upstreams:
+              E:
+                targets: ["${BACKEND}"]
+            approximated the variable BACKEND has to be a URL without a path
+        "#]],
+        ),
+        (
+            "<default/>",
+            expect![[r#"
+                  public:
+                    address: "127.0.0.1:8080"
+                upstreams:
+                  # refused: endpoint E, e.xml:1:1: a default endpoint sends to an address that is computed, which has no counterpart
+                  {}
+                refused a default endpoint sends to an address that is computed, which has no counterpart
+            "#]],
+        ),
+    ];
+    for (inner, expected) in cases {
+        expected.assert_eq(&endpoint(inner));
+    }
+}
+
+#[test]
+fn apis() {
+    let api = r#"<api SYNAPSE name="orders" context="/orders" version="1.0" version-type="url" hostname="api.test">
+  <resource methods="GET" uri-template="/{id}?expand={more}" faultSequence="failed">
+    <inSequence>
+      <log level="custom"><property name="id" expression="get-property('uri.var.id')"/><property name="more" expression="$ctx:uri.var.more"/></log>
+      <send><endpoint><address uri="http://o.test/base"/></endpoint></send>
+    </inSequence>
+    <outSequence><log level="custom"/><send/></outSequence>
+  </resource>
+  <resource methods="POST PUT" url-mapping="/bulk/*">
+    <inSequence>
+      <filter source="$trp:X-Tier" regex="gold">
+        <then><send><endpoint><address uri="http://o.test/base"/></endpoint></send></then>
+        <else><send><endpoint><address uri="http://o.test/base"/></endpoint></send></else>
+      </filter>
+    </inSequence>
+    <outSequence><property name="HTTP_SC" value="202" scope="axis2"/><send/></outSequence>
+    <faultSequence><property name="HTTP_SC" value="502" scope="axis2"/><payloadFactory media-type="json"><format>{"error": "$1"}</format><args><arg expression="$ctx:ERROR_MESSAGE"/></args></payloadFactory><respond/></faultSequence>
+  </resource>
+  <resource uri-template="/a*b"><inSequence><drop/></inSequence></resource>
+  <handlers><handler class="org.wso2.carbon.apimgt.gateway.handlers.security.CORSRequestHandler"/></handlers>
+</api>"#;
+    let failed = r#"<sequence SYNAPSE name="failed"><makefault><code value="Server"/><reason expression="get-property('ERROR_MESSAGE')"/></makefault><send/></sequence>"#;
+    expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          o.test:
+            targets: ["http://o.test"]
+        routes:
+          # refused: handler org.wso2.carbon.apimgt.gateway.handlers.security.CORSRequestHandler, api.xml:20:13: write it as the policy `cors` of the routes
+          orders-get-id:
+            match:
+              path: "/orders/1.0/{id}"
+              methods: [GET]
+              host: api.test
+            rewrite: "/base/{id}"
+            flow: orders-get-id
+          orders-post-put-bulk:
+            match:
+              path: "/orders/1.0/bulk/**"
+              methods: [POST, PUT]
+              host: api.test
+            rewrite: "/base/bulk/{**}"
+            flow: orders-post-put-bulk
+          # refused: resource of orders, api.xml:19:3: the path `/a*b` has a segment that is no name and no text
+        flows:
+          orders-get-id:
+            steps:
+              - log:
+                  level: info
+                  message: "id = {{ $path.id }}, more = {{ $query.expand }}"
+              - call: o.test
+              - log:
+                  level: info
+                  message: ""
+              - respond: {}
+            catch:
+              - fault:
+                  code: server
+                  reason: "{{ $error.message }}"
+          orders-post-put-bulk:
+            steps:
+              - filter:
+                  when:
+                    value: "$headers.X-Tier"
+                    matches: "^(?:gold)$"
+                  then:
+                    - call: o.test
+                    - sequence: orders-post-put-bulk-out
+                  else:
+                    - call: o.test
+                    - sequence: orders-post-put-bulk-out
+            catch:
+              - payload:
+                  json: "{\"error\": \"{{ $error.message }}\"}"
+              - respond:
+                  status: 502
+          orders-post-put-bulk-out:
+            - respond:
+                status: 202
+        ====
+        converted     api.xml:1:1                api orders
+        refused       api.xml:20:13              handler org.wso2.carbon.apimgt.gateway.handlers.security.CORSRequestHandler  write it as the policy `cors` of the routes
+        converted     api.xml:2:3                resource of orders
+        converted     api.xml:4:7                log custom
+        converted     api.xml:5:7                send
+        converted     api.xml:7:18               log custom
+        converted     api.xml:7:39               send
+        converted     sequences/failed.xml:1:65  makefault
+        converted     api.xml:9:3                resource of orders
+        converted     api.xml:11:7               filter $trp:X-Tier
+        converted     api.xml:12:15              send
+        converted     api.xml:16:18              property HTTP_SC
+        converted     api.xml:16:70              send
+        converted     api.xml:13:15              send
+        converted     api.xml:17:20              property HTTP_SC
+        converted     api.xml:17:72              payloadFactory
+        converted     api.xml:17:206             respond
+        refused       api.xml:19:3               resource of orders                                            the path `/a*b` has a segment that is no name and no text
+        converted     sequences/failed.xml:1:1   sequence failed
+        17 converted, 0 approximated, 2 refused
+    "#]].assert_eq(&whole(&[("api.xml", api), ("sequences/failed.xml", failed)]));
+}
+
+#[test]
+fn queues_schedules_and_what_is_left() {
+    let artifacts = r#"<definitions SYNAPSE>
+  <registry provider="x"/>
+  <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
+  <messageStore name="S" class="org.apache.synapse.message.store.impl.memory.InMemoryStore"/>
+  <messageProcessor name="forward" class="org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor" messageStore="S" targetEndpoint="E">
+    <parameter name="interval">2000</parameter><parameter name="max.delivery.attempts">4</parameter>
+  </messageProcessor>
+  <messageProcessor name="nowhere" class="org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor" messageStore="S"/>
+  <sequence name="tick"><send><endpoint key="E"/></send></sequence>
+  <task name="ticks" class="org.apache.synapse.startup.tasks.MessageInjector"><trigger interval="5"/><property name="sequenceName" value="tick"/><property name="message"><a xmlns="">1</a></property></task>
+  <task name="nightly" class="org.apache.synapse.startup.tasks.MessageInjector"><trigger cron="0 0/5 2 ? * *"/><property name="sequenceName" value="tick"/></task>
+  <task name="own" class="com.example.Task"><trigger interval="5"/></task>
+  <inboundEndpoint name="in" protocol="jms" sequence="tick"/>
+  <localEntry key="unused">x</localEntry>
+  <sequence name="main"><in><send/></in><out><send/></out></sequence>
+  <sequence name="fault"><log level="custom"/></sequence>
+  <proxy name="P"><target><inSequence><class name="com.example.M"/></inSequence></target></proxy>
+</definitions>"#;
+    expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          E:
+            targets: ["http://e.test"]
+        routes:
+          P:
+            match:
+              path: "/services/P/**"
+            flow: P
+          # refused: inboundEndpoint in, all.xml:13:3: nothing takes messages from `jms`; a service of yours can post them
+        flows:
+          P:
+            steps:
+              # refused: class com.example.M, all.xml:17:39: code in Java is not run; an `interceptor` on the route calls a service of yours
+              - drop: {}
+            catch:
+              - log:
+                  level: info
+                  message: ""
+              # approximated: the fault sequence does not answer; here the fault itself is the answer
+              - fault:
+                  code: server
+                  reason: "{{ $error.message }}"
+          forward:
+            - call:
+                upstream: E
+                path: /s
+                fault_on: ["5xx"]
+          ticks:
+            - call:
+                upstream: E
+                path: /s
+            - respond: {}
+          nightly:
+            - call:
+                upstream: E
+                path: /s
+            - respond: {}
+        queues:
+          S:
+            flow: forward
+            retry:
+              attempts: 4
+              initial: "2s"
+              factor: 1
+            dead_letter: true
+          # refused: messageProcessor nowhere, all.xml:8:3: it names no endpoint
+        schedules:
+          ticks:
+            every: "5s"
+            flow: ticks
+            message:
+              xml: "<a>1</a>"
+          nightly:
+            cron: "0 */5 2 * * *"
+            flow: nightly
+          # refused: task own, all.xml:12:3: code in Java (com.example.Task) is not run
+        ====
+        approximated  all.xml:4:3    messageStore S            the queue is the gateway's own and durable, not that of InMemoryStore
+        converted     all.xml:17:3   proxy P
+        refused       all.xml:17:39  class com.example.M       code in Java is not run; an `interceptor` on the route calls a service of yours
+        converted     all.xml:16:26  log custom
+        approximated  all.xml:15:3   sequence main             requests for no proxy and no API are answered with 404 here
+        approximated  all.xml:5:3    messageProcessor forward  messages are taken as they come, not at an interval
+        refused       all.xml:8:3    messageProcessor nowhere  it names no endpoint
+        converted     all.xml:9:25   send
+        approximated  all.xml:10:3   task ticks                it runs first after one interval
+        converted     all.xml:11:3   task nightly
+        refused       all.xml:12:3   task own                  code in Java (com.example.Task) is not run
+        converted     all.xml:3:3    endpoint E
+        converted     all.xml:9:3    sequence tick
+        approximated  all.xml:14:3   localEntry unused         nothing takes it; it is left out
+        refused       all.xml:13:3   inboundEndpoint in        nothing takes messages from `jms`; a service of yours can post them
+        6 converted, 5 approximated, 4 refused
+    "#]].assert_eq(&whole(&[("all.xml", artifacts)]));
+}
+
+#[test]
+fn faults_and_replies_have_their_own_steps() {
+    let artifacts = r#"<definitions SYNAPSE xmlns:m="urn:m">
+  <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
+  <proxy name="Drops"><target endpoint="E"><outSequence><send/></outSequence><faultSequence><drop/></faultSequence></target></proxy>
+  <proxy name="Makes"><target>
+    <inSequence><makefault version="soap11"><code value="s:Server"/><reason value="no"/></makefault><respond/></inSequence>
+    <faultSequence><makefault><code value="s:Client"/><reason expression="$ctx:ERROR_DETAIL"/></makefault><property name="HTTP_SC" value="503" scope="axis2"/><send/></faultSequence>
+  </target></proxy>
+  <sequence name="guarded" onError="caught"><log level="custom"/></sequence>
+  <sequence name="caught"><respond/></sequence>
+  <sequence name="out"><log level="custom"><property name="at" value="out"/></log><send/></sequence>
+  <sequence name="sends"><sequence key="guarded"/><send receive="received"><endpoint key="E"/></send></sequence>
+  <sequence name="received"><enrich><source xpath="//m:a"/><target type="body"/></enrich><send/></sequence>
+  <proxy name="Receives"><target inSequence="sends" outSequence="out"/></proxy>
+  <proxy name="Loops"><target outSequence="out"><inSequence>
+    <filter xpath="//m:a"><then><loopback/></then><else><send><endpoint key="E"/></send></else></filter>
+  </inSequence></target></proxy>
+</definitions>"#;
+    expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          E:
+            targets: ["http://e.test"]
+        routes:
+          Drops:
+            match:
+              path: "/services/Drops/**"
+            flow: Drops
+          Makes:
+            match:
+              path: "/services/Makes/**"
+            flow: Makes
+          Receives:
+            match:
+              path: "/services/Receives/**"
+            flow: Receives
+          Loops:
+            match:
+              path: "/services/Loops/**"
+            flow: Loops
+        flows:
+          Drops:
+            steps:
+              - call:
+                  upstream: E
+                  path: /s
+              - respond: {}
+            catch:
+              # approximated: drop, all.xml:3:93: the client would get no answer; here it gets the fault
+              - fault:
+                  code: server
+                  reason: "{{ $error.message }}"
+          Makes:
+            steps:
+              - payload:
+                  xml: "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><s:Fault><faultcode>s:Server</faultcode><faultstring>no</faultstring></s:Fault></s:Body></s:Envelope>"
+              - respond:
+                  status: 500
+            catch:
+              - fault:
+                  code: client
+                  reason: "{{ $error.detail }}"
+                  status: 503
+          Receives:
+            namespaces:
+              m: "urn:m"
+            steps:
+              - sequence: guarded
+              - call:
+                  upstream: E
+                  path: /s
+              - payload:
+                  from: "//m:a"
+              - respond: {}
+          guarded:
+            steps:
+              - log:
+                  level: info
+                  message: ""
+            catch:
+              - respond: {}
+          Loops:
+            namespaces:
+              m: "urn:m"
+            steps:
+              - filter:
+                  when: "//m:a"
+                  then:
+                    - sequence: Loops-out
+                  else:
+                    - call:
+                        upstream: E
+                        path: /s
+                    - sequence: Loops-out
+          Loops-out:
+            - log:
+                level: info
+                message: "at = out"
+            - respond: {}
+        ====
+        converted     all.xml:3:3    proxy Drops
+        approximated  all.xml:3:93   drop               the client would get no answer; here it gets the fault
+        converted     all.xml:4:3    proxy Makes
+        converted     all.xml:5:17   makefault
+        converted     all.xml:5:101  respond
+        converted     all.xml:6:20   makefault
+        converted     all.xml:6:107  property HTTP_SC
+        converted     all.xml:13:3   proxy Receives
+        converted     all.xml:11:26  sequence guarded
+        converted     all.xml:8:3    sequence guarded
+        converted     all.xml:8:45   log custom
+        converted     all.xml:9:27   respond
+        converted     all.xml:11:51  send
+        converted     all.xml:12:29  enrich
+        converted     all.xml:12:90  send
+        converted     all.xml:14:3   proxy Loops
+        converted     all.xml:15:5   filter //m:a
+        converted     all.xml:15:33  loopback
+        converted     all.xml:10:24  log custom
+        converted     all.xml:10:83  send
+        converted     all.xml:15:57  send
+        converted     all.xml:2:3    endpoint E
+        converted     all.xml:9:3    sequence caught
+        converted     all.xml:10:3   sequence out
+        converted     all.xml:11:3   sequence sends
+        converted     all.xml:12:3   sequence received
+        25 converted, 1 approximated, 0 refused
+    "#]].assert_eq(&whole(&[("all.xml", artifacts)]));
+}
+
+/// An archive with these entries.
+fn archive(path: &Path, entries: &[(&str, &[u8])]) {
+    use std::io::Write as _;
+    let mut writer = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+    for (name, bytes) in entries {
+        writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn an_archive_is_read_with_its_resources() {
+    let folder = tempfile::tempdir().unwrap();
+    let car = folder.path().join("orders.car");
+    let proxy = format!(
+        "<proxy {HEAD} name=\"P\"><target><inSequence><xslt key=\"conf:/xslt/x.xsl\"/><respond/></inSequence></target></proxy>"
+    );
+    archive(
+        &car,
+        &[
+            ("artifacts.xml", b"<artifacts/>"),
+            ("P_1.0.0/P-1.0.0.xml", proxy.as_bytes()),
+            ("x_1.0.0/resources/x.xsl", b"<xsl/>"),
+            ("connector.zip", b"PK"),
+        ],
+    );
+    let made = import(&car).unwrap();
+    assert!(made.configuration.contains("stylesheet: x.xsl"), "{}", made.configuration);
+    assert_eq!(made.files, [("x.xsl".to_owned(), b"<xsl/>".to_vec())]);
+    let refused: Vec<_> =
+        made.table.rows.iter().filter(|row| row.outcome == Outcome::Refused).collect();
+    assert_eq!(refused.len(), 1, "{}", made.table);
+    assert_eq!(refused[0].place.file, "orders.car/connector.zip");
+}
+
+#[test]
+fn hostile_input_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.car");
+    let large = vec![b' '; (16 << 20) + 1];
+    let many: Vec<String> = (0..10_001).map(|number| format!("{number}.xml")).collect();
+    let many: Vec<(&str, &[u8])> = many.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    for (entries, what) in [
+        (&[("../a.xml", &b""[..])][..], "leads out of the archive"),
+        (&[("/a.xml", b"")], "leads out of the archive"),
+        (&[("a/../../a.xml", b"")], "leads out of the archive"),
+        (&[("a\\..\\b.xml", b"")], "leads out of the archive"),
+        (&[("a.xml", &large)], "larger than 16777216 bytes"),
+        (&many, "more than 10000 entries"),
+        (&[("a.xml", b"<a/>")], "there is no artifact of Synapse"),
+    ] {
+        archive(&path, entries);
+        let error = import(&path).unwrap_err();
+        assert!(error.contains(what), "{what}: {error}");
+    }
+    std::fs::write(&path, "no archive").unwrap();
+    assert!(import(&path).unwrap_err().contains("no archive that can be read"));
+    let deep = format!(
+        "<sequence {HEAD} name=\"a\">{}{}</sequence>",
+        "<filter>".repeat(200),
+        "</filter>".repeat(200)
+    );
+    for (text, what) in [
+        (
+            "<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]><a>&b;</a>",
+            "a.xml:1:1: a DOCTYPE is not allowed here",
+        ),
+        (deep.as_str(), "over the limit depth"),
+        ("<a", "a.xml:1:3: "),
+    ] {
+        let file = folder.path().join("a.xml");
+        std::fs::write(&file, text).unwrap();
+        let error = import(&file).unwrap_err();
+        assert!(error.contains(what), "{what}: {error}");
+    }
+    assert!(import(&folder.path().join("absent")).unwrap_err().contains("absent"));
+}
+
+#[test]
+fn sequences_that_are_written_out_do_not_explode() {
+    let mut artifacts = String::from("<definitions SYNAPSE>");
+    for number in 0..40 {
+        let next = number + 1;
+        artifacts.push_str(&format!(
+            "<sequence name=\"s{number}\"><sequence key=\"s{next}\"/><sequence key=\"s{next}\"/><property name=\"HTTP_SC\" value=\"200\" scope=\"axis2\"/></sequence>"
+        ));
+    }
+    artifacts.push_str("<proxy name=\"P\"><target inSequence=\"s0\"/></proxy></definitions>");
+    let made = imported(&[("a.xml", &artifacts)]);
+    assert!(made.table.to_string().contains("there are more than"), "{}", made.table.rows.len());
+}

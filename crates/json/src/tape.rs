@@ -1,0 +1,52 @@
+//! A tape that owns its memory, which the thread recycles.
+
+use std::cell::RefCell;
+
+use kit::pack::{self, Spare};
+
+use crate::{Entry, Kind, Limits, Malformed};
+
+thread_local! {
+    static TAPES: Spare<Entry> = const { RefCell::new(Vec::new()) };
+}
+
+/// The values of one text in order; the first is the whole of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tape {
+    entries: Vec<Entry>,
+    /// Objects and arrays inside one another.
+    depth: usize,
+}
+
+impl Tape {
+    /// Parses a text.
+    pub fn read(text: &str, limits: &Limits) -> Result<Tape, Malformed> {
+        let mut tape = Tape { entries: pack::take(&TAPES), depth: 0 };
+        tape.depth = crate::parse(text, limits, &mut tape.entries)?;
+        Ok(tape)
+    }
+
+    /// The tape of a string that is not written as JSON: without quotes, as it is.
+    pub fn of_string(text: &str) -> Tape {
+        let mut entries = pack::take(&TAPES);
+        let to = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        entries.push(Entry { kind: Kind::Plain, from: 0, to, next: 1, count: 0 });
+        Tape { entries, depth: 0 }
+    }
+
+    #[inline]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// True if the text may be read with these limits.
+    pub fn is_within(&self, limits: &Limits) -> bool {
+        self.depth <= limits.depth_max && self.entries.len() <= limits.entries_max
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        pack::give(&TAPES, std::mem::take(&mut self.entries));
+    }
+}

@@ -1,0 +1,79 @@
+//! The content codings of a message, as its lines name them, and how they are taken off.
+
+use std::io::Read as _;
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use message::Headers;
+
+/// The codings of a body in the order they were put on, of all lines; nothing where there are none.
+pub fn named(headers: &Headers) -> Option<String> {
+    let mut names: Option<String> = None;
+    for line in headers.get_all("content-encoding") {
+        for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
+            if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
+                let all = names.get_or_insert_default();
+                all.push_str(if all.is_empty() { "" } else { ", " });
+                all.push_str(&name.to_ascii_lowercase());
+            }
+        }
+    }
+    names
+}
+
+/// A coding that can be taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+}
+
+/// Why a coding was not taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecoded {
+    /// The bytes are not of the coding.
+    Malformed,
+    /// The body is over the bound without its coding.
+    TooLarge,
+}
+
+/// What the decoder reads at once.
+const BUFFER_BYTES: usize = 16 << 10;
+
+impl Coding {
+    /// The one coding of a body, by [`named`]; nothing for any other, and for several.
+    pub fn of(name: &str) -> Option<Coding> {
+        match name {
+            "gzip" | "x-gzip" => Some(Coding::Gzip),
+            "deflate" => Some(Coding::Deflate),
+            "br" => Some(Coding::Brotli),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Coding::Gzip => "gzip",
+            Coding::Deflate => "deflate",
+            Coding::Brotli => "br",
+        }
+    }
+
+    /// The body without its coding, of at most `bytes_max` bytes.
+    pub fn decode(self, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undecoded> {
+        let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+        let mut out = Vec::new();
+        let read = match self {
+            Coding::Gzip => MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut out),
+            Coding::Deflate => ZlibDecoder::new(bytes).take(limit).read_to_end(&mut out),
+            Coding::Brotli => {
+                brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit).read_to_end(&mut out)
+            }
+        };
+        match (read, out.len() > bytes_max) {
+            (Err(_), _) => Err(Undecoded::Malformed),
+            (Ok(_), true) => Err(Undecoded::TooLarge),
+            (Ok(_), false) => Ok(out),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A value as schemas see it: JSON as text, with where its parts are.
+//!
+//! Owns what JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has two members of one name is refused:
+//! some readers take the first and some the last, so that a schema would vouch for one and the service read the other. A
+//! number is in the range of a double, and every digit of it counts.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+
+use json::{Entry, Kind, Tape};
+use serde_json::{Number, Value};
+
+use crate::parsed::JSON_LIMITS;
+
+/// Up to so many members are compared with one another and looked for one by one: most objects, and cheaper than sorting.
+const SCANNED_MAX: usize = 16;
+
+/// One JSON value that is about to be held to a schema.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub(super) text: Cow<'a, str>,
+    tape: Tape,
+    /// Objects with many members, in the order of the tape.
+    sorted: Vec<Sorted>,
+    /// Looks at its values that are left to a validation; see [`Document::look`].
+    looks_left: Cell<u32>,
+}
+
+/// Looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
+/// (`oneOf` of lists of the same `oneOf`) are tried in all combinations, which double with each level of a document.
+const LOOKS_MIN: u32 = 500_000;
+const LOOKS_PER_VALUE: u32 = 50;
+
+/// Why a text is no document; lines and columns count from 1, columns in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is no JSON.
+    Malformed { line: usize, column: usize },
+    /// The object that begins here has a member twice.
+    Twice { line: usize, column: usize },
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Malformed { line, column } => {
+                write!(f, "the body is no JSON: line {line}, column {column}")
+            }
+            Unreadable::Twice { line, column } => {
+                write!(f, "an object has a member twice: line {line}, column {column}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// What the grammar lets pass.
+enum Settled {
+    Yes,
+    /// A number that no double holds.
+    Beyond,
+    /// Two names of the object with this entry are the same.
+    Twice(u32),
+}
+
+/// An object whose members' names are in order.
+#[derive(Debug)]
+struct Sorted {
+    object: u32,
+    /// The entries of the names.
+    names: Vec<u32>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads a text.
+    pub fn read(bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
+        let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
+        match Tape::read(text, &JSON_LIMITS) {
+            Ok(tape) => Document::on(text, tape),
+            Err(_) => Err(malformed(bytes)),
+        }
+    }
+
+    /// A text that was read before.
+    pub(crate) fn on(text: &'a str, tape: Tape) -> Result<Document<'a>, Unreadable> {
+        let bytes = text.as_bytes();
+        match Document::on_tape(text.into(), tape) {
+            Ok(document) => Ok(document),
+            Err(Settled::Twice(at)) => {
+                let before = bytes.get(..at as usize).unwrap_or_default();
+                let lines = before.iter().filter(|byte| **byte == b'\n').count();
+                let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+                Err(Unreadable::Twice { line: lines + 1, column: line.len() + 1 })
+            }
+            Err(Settled::Yes | Settled::Beyond) => Err(malformed(bytes)),
+        }
+    }
+
+    /// JSON that was written here, with no name twice.
+    pub(crate) fn written(text: String) -> Document<'static> {
+        let tape = Tape::read(&text, &JSON_LIMITS).ok();
+        let made = tape.and_then(|tape| Document::on_tape(text.into(), tape).ok());
+        debug_assert!(made.is_some(), "what was written can be read");
+        made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
+    }
+
+    /// A string, as it is.
+    pub fn string(text: Cow<'a, str>) -> Document<'a> {
+        let tape = Tape::of_string(&text);
+        Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(LOOKS_MIN) }
+    }
+
+    /// Where two names are the same, the error says where in the text their object begins.
+    fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, Settled> {
+        let mut document = Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(0) };
+        match document.settled() {
+            Settled::Yes => Ok(document),
+            Settled::Beyond => Err(Settled::Beyond),
+            Settled::Twice(at) => Err(Settled::Twice(document.entry(at).from)),
+        }
+    }
+
+    /// Looks at what the grammar lets pass: names that come twice, and numbers beyond all bounds.
+    fn settled(&mut self) -> Settled {
+        let (mut sorted, mut is_bounded) = (Vec::new(), true);
+        for (at, entry) in (0_u32..).zip(self.tape.entries()) {
+            let settled = match entry.kind {
+                Kind::Object if entry.count < 2 => true,
+                Kind::Object if entry.count as usize <= SCANNED_MAX => self.names_differ(at),
+                Kind::Object => match self.sort(at) {
+                    Some(names) => {
+                        sorted.push(Sorted { object: at, names });
+                        true
+                    }
+                    None => false,
+                },
+                Kind::Number => {
+                    is_bounded &= self.is_bounded(*entry);
+                    true
+                }
+                Kind::Null
+                | Kind::False
+                | Kind::True
+                | Kind::Plain
+                | Kind::Escaped
+                | Kind::Array => true,
+            };
+            if !settled {
+                return Settled::Twice(at);
+            }
+        }
+        self.sorted = sorted;
+        match is_bounded {
+            true => Settled::Yes,
+            false => Settled::Beyond,
+        }
+    }
+
+    fn is_bounded(&self, entry: Entry) -> bool {
+        let text = self.span(entry);
+        // Without an exponent it takes more than 308 digits to leave the range of a double.
+        let small = text.len() <= 300 && !text.bytes().any(|b| matches!(b, b'e' | b'E'));
+        small || number(text).is_some()
+    }
+
+    fn names_differ(&self, object: u32) -> bool {
+        let mut marks = 0;
+        for (count, at) in self.names(object).enumerate() {
+            let name = self.entry(at);
+            let mark = self.mark(name);
+            let is_it = |before| self.same(self.entry(before), name);
+            if marks & mark != 0 && self.names(object).take(count).any(is_it) {
+                return false;
+            }
+            marks |= mark;
+        }
+        true
+    }
+
+    /// One of 64 bits for a name, by its length and its ends: names with different bits differ. What is escaped may be any.
+    fn mark(&self, name: Entry) -> u64 {
+        if name.kind == Kind::Escaped {
+            return u64::MAX;
+        }
+        let byte =
+            |at: u32| u32::from(self.text.as_bytes().get(at as usize).copied().unwrap_or_default());
+        let ends = byte(name.from) * 5 + byte(name.to.saturating_sub(1));
+        1 << ((name.to - name.from + ends) % 64)
+    }
+
+    fn same(&self, a: Entry, b: Entry) -> bool {
+        match (a.kind, b.kind) {
+            (Kind::Plain, Kind::Plain) => {
+                a.to - a.from == b.to - b.from && self.span(a) == self.span(b)
+            }
+            _ => self.text_of(a) == self.text_of(b),
+        }
+    }
+
+    /// The names of an object in order, unless two are the same.
+    fn sort(&self, object: u32) -> Option<Vec<u32>> {
+        let mut names: Vec<u32> = self.names(object).collect();
+        names.sort_unstable_by(|a, b| self.string_at(*a).cmp(&self.string_at(*b)));
+        let twice = |pair: &[u32]| match pair {
+            [a, b] => self.string_at(*a) == self.string_at(*b),
+            _ => false,
+        };
+        (!names.windows(2).any(twice)).then_some(names)
+    }
+
+    /// Its tape, for whoever reads the same text.
+    pub(crate) fn into_tape(self) -> Tape {
+        self.tape
+    }
+
+    /// The value of an object's member.
+    pub(super) fn member(&self, object: u32, name: &str) -> Option<u32> {
+        if self.entry(object).count as usize <= SCANNED_MAX {
+            let is_it = |at: &u32| {
+                let entry = self.entry(*at);
+                match entry.kind == Kind::Plain {
+                    true => self.span(entry) == name,
+                    false => self.text_of(entry) == name,
+                }
+            };
+            return self.names(object).find(is_it).map(|at| at + 1);
+        }
+        let found = self.sorted.binary_search_by_key(&object, |sorted| sorted.object).ok()?;
+        let names = &self.sorted.get(found)?.names;
+        let at = names.binary_search_by(|at| (*self.string_at(*at)).cmp(name)).ok()?;
+        names.get(at).map(|at| at + 1)
+    }
+
+    /// The entries of an object's names; each value is behind its name.
+    pub(super) fn names(&self, object: u32) -> impl Iterator<Item = u32> + '_ {
+        let (mut at, end) = (object + 1, self.entry(object).next);
+        std::iter::from_fn(move || {
+            let name = (at < end).then_some(at)?;
+            at = self.entry(name + 1).next;
+            Some(name)
+        })
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, at: u32) -> Entry {
+        // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+        self.tape.entries().get(at as usize).copied().unwrap_or(none)
+    }
+
+    /// Gives a validation its budget of looks.
+    pub(super) fn allow_looks(&self) {
+        let values = u32::try_from(self.tape.entries().len()).unwrap_or(u32::MAX);
+        self.looks_left.set(LOOKS_MIN.saturating_add(values.saturating_mul(LOOKS_PER_VALUE)));
+    }
+
+    /// Counts a look at a value. False where the budget is spent: then every value is taken for null and every list for empty, so
+    /// that the validation comes to its end, whose verdict says nothing.
+    #[inline]
+    pub(super) fn look(&self) -> bool {
+        let left = self.looks_left.get();
+        self.looks_left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// The budget is spent.
+    pub(super) fn is_spent(&self) -> bool {
+        self.looks_left.get() == 0
+    }
+
+    #[inline]
+    pub(super) fn span(&self, entry: Entry) -> &str {
+        self.text.get(entry.from as usize..entry.to as usize).unwrap_or_default()
+    }
+
+    pub(super) fn string_at(&self, at: u32) -> Cow<'_, str> {
+        self.text_of(self.entry(at))
+    }
+
+    /// A string without its escapes.
+    #[inline]
+    fn text_of(&self, entry: Entry) -> Cow<'_, str> {
+        let text = self.span(entry);
+        match entry.kind == Kind::Escaped {
+            true => Cow::Owned(json::unescaped(text)),
+            false => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Where `serde_json` stops reading.
+#[cold]
+pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
+    match serde_json::from_slice::<Value>(bytes) {
+        Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
+        // It has nothing against it, and nobody has looked at its names: refused all the same.
+        Ok(_) => Unreadable::Malformed { line: 1, column: 1 },
+    }
+}
+
+/// A number as `serde_json` reads it.
+pub(super) fn number(text: &str) -> Option<Number> {
+    // What fits 18 digits fits a count of 64 bits, and most numbers are such.
+    if text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit()) {
+        let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
+        return Some(Number::from(digits));
+    }
+    serde_json::from_str(text).ok()
+}

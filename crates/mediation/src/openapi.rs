@@ -1,0 +1,168 @@
+//! What an OpenAPI document says of messages, and whether they obey it.
+//!
+//! Owns which operation a method and a path mean, and the checks of its parameters and bodies. The document is read elsewhere;
+//! what arrives here is its operations with their schemas compiled.
+
+mod body;
+mod model;
+mod parameter;
+mod path;
+mod text;
+
+use message::{Gathered, Headers};
+
+use body::Checked;
+use path::Paths;
+
+pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
+pub use model::{RequestBody, Shape, Statuses, Style, Types};
+pub use path::Values;
+
+/// The operations of a document.
+pub struct Operations {
+    /// What stands in front of the document's paths; without a slash at its end.
+    base_path: String,
+    items: Vec<PathItem>,
+    paths: Paths,
+    /// For each path what `Allow` says.
+    allowed: Vec<String>,
+}
+
+/// The indices of an operation's path and method.
+pub type OperationAt = (usize, usize);
+
+/// What a method and a path mean.
+pub enum Found<'a> {
+    Operation(OperationAt, &'a Operation, Values<'a>),
+    /// Asked what there is.
+    Options(&'a str),
+    OtherMethod(&'a str),
+    Nothing,
+}
+
+/// Why a message is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// A content type that is not described.
+    OtherType(String),
+    /// What is wrong, one thing at least, with the place of each.
+    Wrong(Vec<String>),
+}
+
+impl Operations {
+    pub fn new(base_path: String, items: Vec<PathItem>) -> Operations {
+        let allowed = items.iter().map(allow).collect();
+        Operations { base_path, paths: Paths::new(&items), items, allowed }
+    }
+
+    /// The operation at a place that was found.
+    pub fn get(&self, at: OperationAt) -> Option<&Operation> {
+        self.items.get(at.0)?.operations.get(at.1)
+    }
+
+    /// Which operation a method and a path mean, and the values of its path.
+    pub fn find<'a>(&'a self, method: &[u8], path: &'a [u8]) -> Found<'a> {
+        let path = match path.strip_prefix(self.base_path.as_bytes()) {
+            Some(b"") => &b"/"[..],
+            Some(path) => path,
+            None => return Found::Nothing,
+        };
+        let Some((at, values)) = self.paths.find(&self.items, path) else {
+            return Found::Nothing;
+        };
+        let operations = self.items.get(at).map(|item| &item.operations[..]);
+        let named = |method: &[u8]| {
+            let mut operations = operations.unwrap_or_default().iter();
+            operations.position(|operation| operation.method.as_bytes() == method)
+        };
+        let head_as_get = || (method == b"HEAD").then(|| named(b"GET")).flatten();
+        let index = named(method).or_else(head_as_get);
+        match index.and_then(|index| Some((index, operations?.get(index)?))) {
+            Some((index, operation)) => Found::Operation((at, index), operation, values),
+            None => {
+                let allow = self.allowed.get(at).map(String::as_str).unwrap_or_default();
+                match method {
+                    b"OPTIONS" => Found::Options(allow),
+                    _ => Found::OtherMethod(allow),
+                }
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// Holds what calls it to its parameters and its body: at most `max` things of each are told.
+    pub fn check_request(
+        &self,
+        values: &Values<'_>,
+        query: &[u8],
+        headers: &Headers,
+        body: &mut Gathered,
+        max: usize,
+    ) -> Result<(), Refused> {
+        let mut wrong = parameter::faults(self, values, query, headers, max);
+        match &self.body {
+            Some(described) if body.bytes.is_empty() && described.required => {
+                wrong.push("/: a body is required".to_owned());
+            }
+            Some(_) if body.bytes.is_empty() => {}
+            Some(described) => match body::check(&described.content, headers, body, true, max) {
+                Checked::Good => {}
+                Checked::OtherType(other) => return Err(Refused::OtherType(other)),
+                Checked::Wrong(more) => wrong.extend(more),
+            },
+            None => {}
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Refused::Wrong(wrong)) }
+    }
+
+    /// Holds what it came to to what is described for its status. `has_none`: there is no body, whatever is described. The error
+    /// is what is wrong, as in [`Refused::Wrong`].
+    pub fn check_response(
+        &self,
+        status: u16,
+        has_none: bool,
+        headers: &Headers,
+        body: &mut Gathered,
+        max: usize,
+    ) -> Result<(), Vec<String>> {
+        let described = self.replies.iter().map(|reply| (reply.statuses.fits(status), reply));
+        let best = described.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+        // A status that is not described has no schema to break.
+        let Some((_, reply)) = best else { return Ok(()) };
+        let mut wrong = Vec::new();
+        for header in &reply.headers {
+            let found = parameter::header(header, headers);
+            parameter::check(header, found, max, &mut wrong);
+        }
+        if body.bytes.is_empty() && !headers.contains("content-type") {
+            if !has_none && !reply.content.is_empty() {
+                wrong.push("/: there is no body".to_owned());
+            }
+        } else if !has_none && !reply.content.is_empty() {
+            match body::check(&reply.content, headers, body, false, max) {
+                Checked::Good => {}
+                Checked::OtherType(other) => wrong.push(not_described(&other)),
+                Checked::Wrong(more) => wrong.extend(more),
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+}
+
+/// What is said of a content type that is not described.
+pub fn not_described(content_type: &str) -> String {
+    format!("/: the content type `{}` is not described", content_type.escape_debug())
+}
+
+/// The methods of a path, as `Allow` lists them.
+fn allow(item: &PathItem) -> String {
+    let mut methods: Vec<&str> = item.operations.iter().map(|op| op.method.as_str()).collect();
+    if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+        methods.push("HEAD");
+    }
+    if !methods.contains(&"OPTIONS") {
+        methods.push("OPTIONS");
+    }
+    methods.join(", ")
+}

@@ -1,0 +1,126 @@
+//! A body: its content type, its reading, its schema.
+
+use std::borrow::Cow;
+
+use message::{Gathered, Headers};
+
+use super::model::Content;
+use super::parameter;
+use crate::charset;
+use crate::json_schema::{Document, Unreadable, malformed};
+use crate::parsed::{self, JSON_LIMITS};
+
+/// What a body came to.
+pub(super) enum Checked {
+    Good,
+    /// None of the described content types.
+    OtherType(String),
+    Wrong(Vec<String>),
+}
+
+/// Holds a body that is there to what is described. `shown`: whether what is wrong may quote it.
+pub(super) fn check(
+    content: &[Content],
+    headers: &Headers,
+    body: &mut Gathered,
+    shown: bool,
+    max: usize,
+) -> Checked {
+    let media_type = media_type(headers);
+    let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
+    let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+    let Some((_, content)) = best else {
+        return Checked::OtherType(media_type.into_owned());
+    };
+    let encoded = headers
+        .get_all("content-encoding")
+        .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
+    if encoded {
+        return Checked::OtherType("a compressed body".to_owned());
+    }
+    let bytes = body.bytes.clone();
+    let Some(schema) = &content.schema else { return without_schema(&media_type, body, &bytes) };
+    let document = match read(&media_type, content, headers, body, &bytes) {
+        Ok(Some(document)) => document,
+        Ok(None) => return Checked::Good,
+        Err(fault) => return Checked::Wrong(vec![fault]),
+    };
+    let checked = match schema.allows(&document) {
+        true => Checked::Good,
+        false => Checked::Wrong(schema.faults(&document, shown, max)),
+    };
+    if is_json(&media_type) {
+        body.keep_tape(document.into_tape());
+    }
+    checked
+}
+
+/// Anything passes that says one thing to all its readers.
+fn without_schema(media_type: &str, body: &mut Gathered, bytes: &[u8]) -> Checked {
+    match is_json(media_type).then(|| document(body, bytes)) {
+        Some(Err(twice @ Unreadable::Twice { .. })) => Checked::Wrong(vec![unreadable(twice)]),
+        Some(Ok(document)) => {
+            body.keep_tape(document.into_tape());
+            Checked::Good
+        }
+        Some(Err(Unreadable::Malformed { .. })) | None => Checked::Good,
+    }
+}
+
+/// A body that is JSON, on the tape that somebody may have read before.
+fn document<'a>(body: &mut Gathered, bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
+    match parsed::tape(body, text, &JSON_LIMITS) {
+        Ok(tape) => Document::on(text, tape),
+        Err(_) => Err(malformed(bytes)),
+    }
+}
+
+fn unreadable(why: Unreadable) -> String {
+    format!("/: {why}")
+}
+
+/// What a schema is held against; none where the content type is none that can be read.
+fn read<'a>(
+    media_type: &str,
+    content: &Content,
+    headers: &Headers,
+    body: &mut Gathered,
+    bytes: &'a [u8],
+) -> Result<Option<Document<'a>>, String> {
+    match () {
+        () if is_json(media_type) => document(body, bytes).map(Some).map_err(unreadable),
+        () if media_type == "application/x-www-form-urlencoded" => {
+            parameter::form(&content.form, bytes).map(|form| Some(form.document()))
+        }
+        () if media_type.starts_with("text/plain") => {
+            plain_text(headers, bytes).map(|text| Some(Document::string(text)))
+        }
+        () => Ok(None),
+    }
+}
+
+/// A text as what it says it is in, where that can be read.
+fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(Cow::Borrowed(text));
+    }
+    match headers.get("content-type").and_then(charset::charset).is_some_and(charset::is_latin1) {
+        true => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        false => Err("/: the body is no text in UTF-8".to_owned()),
+    }
+}
+
+/// In lower case, without its parameters.
+fn media_type(headers: &Headers) -> Cow<'_, str> {
+    let value = headers.get("content-type").unwrap_or_default();
+    let value = message::media_type(value);
+    match std::str::from_utf8(value) {
+        Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
+        _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
+    }
+}
+
+fn is_json(media_type: &str) -> bool {
+    message::is_json(media_type.as_bytes()) || media_type == "text/json"
+}

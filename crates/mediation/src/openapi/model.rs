@@ -1,0 +1,165 @@
+//! Operations as they are checked.
+
+use super::text::decoded;
+use crate::json_schema::Schema;
+
+/// One path of the document.
+#[derive(Debug)]
+pub struct PathItem {
+    /// By segment; more than one piece where a parameter is only part of a segment.
+    pub segments: Vec<Vec<Piece>>,
+    /// Ends in `/*`: it is all paths below too, as WSO2 means it.
+    pub open: bool,
+    pub operations: Vec<Operation>,
+}
+
+/// A piece of a path's segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Literal(Box<str>),
+    Parameter(Box<str>),
+}
+
+impl Piece {
+    /// A text of a document's path. A request's segment is compared without its escapes, so this has none either.
+    pub fn literal(text: &str) -> Piece {
+        Piece::Literal(decoded(text.as_bytes(), false).into())
+    }
+}
+
+/// One method of a path.
+#[derive(Debug)]
+pub struct Operation {
+    /// In capitals.
+    pub method: String,
+    pub parameters: Vec<Parameter>,
+    pub body: Option<RequestBody>,
+    pub replies: Vec<Reply>,
+}
+
+#[derive(Debug)]
+pub struct Parameter {
+    pub name: Box<str>,
+    pub place: Place,
+    pub required: bool,
+    pub style: Style,
+    pub explode: bool,
+    pub shape: Shape,
+    pub schema: Schema,
+    /// Its value is JSON.
+    pub json: bool,
+    /// It may have no value, whatever its schema says.
+    pub may_be_empty: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    Path,
+    Query,
+    Header,
+    Cookie,
+}
+
+/// How values that are no plain texts are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Simple,
+    Label,
+    Matrix,
+    Form,
+    SpaceDelimited,
+    PipeDelimited,
+    TabDelimited,
+    DeepObject,
+}
+
+/// What a schema makes of texts: everything a parameter has to be read as.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    Plain(Types),
+    /// A list of such.
+    List(Types),
+    Object(Object),
+}
+
+/// An object in a parameter or a form.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Object {
+    /// By name; what may also be a list says so.
+    pub members: Vec<(Box<str>, Shape)>,
+    /// Lists that a form writes as one value, and how.
+    pub joined: Vec<(Box<str>, Style)>,
+    /// What members without a name may be.
+    pub others: Types,
+}
+
+/// The types a text may mean. A text that means none of them stays a text, for the schema to refuse.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Types {
+    pub number: bool,
+    pub boolean: bool,
+    pub null: bool,
+    /// Nothing is said of it, so that several texts may be a list.
+    pub anything: bool,
+}
+
+#[derive(Debug)]
+pub struct RequestBody {
+    pub required: bool,
+    pub content: Vec<Content>,
+}
+
+/// What a body of one content type looks like.
+#[derive(Debug)]
+pub struct Content {
+    pub range: MediaRange,
+    pub schema: Option<Schema>,
+    /// How the members of a form are read.
+    pub form: Object,
+}
+
+/// `application/json`, `text/*` or `*/*`, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaRange(pub String);
+
+#[derive(Debug)]
+pub struct Reply {
+    pub statuses: Statuses,
+    pub content: Vec<Content>,
+    pub headers: Vec<Parameter>,
+}
+
+/// The statuses a described reply is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statuses {
+    One(u16),
+    /// All with this first digit.
+    Class(u16),
+    Default,
+}
+
+impl MediaRange {
+    /// How well a media type fits: 0 not at all, 3 exactly.
+    pub(super) fn fits(&self, media_type: &str) -> u8 {
+        let front =
+            |range: &str| range.strip_suffix('*').map(|front| media_type.starts_with(front));
+        match () {
+            () if self.0 == media_type => 3,
+            () if self.0 == "*/*" => 1,
+            () if front(&self.0) == Some(true) => 2,
+            () => 0,
+        }
+    }
+}
+
+impl Statuses {
+    /// How well a status fits: 0 not at all, 3 exactly.
+    pub(super) fn fits(self, status: u16) -> u8 {
+        match self {
+            Statuses::One(one) if one == status => 3,
+            Statuses::Class(class) if status / 100 == class => 2,
+            Statuses::Default => 1,
+            Statuses::One(_) | Statuses::Class(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which path of the document a request is for.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use super::model::{PathItem, Piece};
+use super::text::decoded;
+
+/// Paths by what they are looked for with. A path without parameters wins over one with.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    /// In order, each once.
+    literal: Vec<(Box<[u8]>, usize)>,
+    /// At the number of their segments; the more literal first.
+    templates: Vec<Vec<usize>>,
+    /// With everything below them; the longer, and then the more literal, first.
+    open: Vec<usize>,
+}
+
+/// Values of path parameters.
+pub type Values<'a> = Vec<(&'a str, Cow<'a, str>)>;
+
+impl Paths {
+    pub(super) fn new(items: &[PathItem]) -> Paths {
+        let mut paths = Paths::default();
+        for (at, item) in items.iter().enumerate() {
+            if item.open {
+                paths.open.push(at);
+                continue;
+            }
+            match literal(item) {
+                Some(key) => paths.literal.push((key, at)),
+                None => {
+                    let segments = item.segments.len();
+                    if paths.templates.len() <= segments {
+                        paths.templates.resize_with(segments + 1, Vec::new);
+                    }
+                    paths.templates.get_mut(segments).into_iter().for_each(|list| list.push(at));
+                }
+            }
+        }
+        // Of two that are the same, the first counts.
+        paths.literal.sort();
+        paths.literal.dedup_by(|later, first| later.0 == first.0);
+        // Where two differ first, the more literal one goes first: `{id}.pdf` before `{id}`.
+        let key = |at: &usize| {
+            let item = items.get(*at);
+            item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())
+        };
+        paths.templates.iter_mut().for_each(|templates| templates.sort_by_key(key));
+        paths.open.sort_by_key(|at| (Reverse(items.get(*at).map(|i| i.segments.len())), key(at)));
+        paths
+    }
+
+    /// The path's index and the values of its parameters.
+    pub(super) fn find<'a>(
+        &self,
+        items: &'a [PathItem],
+        path: &'a [u8],
+    ) -> Option<(usize, Values<'a>)> {
+        let rest = path.strip_prefix(b"/")?;
+        if let Some(at) = plain(path).and_then(|path| self.literal(&path)) {
+            return Some((at, Values::new()));
+        }
+        let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
+        let whole = self.templates.get(segments.len()).into_iter().flatten();
+        let mut candidates = whole.chain(&self.open);
+        candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
+    }
+
+    fn literal(&self, path: &[u8]) -> Option<usize> {
+        let found = self.literal.binary_search_by(|(known, _)| (**known).cmp(path)).ok()?;
+        self.literal.get(found).map(|(_, at)| *at)
+    }
+}
+
+/// More where a segment has a parameter, and then the less else it has.
+fn looseness(segment: &[Piece]) -> (bool, Reverse<usize>) {
+    let is_open = segment.iter().any(|piece| matches!(piece, Piece::Parameter(_)));
+    let literals = segment.iter().map(|piece| match piece {
+        Piece::Literal(text) if is_open => text.len(),
+        Piece::Literal(_) | Piece::Parameter(_) => 0,
+    });
+    (is_open, Reverse(literals.sum()))
+}
+
+/// The path as a document would write it, where it has no parameter.
+fn literal(item: &PathItem) -> Option<Box<[u8]>> {
+    let mut path = Vec::new();
+    for segment in &item.segments {
+        path.push(b'/');
+        match segment.as_slice() {
+            [] => {}
+            [Piece::Literal(text)] => path.extend_from_slice(text.as_bytes()),
+            _ => return None,
+        }
+    }
+    Some(path.into())
+}
+
+/// A path without its percent escapes; none if an escaped slash would become one that divides.
+fn plain(path: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if !path.contains(&b'%') {
+        return Some(Cow::Borrowed(path));
+    }
+    let mut plain = Vec::with_capacity(path.len());
+    for segment in path.split(|b| *b == b'/').skip(1) {
+        let segment = decoded(segment, false);
+        plain.push(b'/');
+        plain.extend_from_slice(segment.as_bytes());
+        if segment.contains('/') {
+            return None;
+        }
+    }
+    Some(Cow::Owned(plain))
+}
+
+fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> {
+    let mut values = Values::new();
+    if segments.len() < item.segments.len() {
+        return None;
+    }
+    for (pieces, segment) in item.segments.iter().zip(segments) {
+        match pieces.as_slice() {
+            [Piece::Parameter(name)] if !segment.is_empty() => {
+                values.push((name, decoded(segment, false)));
+            }
+            pieces => in_segment(pieces, decoded(segment, false), &mut values)?,
+        }
+    }
+    Some(values)
+}
+
+/// A parameter takes what stands before the next literal piece.
+fn in_segment<'a>(pieces: &'a [Piece], text: Cow<'a, str>, values: &mut Values<'a>) -> Option<()> {
+    let mut rest = &*text;
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece {
+            Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
+            Piece::Parameter(name) => {
+                let end = match pieces.get(at + 1) {
+                    Some(Piece::Literal(next)) => rest.find(&**next)?,
+                    Some(Piece::Parameter(_)) | None => rest.len(),
+                };
+                let (value, after) = rest.split_at_checked(end).filter(|(v, _)| !v.is_empty())?;
+                values.push((name, Cow::Owned(value.to_owned())));
+                rest = after;
+            }
+        }
+    }
+    rest.is_empty().then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(template: &str) -> PathItem {
+        let piece = |text: &str| match text.strip_prefix('{') {
+            Some(name) => Piece::Parameter(name.trim_end_matches('}').into()),
+            None => Piece::Literal(text.into()),
+        };
+        let (template, open) =
+            template.strip_suffix("/*").map_or((template, false), |front| (front, true));
+        let segments = template.trim_start_matches('/').split('/');
+        let pieces =
+            |s: &str| s.split('|').filter(|p| !p.is_empty()).map(piece).collect::<Vec<_>>();
+        PathItem { segments: segments.map(pieces).collect(), open, operations: Vec::new() }
+    }
+
+    #[test]
+    fn the_more_literal_path_wins() {
+        let templates = [
+            "/",
+            "/pets/{id}",
+            "/pets/mine",
+            "/{any}/mine",
+            "/files/{name}|.|{end}",
+            "/pets/{id}/x",
+            "/pets/{id}|.pdf",
+            "/all/*",
+            "/all/{of}/*",
+        ];
+        let items: Vec<PathItem> = templates.iter().map(|t| item(t)).collect();
+        let paths = Paths::new(&items);
+        for (path, found) in [
+            ("/", Some((0, vec![]))),
+            ("/pets/1", Some((1, vec![("id", "1")]))),
+            ("/pets/a%2Fb", Some((1, vec![("id", "a/b")]))),
+            ("/pets/mine", Some((2, vec![]))),
+            ("/p%65ts/mine", Some((2, vec![]))),
+            ("/dogs/mine", Some((3, vec![("any", "dogs")]))),
+            ("/files/a.b.c", Some((4, vec![("name", "a"), ("end", "b.c")]))),
+            ("/files/a", None),
+            ("/pets/", None),
+            ("/pets", None),
+            ("/pets/1/x", Some((5, vec![("id", "1")]))),
+            ("/pets/1/y", None),
+            ("/pets/1.pdf", Some((6, vec![("id", "1")]))),
+            ("/all", Some((7, vec![]))),
+            ("/all/", Some((7, vec![]))),
+            ("/all/a", Some((8, vec![("of", "a")]))),
+            ("/all/a/b/c", Some((8, vec![("of", "a")]))),
+            ("/all//b", Some((7, vec![]))),
+            ("/alla", None),
+            ("/pets/.pdf", Some((1, vec![("id", ".pdf")]))),
+        ] {
+            let at = paths.find(&items, path.as_bytes());
+            let expected = found.map(|(at, values): (usize, Vec<(&str, &str)>)| {
+                (at, values.into_iter().map(|(n, v)| (n, Cow::Borrowed(v))).collect::<Values<'_>>())
+            });
+            assert_eq!(at, expected, "{path}");
+        }
+    }
+}

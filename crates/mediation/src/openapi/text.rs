@@ -1,0 +1,146 @@
+//! Texts of requests: percent escapes, pairs, and what a text means.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kit::percent;
+use serde_json::Value as Json;
+
+use super::model::Types;
+use crate::json_schema::Document;
+
+/// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character.
+pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
+    match percent::decoded(bytes, plus_is_blank) {
+        Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
+        Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
+    }
+}
+
+/// The pairs of a query or a form, names decoded, values as they came.
+pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
+    encoded.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let at = pair.iter().position(|b| *b == b'=');
+        let (name, value) = match at {
+            Some(at) => (pair.get(..at), pair.get(at + 1..)),
+            None => (Some(pair), None),
+        };
+        (decoded(name.unwrap_or_default(), true), value.unwrap_or_default())
+    })
+}
+
+/// What a text means: JSON in which numbers are their texts, so that no digit is lost.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    Text(String),
+    /// JSON as it is written.
+    Written(String),
+    List(Vec<Said>),
+    Object(BTreeMap<String, Said>),
+}
+
+impl Said {
+    pub(super) fn text(text: impl Into<String>) -> Said {
+        Said::Text(text.into())
+    }
+
+    /// As schemas see it.
+    pub(super) fn document(self) -> Document<'static> {
+        // Nobody reads the text of a string again, so it needs no quotes.
+        if let Said::Text(text) = self {
+            return Document::string(text.into());
+        }
+        let mut text = String::new();
+        self.write(&mut text);
+        Document::written(text)
+    }
+
+    /// Appends it as JSON.
+    pub(super) fn write(&self, out: &mut String) {
+        match self {
+            Said::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
+            Said::Written(text) => out.push_str(text),
+            Said::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Said::Object(members) => {
+                out.push('{');
+                for (at, (name, member)) in members.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    Said::text(name).write(out);
+                    out.push(':');
+                    member.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// What a text means where these types are possible.
+pub(super) fn meant(text: &str, types: Types) -> Said {
+    match text {
+        "true" | "false" if types.boolean => Said::Written(text.to_owned()),
+        "null" | "" if types.null => Said::Written("null".to_owned()),
+        _ if types.number && is_number(text) => Said::Written(text.to_owned()),
+        _ => Said::text(text),
+    }
+}
+
+/// A number as JSON writes it, so that `0x1`, `1_000`, ` 1` and `1 ` stay texts.
+fn is_number(text: &str) -> bool {
+    let ends = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.ends_with(|c: char| c.is_ascii_digit());
+    ends && serde_json::from_str::<serde_json::Number>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_read_to_the_letter() {
+        for (text, plus, read) in [
+            ("a%20b+c", true, "a b c"),
+            ("a%20b+c", false, "a b+c"),
+            ("%C3%A4%2f", false, "\u{e4}/"),
+            ("%4", false, "%4"),
+            ("%+1%zz", false, "%+1%zz"),
+            ("%ff", false, "\u{fffd}"),
+        ] {
+            assert_eq!(decoded(text.as_bytes(), plus), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_means_only_what_it_may() {
+        let all = Types { number: true, boolean: true, null: true, anything: false };
+        for (text, meaning) in [
+            ("1", json!(1)),
+            ("-1.5e3", json!(-1500.0)),
+            ("01", json!("01")),
+            ("+1", json!("+1")),
+            ("0x1", json!("0x1")),
+            ("NaN", json!("NaN")),
+            ("1 ", json!("1 ")),
+            ("1\n", json!("1\n")),
+            ("true", json!(true)),
+            ("True", json!("True")),
+            ("", json!(null)),
+        ] {
+            let read = |types| {
+                let mut json = String::new();
+                meant(text, types).write(&mut json);
+                serde_json::from_str::<Json>(&json).unwrap()
+            };
+            assert_eq!(read(all), meaning, "{text}");
+            assert_eq!(read(Types::default()), json!(text));
+        }
+    }
+}

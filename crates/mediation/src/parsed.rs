@@ -1,0 +1,46 @@
+//! What was read of a message, shared by those who would read the same bytes again.
+//!
+//! Owns the limits of what is shared. A tape or a tree is that of the bytes as they stand; a message that has to be settled first
+//! is read by each for itself. Each reading is counted.
+
+use std::sync::Arc;
+
+use json::{Limits, Malformed, Tape};
+use message::Gathered;
+use telemetry::parses::{self, Format};
+use xml::Document;
+
+use crate::{Failed, charset, libxml_messages};
+
+/// As deep as `serde_json` and other readers go. The number of values is bounded by the body's bytes, and by what a tape can
+/// count.
+pub const JSON_LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
+
+/// Takes the tape of a body, which is this text; it is read if nobody has. [`Gathered::keep_tape`] gives it to the next one.
+pub fn tape(body: &mut Gathered, text: &str, limits: &Limits) -> Result<Tape, Malformed> {
+    debug_assert!(std::ptr::eq(text.as_bytes(), &*body.bytes), "it is the text of these bytes");
+    match body.take_tape().filter(|tape| tape.is_within(limits)) {
+        Some(tape) => Ok(tape),
+        None => {
+            parses::count(Format::Json);
+            Tape::read(text, limits)
+        }
+    }
+}
+
+/// The tree of a body, which the next one gets too.
+pub fn tree(content_type: Option<&[u8]>, body: &mut Gathered) -> Result<Arc<Document>, Failed> {
+    let settled = charset::settled(content_type, &body.bytes);
+    if let (None, Some(tree)) = (&settled, body.tree()) {
+        return Ok(tree.clone());
+    }
+    parses::count(Format::Xml);
+    let message = settled.as_deref().unwrap_or(&body.bytes);
+    let document = Document::parse(message, &xml::Options::default())
+        .map_err(|error| Failed::client(libxml_messages::malformed(&error, message)))?;
+    let tree = Arc::new(document);
+    if settled.is_none() {
+        body.keep_tree(tree.clone());
+    }
+    Ok(tree)
+}

@@ -1,0 +1,153 @@
+//! SOAP messages held to the envelope's schema, the API's, and the actions of its description.
+//!
+//! Owns the order of the checks. Schemas come compiled; a message enters with the lines of its head, whole or as it arrives, and
+//! is found good or is refused. What calls an operation is its input, what the service says to that its output, as WSDL has it.
+
+mod action;
+mod check;
+mod code;
+mod definitions;
+mod label;
+mod recall;
+mod schemas;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use message::Headers;
+use telemetry::SoapFault;
+
+use crate::{Failed, charset};
+
+pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
+pub use check::Envelope;
+pub use code::Code;
+pub use definitions::{Api, Compiled, Definitions};
+pub use schemas::{Schemas, Tried};
+pub use wsdl::Soap as Version;
+
+/// The schema of SOAP 1.1 envelopes that is built in.
+pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
+
+/// The same for those who want no other rule to the letter: services say in which language a fault is, which the schema has
+/// no attribute for and WS-I's Basic Profile allows (R1016).
+pub fn envelope_11_lenient() -> Cow<'static, str> {
+    const PLAIN: &str = r#"<xs:element name="faultstring" type="xs:string"/>"#;
+    const LENIENT: &str = r#"<xs:element name="faultstring"><xs:complexType><xs:simpleContent><xs:extension base="xs:string"><xs:anyAttribute namespace="http://www.w3.org/XML/1998/namespace" processContents="lax"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>"#;
+    Cow::Owned(ENVELOPE_11.replace(PLAIN, LENIENT))
+}
+
+/// The schema of SOAP 1.2 envelopes that is built in.
+pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
+
+/// What is said where there is no schema at all.
+pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
+
+/// What a message is, as far as anybody asked; it is told of a message that is refused too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By the root's namespace; none for XML that is no envelope.
+    pub version: Option<Version>,
+    /// The index of the operation that the first element in the body calls, if it is known.
+    pub operation: Option<u32>,
+    /// It is a fault, and so an output.
+    pub fault: Option<SoapFault>,
+}
+
+impl Definitions {
+    /// Checks what calls an operation, with the lines of its head. `translated`: its version was chosen by whoever made an
+    /// envelope of it, so that its lines say nothing of that.
+    pub fn check_input(
+        self: &Arc<Self>,
+        headers: &Headers,
+        message: &[u8],
+        translated: bool,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        self.check_coding(headers)?;
+        let settled = charset::settled(headers.get("content-type"), message);
+        let text = settled.as_deref().unwrap_or(message);
+        check::check(self, text, Some(headers), found)?;
+        self.check_content_type(headers, message, found.version.filter(|_| !translated))
+    }
+
+    /// Checks what an operation came to, which may be a fault.
+    pub fn check_output(
+        self: &Arc<Self>,
+        content_type: Option<&[u8]>,
+        message: &[u8],
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let settled = charset::settled(content_type, message);
+        check::check(self, settled.as_deref().unwrap_or(message), None, found)
+    }
+
+    /// Whether an input is in the coding that its head says; none is taken off here.
+    fn check_coding(&self, headers: &Headers) -> Result<(), Failed> {
+        match self.lenient {
+            true => Ok(()),
+            false => label::coding(headers),
+        }
+    }
+
+    /// Whether an input that was found good is what its content type says.
+    fn check_content_type(
+        &self,
+        headers: &Headers,
+        message: &[u8],
+        version: Option<Version>,
+    ) -> Result<(), Failed> {
+        match self.lenient {
+            true => Ok(()),
+            false => label::content_type(headers, message, version),
+        }
+    }
+}
+
+/// An input that is checked while it arrives.
+pub struct Arriving {
+    definitions: Arc<Definitions>,
+    feed: check::Feed,
+}
+
+impl Arriving {
+    /// Fails where there is no definition yet, so that the message has to wait for one with all its bytes.
+    pub fn new(definitions: Arc<Definitions>) -> Result<Arriving, Failed> {
+        Ok(Arriving { feed: check::Feed::new(definitions.clone())?, definitions })
+    }
+
+    /// Looks at the bytes of `so_far` behind `from`. The first thing that is wrong is told.
+    pub fn feed(
+        &mut self,
+        headers: &Headers,
+        so_far: &[u8],
+        from: usize,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        if from == 0 {
+            self.definitions.check_coding(headers)?;
+        }
+        match self.feed.feed(so_far.get(from..).unwrap_or_default(), so_far, found) {
+            // Read in a wrong encoding; it is read again when it is whole.
+            Err(_) if charset::may_differ(headers.get("content-type"), so_far) => Ok(()),
+            fed => fed,
+        }
+    }
+
+    /// The message is over; see [`Definitions::check_input`].
+    pub fn finish(
+        self,
+        headers: &Headers,
+        message: &[u8],
+        translated: bool,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let Arriving { definitions, feed } = self;
+        if charset::may_differ(headers.get("content-type"), message) {
+            return definitions.check_input(headers, message, translated, found);
+        }
+        feed.finish(message, headers, found)?;
+        definitions.check_coding(headers)?;
+        definitions.check_content_type(headers, message, found.version.filter(|_| !translated))
+    }
+}

@@ -1,0 +1,564 @@
+//! One message against its schemas, in one pass and without a tree, whole or as it arrives.
+//!
+//! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: what one
+//! message made them allocate serves the next.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use message::Headers;
+use wsdl::{SOAP_11, SOAP_12};
+use xml::{Here, QName, Sink, Start, TemplateCache};
+use xsd::{Bounds, Root, Schema, Stop, Validator};
+
+use super::code::Code;
+use super::recall::{Gap, Memory, Whole};
+use super::{Compiled, Definitions, Found, NO_SCHEMA, Version};
+use crate::remote_definition::RemoteDefinition;
+use crate::{Failed, libxml_messages};
+
+/// How an envelope is checked.
+pub enum Envelope {
+    /// Not at all.
+    Off,
+    /// There is no schema for this version, so messages of it are refused.
+    Missing,
+    /// By the built-in schema, which knows of no elements but its own.
+    BuiltIn(Arc<Schema>),
+    /// By the operator's.
+    Own(Arc<Schema>),
+    /// By the operator's, which is fetched and compiled beside the requests.
+    Supplied(Arc<RemoteDefinition<Compiled>>),
+    /// By one that does not compile: why.
+    Broken(Failed),
+}
+
+/// Validators of one thread for one policy side.
+#[derive(Default)]
+pub(super) struct Validators {
+    pub(super) envelopes: [Option<Ready>; 2],
+    /// By the place of the schema.
+    api: Vec<Option<Ready>>,
+    pub(super) operation: String,
+    /// Of requests, and of replies.
+    precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
+}
+
+/// A validator with what it was made for, which a supply may have replaced.
+pub(super) struct Ready {
+    of: Weak<Schema>,
+    pub(super) validator: Validator,
+}
+
+impl Ready {
+    /// For the next message: the one that is there, if it is for this schema.
+    pub(super) fn again<'r>(
+        place: &'r mut Option<Ready>,
+        schema: &Arc<Schema>,
+    ) -> &'r mut Validator {
+        let made = || Ready { of: Arc::downgrade(schema), validator: validator(schema) };
+        let ready = place.get_or_insert_with(made);
+        match std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema)) {
+            true => ready.validator.reset(),
+            false => *ready = made(),
+        }
+        &mut ready.validator
+    }
+}
+
+/// By the address of the definitions, which the weak reference keeps from being given to others.
+struct Spare {
+    of: Weak<Definitions>,
+    validators: Box<Validators>,
+}
+
+/// Validators that a thread keeps; a plan has about as many policies of this kind on routes that are busy.
+const SPARE_MAX: usize = 256;
+
+thread_local! {
+    /// Those used last are at the end.
+    static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Validators {
+    fn take(definitions: &Arc<Definitions>) -> Box<Validators> {
+        SPARE.with_borrow_mut(|spare| {
+            let ours = |spare: &Spare| std::ptr::eq(spare.of.as_ptr(), Arc::as_ptr(definitions));
+            match spare.iter().rposition(ours) {
+                Some(at) => spare.swap_remove(at).validators,
+                None => {
+                    // A new one is made, so some plan is new: those of plans that ended go.
+                    spare.retain(|spare| spare.of.strong_count() > 0);
+                    Box::default()
+                }
+            }
+        })
+    }
+
+    fn give_back(self: Box<Self>, definitions: &Arc<Definitions>) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() >= SPARE_MAX {
+                spare.drain(..spare.len().saturating_sub(SPARE_MAX / 2));
+            }
+            spare.push(Spare { of: Arc::downgrade(definitions), validators: self });
+        });
+    }
+}
+
+/// Checks a message. `headers` are an input's; an output has none, and may be a fault instead of what the schema says.
+pub(super) fn check(
+    definitions: &Arc<Definitions>,
+    message: &[u8],
+    headers: Option<&Headers>,
+    found: &mut Found,
+) -> Result<(), Failed> {
+    let mut validators = Validators::take(definitions);
+    let outcome = match definitions.api.current() {
+        Ok(current) => {
+            let api = current.compiled();
+            let mut state = State::new(headers.is_none());
+            validators.operation.clear();
+            let mut precedents = validators.precedents.take().unwrap_or_default();
+            let [of_requests, of_replies] = &mut *precedents;
+            let known = if headers.is_some() { of_requests } else { of_replies };
+            let mut pass =
+                Pass { definitions, api, validators: &mut validators, state: &mut state };
+            let mut parsed = known.parse(message, &OPTIONS, &mut pass);
+            validators.precedents = Some(precedents);
+            while parsed.is_ok() && state.is_undecided(&validators) {
+                state = state.next_turn();
+                validators.operation.clear();
+                let mut pass =
+                    Pass { definitions, api, validators: &mut validators, state: &mut state };
+                parsed = xml::parse(message, &OPTIONS, &mut pass);
+            }
+            let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
+            let operation = &validators.operation;
+            let version = found.version;
+            outcome
+                .and_then(|()| definitions.check_action(api, version, operation, headers, message))
+        }
+        Err(failed) => Err(failed),
+    };
+    validators.give_back(definitions);
+    outcome
+}
+
+/// A message that is checked while it arrives.
+pub(super) struct Feed {
+    definitions: Arc<Definitions>,
+    api: Option<Arc<Compiled>>,
+    validators: Box<Validators>,
+    state: State,
+    parser: xml::Parser,
+}
+
+impl Feed {
+    pub(super) fn new(definitions: Arc<Definitions>) -> Result<Feed, Failed> {
+        if let Some(awaited) = definitions.awaited().next() {
+            awaited.current()?;
+        }
+        let api = definitions.api.current()?.compiled().cloned();
+        let mut validators = Validators::take(&definitions);
+        validators.operation.clear();
+        let parser = xml::Parser::new(xml::Options::default());
+        Ok(Feed { definitions, api, validators, state: State::new(false), parser })
+    }
+
+    /// Looks at the next bytes; `so_far` is the message up to their end. The first thing that is wrong is told.
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        so_far: &[u8],
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let fed = self.parse(|parser, pass| parser.feed(bytes, pass));
+        found.version = self.state.version;
+        found.operation = self.state.called;
+        fed.map_err(|error| Failed::client(libxml_messages::malformed(&error, so_far)))?;
+        if self.state.is_undecided(&self.validators) {
+            return Ok(());
+        }
+        self.state.complaint(&self.validators, so_far).map_or(Ok(()), Err)
+    }
+
+    /// The message is over.
+    pub(super) fn finish(
+        mut self,
+        message: &[u8],
+        headers: &Headers,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        let parsed = self.parse(|parser, pass| parser.finish(pass));
+        if parsed.is_ok() && self.state.is_undecided(&self.validators) {
+            self.validators.give_back(&self.definitions);
+            return check(&self.definitions, message, Some(headers), found);
+        }
+        let (api, operation) = (self.api.as_ref(), &self.validators.operation);
+        let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
+        let version = found.version;
+        let outcome = outcome.and_then(|()| {
+            self.definitions.check_action(api, version, operation, Some(headers), message)
+        });
+        self.validators.give_back(&self.definitions);
+        outcome
+    }
+
+    fn parse(
+        &mut self,
+        parse: impl FnOnce(&mut xml::Parser, &mut Pass<'_>) -> Result<(), xml::Error>,
+    ) -> Result<(), xml::Error> {
+        let (state, validators) = (&mut self.state, &mut self.validators);
+        let api = self.api.as_ref();
+        parse(
+            &mut self.parser,
+            &mut Pass { definitions: &self.definitions, api, validators, state },
+        )
+    }
+}
+
+/// The parser's ordinary budgets; the body's bound applies before.
+static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml::Options::default);
+
+/// Whether a validator is given events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fed {
+    No,
+    Yes,
+    /// It has complained; the first complaint is what is told.
+    Enough,
+}
+
+/// How far a message was read.
+#[derive(Clone)]
+pub(super) struct State {
+    /// Of a reply: the code of the fault that it may be.
+    pub(super) code: Option<Code>,
+    /// Elements open.
+    depth: usize,
+    pub(super) version: Option<Version>,
+    refused: Option<Failed>,
+    pub(super) fed_envelope: Fed,
+    pub(super) fed_api: Fed,
+    /// The place of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
+    pub(super) schema: usize,
+    turn: usize,
+    more: bool,
+    /// What there is instead of that schema.
+    broken: Option<Failed>,
+    /// The envelope's schema knows nothing of what stands in the body and takes any of it, so that none is shown to it.
+    pub(super) shallow: bool,
+    in_body: bool,
+    /// There was a body.
+    pub(super) body: bool,
+    /// Within an element of the body that only the API's schema is asked about.
+    pub(super) within: bool,
+    /// What stands where nobody looks, and is refused.
+    surplus: Option<&'static str>,
+    /// There was an operation.
+    pub(super) operation: bool,
+    /// Its index among those that are counted.
+    pub(super) called: Option<u32>,
+}
+
+impl State {
+    fn new(reply: bool) -> State {
+        State {
+            code: reply.then(Code::default),
+            depth: 0,
+            version: None,
+            refused: None,
+            fed_envelope: Fed::No,
+            fed_api: Fed::No,
+            schema: 0,
+            turn: 0,
+            more: false,
+            broken: None,
+            shallow: false,
+            in_body: false,
+            body: false,
+            within: false,
+            surplus: None,
+            operation: false,
+            called: None,
+        }
+    }
+
+    /// What is wrong as far as the message was read. A validator that saw nothing still has what it said of the message
+    /// before.
+    pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
+        if let Some(failed) = &self.refused {
+            return Some(failed.clone());
+        }
+        let asked = [self.of_envelope(validators), self.of_api(validators)];
+        let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
+        let invalid = invalid.next();
+        invalid
+            .map(|invalid| Failed::client(libxml_messages::invalid(invalid, so_far)))
+            .or_else(|| self.broken.clone())
+            .or_else(|| self.surplus.map(Failed::client))
+    }
+
+    /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
+    fn is_undecided(&self, validators: &Validators) -> bool {
+        let lacks =
+            |validator: &Validator| validator.invalid().iter().any(libxml_messages::is_undeclared);
+        self.more
+            && self.refused.is_none()
+            && self.of_envelope(validators).is_none_or(|envelope| envelope.is_valid())
+            && self.of_api(validators).is_some_and(lacks)
+    }
+
+    /// For the same message once more, held to the next schema.
+    fn next_turn(&self) -> State {
+        State { turn: self.turn + 1, ..State::new(self.code.is_some()) }
+    }
+
+    /// The validator of the envelope, if it was fed.
+    pub(super) fn of_envelope<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
+        let slot = self.version.unwrap_or(Version::V11).index();
+        let ready = validators.envelopes.get(slot).and_then(Option::as_ref);
+        ready.filter(|_| self.fed_envelope != Fed::No).map(|ready| &ready.validator)
+    }
+
+    /// The same of what stands in its body.
+    pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
+        let ready = validators.api.get(self.schema).and_then(Option::as_ref);
+        let ready = ready.filter(|_| self.fed_api != Fed::No);
+        ready.map(|ready| &ready.validator)
+    }
+
+    /// What comes of a message that was read to its end. `api`: there is something to hold its operation to.
+    fn outcome(
+        &self,
+        api: bool,
+        validators: &Validators,
+        parsed: Result<(), xml::Error>,
+        message: &[u8],
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        found.version = self.version;
+        found.operation = self.called;
+        found.fault = self.code.as_ref().and_then(Code::fault);
+        if let Err(error) = parsed {
+            return Err(Failed::client(libxml_messages::malformed(&error, message)));
+        }
+        if let Some(failed) = self.complaint(validators, message) {
+            return Err(failed);
+        }
+        if self.is_complete(api) {
+            return Ok(());
+        }
+        if !self.body {
+            return Err(Failed::client("Invalid XML input. Unable to find the 'soap:Body'"));
+        }
+        let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
+        Err(Failed::client(text))
+    }
+
+    /// Whether what has to be there is there. `api`: there is something to hold an operation to.
+    pub(super) fn is_complete(&self, api: bool) -> bool {
+        !api || self.body && self.operation
+    }
+}
+
+const BEHIND: &str = "Invalid XML input. Found an element of SOAP behind the 'soap:Body'";
+
+const SECOND: &str = "Invalid XML input. Found more than one element in the 'soap:Body'";
+
+pub(super) struct Pass<'a> {
+    pub(super) definitions: &'a Definitions,
+    pub(super) api: Option<&'a Arc<Compiled>>,
+    pub(super) validators: &'a mut Validators,
+    pub(super) state: &'a mut State,
+}
+
+impl Pass<'_> {
+    fn root(&mut self, name: QName<'_>) {
+        let state = &mut *self.state;
+        state.version = match name.namespace.uri {
+            SOAP_11 => Some(Version::V11),
+            SOAP_12 => Some(Version::V12),
+            _ => None,
+        };
+        let version = state.version.unwrap_or(Version::V11);
+        let slot = version.index();
+        let supplied;
+        let schema = match self.definitions.envelopes.get(slot) {
+            Some(Envelope::BuiltIn(schema)) => {
+                state.shallow = true;
+                schema
+            }
+            Some(Envelope::Own(schema)) => schema,
+            Some(Envelope::Supplied(supply)) => match supply.current() {
+                Ok(serving) => {
+                    supplied = serving;
+                    let compiled = supplied.as_ref();
+                    let Some(schema) = compiled.and_then(|made| made.schemas.first()) else {
+                        return;
+                    };
+                    schema
+                }
+                Err(failed) => {
+                    state.refused = Some(failed);
+                    return;
+                }
+            },
+            Some(Envelope::Broken(failed)) => {
+                state.refused = Some(failed.clone());
+                return;
+            }
+            Some(Envelope::Off) => return,
+            Some(Envelope::Missing) | None => {
+                let text = format!(
+                    "Invalid XSD schema. Unable to find schema for SOAP {}",
+                    version.text()
+                );
+                state.refused = Some(Failed::server(text));
+                return;
+            }
+        };
+        if let Some(place) = self.validators.envelopes.get_mut(slot) {
+            Ready::again(place, schema).set_foreign_types(state.shallow);
+            state.fed_envelope = Fed::Yes;
+        }
+    }
+
+    /// The first element of the body.
+    fn first(&mut self, name: QName<'_>) {
+        let state = &mut *self.state;
+        state.operation = true;
+        state.called = self.definitions.operation(name.local);
+        self.validators.operation.push_str(name.local);
+        let fault = name.local == "Fault" && is_soap(name.namespace.uri);
+        if state.code.is_some() && fault {
+            return;
+        }
+        let Some(compiled) = self.api else { return };
+        let turns = compiled.schemas.turns(name);
+        state.more = state.turn + 1 < turns.len();
+        state.schema = turns.get(state.turn).copied().unwrap_or_default();
+        let schema = match compiled.schemas.get(state.schema) {
+            Some(Ok(schema)) => schema,
+            Some(Err(failed)) => return state.broken = Some(failed.clone()),
+            None => return state.broken = Some(Failed::client(NO_SCHEMA)),
+        };
+        let validators = &mut self.validators.api;
+        if validators.len() <= state.schema {
+            validators.resize_with(state.schema + 1, || None);
+        }
+        if let Some(place) = validators.get_mut(state.schema) {
+            Ready::again(place, schema);
+            state.fed_api = Fed::Yes;
+        }
+    }
+
+    /// What is said of an element that neither schema is asked about, although a service may take it for what it is called with:
+    /// a second one in the body (WS-I Basic Profile 1.1, R2201), and one of SOAP's behind the body (SOAP 1.1, section 4).
+    fn surplus(&self, name: QName<'_>) -> Option<&'static str> {
+        let state = &*self.state;
+        if self.definitions.lenient {
+            return None;
+        }
+        match state.depth {
+            1 if state.body && is_soap(name.namespace.uri) => Some(BEHIND),
+            2 if state.in_body && state.operation && self.api.is_some() => Some(SECOND),
+            _ => None,
+        }
+    }
+
+    /// Gives an event to whoever is to see it.
+    fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), Stop>) {
+        let state = &mut *self.state;
+        let slot = state.version.unwrap_or(Version::V11).index();
+        let envelope = self.validators.envelopes.get_mut(slot).and_then(Option::as_mut);
+        if let (Fed::Yes, false, Some(ready)) = (state.fed_envelope, state.within, envelope) {
+            state.fed_envelope = after(event(&mut ready.validator));
+        }
+        if state.fed_api == Fed::Yes
+            && let Some(Some(ready)) = self.validators.api.get_mut(state.schema)
+        {
+            state.fed_api = after(event(&mut ready.validator));
+        }
+    }
+}
+
+fn after(fed: Result<(), Stop>) -> Fed {
+    match fed {
+        Ok(()) => Fed::Yes,
+        Err(Stop::Enough | Stop::Xml(_)) => Fed::Enough,
+    }
+}
+
+pub(super) fn is_soap(uri: &str) -> bool {
+    matches!(uri, SOAP_11 | SOAP_12)
+}
+
+/// One complaint is what is told.
+fn validator(schema: &Arc<Schema>) -> Validator {
+    let bounds = Bounds { invalid_max: 1, ..Bounds::default() };
+    Validator::new(schema.clone(), Root::Declared, bounds)
+}
+
+impl Sink for Pass<'_> {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        let name = start.name;
+        let surplus = self.surplus(name);
+        match self.state.depth {
+            0 => self.root(name),
+            1 if self.state.version.is_some()
+                && name.local == "Body"
+                && is_soap(name.namespace.uri) =>
+            {
+                self.state.in_body = true;
+                self.state.body = true;
+            }
+            2 if self.state.in_body && !self.state.operation => self.first(name),
+            _ => {}
+        }
+        if surplus.is_some() && self.state.surplus.is_none() {
+            self.state.surplus = surplus;
+        }
+        if let Some(code) = &mut self.state.code {
+            code.start(name);
+        }
+        let state = &mut *self.state;
+        if state.depth == 2 && state.in_body && state.shallow && !is_soap(name.namespace.uri) {
+            state.within = true;
+        }
+        state.depth += 1;
+        self.feed(|validator| validator.start(start, here));
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), xml::Error> {
+        if let Some(code) = &mut self.state.code {
+            code.text(text);
+        }
+        self.feed(|validator| validator.text(text, cdata, here));
+        Ok(())
+    }
+
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        let state = &mut *self.state;
+        state.depth -= 1;
+        if state.depth == 1 {
+            state.in_body = false;
+        }
+        if let Some(code) = &mut state.code {
+            code.end();
+        }
+        self.feed(|validator| validator.end(name, here));
+        let state = &mut *self.state;
+        if state.depth == 2 && state.in_body {
+            state.within = false;
+            if state.fed_api == Fed::Yes {
+                // The operation is over; what follows it is the envelope's business.
+                state.fed_api = Fed::Enough;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What messages are held to: compiled with the configuration, or supplied beside the requests.
+//!
+//! Owns what serves at one time and how long a message waits for the first of it. What is looked at is in `check`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use message::Headers;
+use tokio::time::timeout;
+
+use super::action::{self, Quotes};
+use super::{Actions, Asked, Envelope, Schemas, Version};
+use crate::Failed;
+use crate::remote_definition::RemoteDefinition;
+
+/// What messages are held to, compiled.
+pub struct Definitions {
+    /// Of SOAP 1.1, which is for XML without an envelope too, and of SOAP 1.2.
+    pub envelopes: [Envelope; 2],
+    /// What stands in the body.
+    pub api: Api,
+    /// How strictly requests have to name their action; not at all where there is none.
+    pub action: Option<Asked>,
+    /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
+    pub operations: HashMap<Box<str>, u32>,
+    /// Messages pass that the reference system lets through although others may read them in another way: what stands behind
+    /// the first element of the body or the body itself, and labels that contradict a request.
+    pub lenient: bool,
+}
+
+/// What the body is held to.
+pub enum Api {
+    /// Nothing.
+    None,
+    /// What was compiled with the configuration; or it does not compile, and each message is refused.
+    Fixed(Result<Arc<Compiled>, Failed>),
+    /// What is fetched and compiled beside the requests.
+    Supplied(Arc<RemoteDefinition<Compiled>>),
+}
+
+/// A schema or a description, ready to validate with.
+pub struct Compiled {
+    /// The schemas of what stands in the body.
+    pub schemas: Schemas,
+    /// Of a description: what requests are to name as their action.
+    pub actions: Option<Actions>,
+}
+
+/// What messages are held to at one time, for as long as one is looked at.
+pub(super) enum Current<'a> {
+    Nothing,
+    Fixed(&'a Arc<Compiled>),
+    Supplied(Guard<Option<Arc<Compiled>>>),
+}
+
+impl Current<'_> {
+    pub(super) fn compiled(&self) -> Option<&Arc<Compiled>> {
+        match self {
+            Current::Nothing => None,
+            Current::Fixed(compiled) => Some(compiled),
+            Current::Supplied(serving) => serving.as_ref(),
+        }
+    }
+}
+
+impl Api {
+    /// What serves now.
+    pub(super) fn current(&self) -> Result<Current<'_>, Failed> {
+        match self {
+            Api::None => Ok(Current::Nothing),
+            Api::Fixed(Ok(compiled)) => Ok(Current::Fixed(compiled)),
+            Api::Fixed(Err(failed)) => Err(failed.clone()),
+            Api::Supplied(supply) => supply.current().map(Current::Supplied),
+        }
+    }
+}
+
+impl Definitions {
+    /// What there is nothing of yet.
+    pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<Compiled>>> {
+        let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
+            Envelope::Supplied(supply) => Some(supply),
+            Envelope::Off
+            | Envelope::Missing
+            | Envelope::BuiltIn(_)
+            | Envelope::Own(_)
+            | Envelope::Broken(_) => None,
+        });
+        let api = match &self.api {
+            Api::None | Api::Fixed(_) => None,
+            Api::Supplied(supply) => Some(supply),
+        };
+        envelopes.chain(api).filter(|supply| !supply.is_ready())
+    }
+
+    /// Waits until all of it is there, or known not to come. What it came to is what the message is told.
+    pub async fn settle(&self) {
+        let awaited: Vec<_> = self.awaited().collect();
+        for supply in &awaited {
+            supply.ask();
+        }
+        let patience = awaited.iter().map(|supply| supply.patience()).max().unwrap_or_default();
+        let all = async {
+            for supply in awaited {
+                supply.settled().await;
+            }
+        };
+        let _late = timeout(patience, all).await;
+    }
+
+    /// The index among the route's operations of the one that an element calls.
+    pub(super) fn operation(&self, element: &str) -> Option<u32> {
+        self.operations.get(element).copied()
+    }
+
+    /// Looks at the action of a request.
+    pub(super) fn check_action(
+        &self,
+        api: Option<&Arc<Compiled>>,
+        version: Option<Version>,
+        operation: &str,
+        headers: Option<&Headers>,
+        message: &[u8],
+    ) -> Result<(), Failed> {
+        let (Some(asked), Some(version), Some(headers)) = (self.action, version, headers) else {
+            return Ok(());
+        };
+        let actions = api.and_then(|compiled| compiled.actions.as_ref());
+        let quotes = if self.lenient { Quotes::Either } else { Quotes::Double };
+        action::check(actions, asked, version, operation, headers, message, quotes)
+            .map_err(Failed::client)
+    }
+}

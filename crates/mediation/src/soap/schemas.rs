@@ -1,0 +1,145 @@
+//! The schemas of a definition and the order in which they are tried.
+//!
+//! Owns which of them are asked about an element: the first that declares it, and others only where that one asks for a
+//! declaration it does not have. How a message is validated is in `check`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xml::QName;
+use xsd::Schema;
+
+use crate::Failed;
+
+/// A message is parsed once for each of them, so that there have to be few. Who writes so many of one name means one of the
+/// first.
+const TRIED_MAX: usize = 8;
+
+/// A schema, or what is told to whom it would have judged.
+pub type Tried = Result<Arc<Schema>, Failed>;
+
+/// Schemas in the order of their documents.
+pub struct Schemas {
+    all: Box<[Tried]>,
+    /// Those that are tried for an element, by its namespace and its local name.
+    of: HashMap<Box<str>, HashMap<Box<str>, Turns>>,
+    /// Those for elements that none of them declares.
+    otherwise: Turns,
+}
+
+/// Indices of schemas, in turn.
+type Turns = Box<[usize]>;
+
+impl Schemas {
+    /// One schema.
+    pub fn one(schema: Arc<Schema>) -> Schemas {
+        Schemas::new(vec![Ok(schema)])
+    }
+
+    /// Schemas in order. One that does not compile decides about what none before it declares.
+    pub fn new(all: Vec<Tried>) -> Schemas {
+        let broken = all.iter().position(Result::is_err);
+        let last = all.len().checked_sub(1);
+        let otherwise = broken.or(last).into_iter().collect();
+        let mut schemas = Schemas { all: all.into(), of: HashMap::new(), otherwise };
+        // Where there is only one, it is asked whatever the element is.
+        if schemas.all.len() > 1 {
+            schemas.declare();
+        }
+        schemas
+    }
+
+    fn declare(&mut self) {
+        let mut of: HashMap<Box<str>, HashMap<Box<str>, Vec<usize>>> = HashMap::new();
+        for (at, schema) in self.all.iter().enumerate() {
+            // Behind a broken one nothing is tried.
+            let Ok(schema) = schema else { break };
+            for (uri, local) in schema.elements() {
+                let tried = of.entry(uri.into()).or_default().entry(local.into()).or_default();
+                if tried.len() < TRIED_MAX && !self.is_among(at, tried) {
+                    tried.push(at);
+                }
+            }
+        }
+        // What the last one tried says is told, whether or not it declares the element.
+        let whole = |mut tried: Vec<usize>| {
+            for at in &self.otherwise {
+                if !self.is_among(*at, &tried) {
+                    tried.push(*at);
+                }
+            }
+            tried.into_boxed_slice()
+        };
+        let of = of.into_iter().map(|(uri, all)| {
+            (uri, all.into_iter().map(|(local, tried)| (local, whole(tried))).collect())
+        });
+        self.of = of.collect();
+    }
+
+    /// Descriptions whose schemas import one another have one for all of them.
+    fn is_among(&self, at: usize, tried: &[usize]) -> bool {
+        let same = |one: usize| match (self.all.get(one), self.all.get(at)) {
+            (Some(Ok(one)), Some(Ok(other))) => Arc::ptr_eq(one, other),
+            _ => one == at,
+        };
+        tried.iter().any(|one| same(*one))
+    }
+
+    /// The indices of those that are tried for an element, in turn.
+    pub(super) fn turns(&self, name: QName<'_>) -> &[usize] {
+        if self.of.is_empty() {
+            return &self.otherwise;
+        }
+        let of = self.of.get(name.namespace.uri).and_then(|all| all.get(name.local));
+        of.unwrap_or(&self.otherwise)
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Tried> {
+        self.all.get(at)
+    }
+
+    /// The first one, which is the only one of an envelope.
+    pub fn first(&self) -> Option<&Arc<Schema>> {
+        self.all.first()?.as_ref().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(target: &str, content: &str) -> Tried {
+        let text = format!(
+            "<x:schema xmlns:x='http://www.w3.org/2001/XMLSchema' targetNamespace='{target}'>{content}</x:schema>"
+        );
+        let mut set = xsd::SchemaSet::new(&xsd::Nothing, xsd::Limits::default());
+        set.add_bytes(text.as_bytes(), "a.xsd");
+        Ok(Arc::new(set.compile().unwrap()))
+    }
+
+    #[test]
+    fn those_that_declare_an_element_are_tried_and_the_last_one_behind_them() {
+        let a = schema("urn:a", "<x:element name='one'/><x:element name='two'/>");
+        let b = schema("urn:b", "<x:element name='one'/>");
+        let again = schema("urn:a", "<x:element name='two'/>");
+        let broken = || Err(Failed::server("broken"));
+        for (all, uri, local, turns) in [
+            (vec![a.clone()], "urn:a", "one", vec![0]),
+            (vec![a.clone()], "urn:c", "one", vec![0]),
+            (vec![], "urn:a", "one", vec![]),
+            (vec![a.clone(), b.clone()], "urn:a", "one", vec![0, 1]),
+            (vec![a.clone(), b.clone()], "urn:b", "one", vec![1]),
+            (vec![a.clone(), b.clone()], "urn:c", "one", vec![1]),
+            (vec![a.clone(), b.clone(), again], "urn:a", "two", vec![0, 2]),
+            (vec![a.clone(), b.clone(), a.clone()], "urn:a", "two", vec![0]),
+            (vec![a.clone(), broken(), b.clone()], "urn:a", "one", vec![0, 1]),
+            (vec![a.clone(), broken(), b.clone()], "urn:b", "one", vec![1]),
+            (vec![broken(), a], "urn:a", "one", vec![0]),
+        ] {
+            let schemas = Schemas::new(all);
+            let namespace = xml::Namespace { uri, ..QName::NONE.namespace };
+            let name = QName { namespace, local, ..QName::NONE };
+            assert_eq!(schemas.turns(name), turns, "{uri} {local}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! JSON translated to SOAP and back, by the types of a service's description.
+//!
+//! Owns what an envelope travels as, what becomes of faults, and what is told of a message that is not translated. How values are
+//! translated is in `wsdl::typed`, whose tables come made.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use message::{Gathered, Headers};
+use serde_json::{Map, Value as Json, json};
+use telemetry::SoapFault;
+use wsdl::Soap;
+use wsdl::typed::{self, Api, Operation, Said};
+
+use crate::{charset, parsed};
+
+/// What comes out may be so many times as long as the largest message: tags repeat what JSON says once, and escapes and keys are
+/// longer than what they stand for.
+const GROWTH_MAX: usize = 8;
+
+const JSON: &str = "application/json";
+
+const PROBLEM: &str = "application/problem+json";
+
+/// The translation of a service's messages.
+pub struct Translation {
+    pub api: Arc<Api>,
+    pub faults: Faults,
+    /// The largest message, before it is translated.
+    pub bytes_max: usize,
+}
+
+/// What status a fault has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The code says whose fault it is; else the status that it came with is kept.
+    pub by_code: bool,
+    /// By the name of an element of the detail, or of a code.
+    pub statuses: Vec<(Box<str>, u16)>,
+}
+
+/// Why JSON is not translated: what its sender is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    Wrong(String),
+    TooLarge(String),
+}
+
+/// What a service's message came to as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub bytes: Bytes,
+    /// None where there are no bytes.
+    pub content_type: Option<&'static str>,
+    /// It was a fault: of which code, and the status it has.
+    pub fault: Option<(SoapFault, u16)>,
+}
+
+impl Translation {
+    /// The envelope for a call of an operation.
+    pub fn to_soap(&self, operation: &Operation, body: &mut Gathered) -> Result<Bytes, Refused> {
+        let bytes = body.bytes.clone();
+        let envelope = self.envelope(operation, body, &bytes);
+        envelope.map(|made| made.into_bytes().into()).map_err(|why| refused(&why, &bytes))
+    }
+
+    fn envelope(
+        &self,
+        operation: &Operation,
+        body: &mut Gathered,
+        bytes: &[u8],
+    ) -> Result<String, typed::Refused> {
+        let bytes_max = self.made_bytes_max();
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.trim_ascii().is_empty() => {
+                let tape = parsed::tape(body, text, &typed::LIMITS)
+                    .map_err(|why| typed::Refused::Malformed { at: why.at, expected: why.what })?;
+                self.api.request_on(operation, text, &tape, bytes_max)
+            }
+            // Of what is no text it says so, and nothing means an empty object.
+            Ok(_) | Err(_) => self.api.request(operation, bytes, bytes_max),
+        }
+    }
+
+    /// Writes the lines that an envelope travels with, in the place of those of JSON.
+    pub fn label(&self, headers: &mut Headers, action: &str) {
+        headers.retain(|name, _| {
+            ![&b"content-type"[..], b"accept", b"soapaction"]
+                .iter()
+                .any(|own| http1::is_alias(name, own))
+        });
+        match self.api.version() {
+            Soap::V11 => {
+                headers.add_known("Content-Type", b"text/xml; charset=utf-8");
+                headers.add_known("Accept", b"text/xml");
+                headers.add_known("SOAPAction", action.as_bytes());
+            }
+            Soap::V12 => {
+                headers.add_known("Content-Type", action.as_bytes());
+                headers.add_known("Accept", b"application/soap+xml");
+            }
+        }
+    }
+
+    /// What the service said, which came with this status; `id` is that of the exchange in problems. The error says why a
+    /// message that should be one is none.
+    pub fn to_json(
+        &self,
+        operation: &Operation,
+        content_type: Option<&[u8]>,
+        message: &[u8],
+        status: u16,
+        id: &str,
+    ) -> Result<Made, String> {
+        let settled = charset::settled(content_type, message);
+        let message = settled.as_deref().unwrap_or(message);
+        let made = |text: String, content_type| Made {
+            bytes: text.into_bytes().into(),
+            content_type: Some(content_type),
+            fault: None,
+        };
+        match self.api.reply(operation, message, self.made_bytes_max()) {
+            Ok(Said::Value(json)) => Ok(made(json, JSON)),
+            Ok(Said::Nothing) if operation.is_one_way() => {
+                Ok(Made { bytes: Bytes::new(), content_type: None, fault: None })
+            }
+            Ok(Said::Nothing) => Ok(made("{}".to_owned(), JSON)),
+            Ok(Said::Fault(fault)) => {
+                let status = self.faults.status(&fault, status);
+                let code = SoapFault::of_code(&fault.code);
+                let problem = made(problem(id, status, &fault), PROBLEM);
+                Ok(Made { fault: Some((code, status)), ..problem })
+            }
+            Err(why) if status < 400 => Err(why.to_string()),
+            Err(_) => Ok(made(no_message(id, status), PROBLEM)),
+        }
+    }
+
+    fn made_bytes_max(&self) -> usize {
+        self.bytes_max.saturating_mul(GROWTH_MAX)
+    }
+}
+
+#[cold]
+fn refused(why: &typed::Refused, json: &[u8]) -> Refused {
+    match why {
+        typed::Refused::Malformed { at, expected } => {
+            let before = json.get(..*at).unwrap_or(json);
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let column = before.len().saturating_sub(start) + 1;
+            let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
+            Refused::Wrong(text)
+        }
+        typed::Refused::Mismatch(mismatch) if mismatch.is_too_large() => {
+            Refused::TooLarge(mismatch.to_string())
+        }
+        typed::Refused::Mismatch(mismatch) => Refused::Wrong(mismatch.to_string()),
+    }
+}
+
+impl Faults {
+    /// The status of a fault that came with another one.
+    fn status(&self, fault: &typed::Fault, status: u16) -> u16 {
+        let names = fault.names.iter().chain(fault.subcodes.iter().rev()).chain([&fault.code]);
+        let mut named = names
+            .filter_map(|name| self.statuses.iter().find(|(known, _)| **known == *name.as_str()));
+        if let Some((_, status)) = named.next() {
+            return *status;
+        }
+        match fault.code.as_str() {
+            "Client" | "Sender" if self.by_code => 400,
+            _ if self.by_code => 502,
+            // A fault is no success, whatever came with it.
+            _ if status < 400 => 500,
+            _ => status,
+        }
+    }
+}
+
+/// Problem details (RFC 9457) of a fault of the service.
+fn problem(id: &str, status: u16, fault: &typed::Fault) -> String {
+    let mut keys: Map<String, Json> = Map::new();
+    let mut add = |key: &str, value: Json| keys.insert(key.to_owned(), value);
+    add("type", "about:blank".into());
+    add("title", "The service answered with a fault.".into());
+    add("status", status.into());
+    add("fault", "soap_fault".into());
+    if !fault.reason.is_empty() {
+        add("detail", fault.reason.as_str().into());
+    }
+    add("code", fault.code.as_str().into());
+    if !fault.subcodes.is_empty() {
+        add("subcodes", fault.subcodes.clone().into());
+    }
+    if !fault.actor.is_empty() {
+        add("actor", fault.actor.as_str().into());
+    }
+    add("request_id", id.into());
+    let mut text = Json::Object(keys).to_string();
+    if !fault.details.is_empty() {
+        // Written already, with every digit.
+        text.pop();
+        text.push_str(",\"details\":{");
+        text.push_str(&fault.details);
+        text.push_str("}}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Problem details of a failure that is no message.
+fn no_message(id: &str, status: u16) -> String {
+    let what = format!("The service answered with the status {status} and no SOAP message.");
+    let text = json!({
+        "type": "about:blank",
+        "title": "The service failed.",
+        "status": status,
+        "fault": "upstream_error",
+        "detail": what,
+        "request_id": id,
+    });
+    format!("{text}\n")
+}

@@ -1,0 +1,170 @@
+//! Which of several cases a message fits, by what stands in it.
+//!
+//! Owns the order of the cases and the budget of looking. Expressions come compiled; where all of them go straight down, the
+//! message is searched while it is read, and no tree is made.
+
+mod find;
+
+use std::sync::Arc;
+
+use message::Gathered;
+use xml::Document;
+use xpath::{Budget, DocumentSet, ErrorKind, Evaluation, Expr, Limits, NoHost};
+
+use crate::{Failed, charset, libxml_messages, parsed};
+use find::Search;
+
+/// Nodes looked at for one message, all cases together.
+// As many as a message of the largest size may have, and a few times over.
+const STEPS_MAX: u64 = 5_000_000;
+
+/// One case: a message fits if the first node that the expression finds has this string-value, or if this is its value.
+pub struct Case {
+    pub expression: Expr,
+    pub equals: String,
+}
+
+/// Cases in order.
+pub struct Cases {
+    cases: Vec<Case>,
+    /// Where all cases can be decided without a tree.
+    search: Option<Search>,
+}
+
+impl Cases {
+    pub fn new(cases: Vec<Case>) -> Cases {
+        Cases { search: Search::of(&cases), cases }
+    }
+
+    /// The index of the first case that a message fits.
+    pub fn first(
+        &self,
+        content_type: Option<&[u8]>,
+        body: &mut Gathered,
+    ) -> Result<Option<usize>, Failed> {
+        let Some(search) = &self.search else {
+            return self.in_tree(parsed::tree(content_type, body)?);
+        };
+        let settled = charset::settled(content_type, &body.bytes);
+        let message = settled.as_deref().unwrap_or(&body.bytes);
+        let malformed = |error| Failed::client(libxml_messages::malformed(&error, message));
+        search.first(message).map_err(malformed)
+    }
+
+    fn in_tree(&self, document: Arc<Document>) -> Result<Option<usize>, Failed> {
+        let world = DocumentSet::new(document);
+        let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
+        for (at, case) in self.cases.iter().enumerate() {
+            let mut host = NoHost;
+            let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+            let fits = match case.expression.first(&mut evaluation) {
+                Ok(node) => node.is_some_and(|node| world.string_value(node) == case.equals),
+                Err(error) if matches!(error.kind, ErrorKind::Type(_)) => {
+                    let text = case.expression.text(&mut evaluation);
+                    text.map_err(|error| Failed::server(error.to_string()))? == case.equals
+                }
+                Err(error) => return Err(Failed::server(error.to_string())),
+            };
+            if fits {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xpath::Plain;
+
+    use super::*;
+
+    fn cases(cases: &[(&str, &str)]) -> Cases {
+        let statics = Plain { prefixes: &[("p", "urn:p")], ..Plain::default() };
+        let case = |(path, equals): &(&str, &str)| Case {
+            expression: Expr::compile(path, &statics).unwrap(),
+            equals: (*equals).to_owned(),
+        };
+        Cases::new(cases.iter().map(case).collect())
+    }
+
+    fn by_tree(cases: &Cases, document: &str) -> Option<usize> {
+        let document = Document::parse(document.as_bytes(), &xml::Options::default()).unwrap();
+        cases.in_tree(Arc::new(document)).ok().unwrap()
+    }
+
+    /// What a tree says and what the search says, again and again, since it goes on from what it knows: and for the same markup
+    /// with other values.
+    #[test]
+    fn the_first_node_of_a_plain_path_is_the_one_in_a_tree() {
+        let documents = [
+            "<a><b><c>1</c><c>2</c></b></a>",
+            "<a><b/><b><c>2</c></b><b><c>1</c></b></a>",
+            "<a> <b> <c> 1</c><c>1</c> </b> </a>",
+            "<a><b><c><d>1</d><!-- 2 --></c></b></a>",
+            "<a><b><c>1<d/>2</c></b></a>",
+            "<a><b><c><![CDATA[1]]></c></b></a>",
+            "<a><b><c>&#x31;<?x 2?></c></b></a>",
+            "<a><b><c a='1'/><c a='2'>2</c></b></a>",
+            "<a><b><x><c>1</c></x></b><c>1</c></a>",
+            "<a><a><b><c>1</c></b></a></a>",
+            "<p:a xmlns:p='urn:p'><b xmlns='urn:p'><c>1</c></b><p:b><c>2</c></p:b></p:a>",
+            "<!--1--><a><!--1--><b>1<!--1-->2<?p 1?></b></a><!--2-->",
+            "<a>1<b>2</b>1</a>",
+            "<a>12</a>",
+            "<a/>",
+        ];
+        let paths = [
+            "/a/b/c",
+            "/a/b/c/text()",
+            "/a/b/*",
+            "/a",
+            "/*/*",
+            "/a/b/node()",
+            "/a/text()",
+            "/comment()",
+            "/a/b/comment()",
+            "/a/b/processing-instruction('p')",
+            "/a/b/c[@a='2']",
+            "/p:a/p:b/p:c",
+            "/p:a/p:b",
+            "/a/a/b/c",
+            "/a/b/c/d/e",
+        ];
+        let mut fitted = 0;
+        for path in paths {
+            for equals in ["1", "2", "12", "", " 1", "1 "] {
+                let cases = cases(&[(path, equals), (path, "2")]);
+                let search = cases.search.as_ref().expect(path);
+                let other = |document: &&str| document.replace('1', "3").replace('2', "1");
+                let others: Vec<String> = documents.iter().map(other).collect();
+                let pairs = documents.iter().zip(&others);
+                for document in pairs.flat_map(|(one, other)| [one, one, other.as_str(), one]) {
+                    let tree = by_tree(&cases, document);
+                    let found = search.first(document.as_bytes()).unwrap();
+                    assert_eq!(found, tree, "{path} {equals} {document}");
+                    fitted += usize::from(found == Some(0));
+                }
+            }
+        }
+        assert!(fitted > 100, "{fitted}");
+    }
+
+    #[test]
+    fn what_needs_a_tree_gets_one() {
+        for path in ["//a", "/a/b[2]", "/a/@b", "a", "/a/..", "/a = 1", "count(/a)", "/a | /b", "/"]
+        {
+            assert!(cases(&[("/a", "1"), (path, "1")]).search.is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_behind_the_node_is_malformed() {
+        let cases = cases(&[("/a/b", "1")]);
+        assert!(cases.search.is_some());
+        for document in ["<a><b>1</b>", "<a><b>1</b></b>", "<a><b>1</b></a><a/>", ""] {
+            let mut body = Gathered::new(document.into(), Vec::new());
+            assert!(cases.first(None, &mut body).is_err(), "{document}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What was read of a body, for the next step that would read the same bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use json::Tape;
+use xml::Document;
+
+/// A tape or a tree of a body's bytes. It is worth nothing for other bytes.
+#[derive(Debug)]
+pub struct View(Box<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    /// Bytes in memory that this keeps cannot become others, so the same place means the same bytes.
+    of: Bytes,
+    parsed: Parsed,
+}
+
+#[derive(Debug)]
+enum Parsed {
+    Json(Tape),
+    Xml(Arc<Document>),
+}
+
+impl View {
+    pub(crate) fn json(of: &Bytes, tape: Tape) -> View {
+        View(Box::new(Kept { of: of.clone(), parsed: Parsed::Json(tape) }))
+    }
+
+    pub(crate) fn xml(of: &Bytes, tree: Arc<Document>) -> View {
+        View(Box::new(Kept { of: of.clone(), parsed: Parsed::Xml(tree) }))
+    }
+
+    /// Whether it is that of these bytes: not of others that are equal, but of these in memory.
+    pub(crate) fn is_of(&self, bytes: &Bytes) -> bool {
+        let known = &self.0.of;
+        known.len() == bytes.len() && std::ptr::eq(known.as_ptr(), bytes.as_ptr())
+    }
+
+    pub(crate) fn into_tape(self) -> Option<Tape> {
+        match self.0.parsed {
+            Parsed::Json(tape) => Some(tape),
+            Parsed::Xml(_) => None,
+        }
+    }
+
+    pub(crate) fn tree(&self) -> Option<&Arc<Document>> {
+        match &self.0.parsed {
+            Parsed::Xml(tree) => Some(tree),
+            Parsed::Json(_) => None,
+        }
+    }
+}

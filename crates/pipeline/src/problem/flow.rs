@@ -1,0 +1,94 @@
+//! Faults of message flows: SOAP faults for SOAP messages.
+
+use std::fmt::Write as _;
+
+use fault::{Fault, Kind, Side};
+use message::RequestHead;
+use policy::{Exchange, MessageFormat};
+
+const NS_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+const NS_12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+/// The version of SOAP that a request says it is of: by its content type, and for 1.1, which shares its type with all of XML,
+/// by a `SOAPAction`. A flow that reads the message corrects it.
+pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
+    let content_type = head.headers.get("content-type")?;
+    match MessageFormat::of(Some(content_type)) {
+        MessageFormat::Soap12 => Some(MessageFormat::Soap12),
+        MessageFormat::Soap11 if head.headers.contains("soapaction") => Some(MessageFormat::Soap11),
+        MessageFormat::Soap11 | MessageFormat::Json => None,
+    }
+}
+
+/// A SOAP fault, if the message is of SOAP. Its status is 500, unless the flow chose one or the gateway never took the message.
+pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'static str, String)> {
+    let message_format = ex.notes.as_ref().and_then(|notes| notes.message_format)?;
+    let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
+    let status = match chosen || is_refused_unread(fault.kind) {
+        true => own,
+        false => 500,
+    };
+    let server = fault.kind.side() != Side::Client;
+    let reason = escaped(fault.detail.as_deref().unwrap_or(fault.kind.title()));
+    let detail = fault.more.as_ref().and_then(|more| more.errors.first()).map(|text| escaped(text));
+    match message_format {
+        MessageFormat::Soap11 => {
+            Some((status, "text/xml; charset=utf-8", fault_11(server, &reason, detail)))
+        }
+        MessageFormat::Soap12 => {
+            Some((status, "application/soap+xml; charset=utf-8", fault_12(server, &reason, detail)))
+        }
+        MessageFormat::Json => None,
+    }
+}
+
+/// What speaks of the request as one of HTTP, and not of the message.
+fn is_refused_unread(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Unauthenticated
+            | Kind::CredentialMissing
+            | Kind::CredentialExpired
+            | Kind::ScopeMissing
+            | Kind::SubscriptionMissing
+            | Kind::Forbidden
+            | Kind::Refused
+            | Kind::RateLimited
+            | Kind::BodyTooLarge
+            | Kind::MediaTypeUnsupported
+            | Kind::MethodNotAllowed
+            | Kind::RequestTimeout
+            | Kind::ClientGone
+    )
+}
+
+/// Text of an element; what XML cannot write is left out.
+fn escaped(text: &str) -> String {
+    let allowed = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
+    let text: String = text.chars().filter(allowed).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn fault_11(server: bool, reason: &str, detail: Option<String>) -> String {
+    let code = if server { "Server" } else { "Client" };
+    let mut text = format!(
+        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{NS_11}"><soap:Body><soap:Fault><faultcode>soap:{code}</faultcode><faultstring>{reason}</faultstring>"#
+    );
+    if let Some(detail) = detail {
+        let _infallible = write!(text, "<detail>{detail}</detail>");
+    }
+    text.push_str("</soap:Fault></soap:Body></soap:Envelope>");
+    text
+}
+
+fn fault_12(server: bool, reason: &str, detail: Option<String>) -> String {
+    let code = if server { "Receiver" } else { "Sender" };
+    let mut text = format!(
+        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{NS_12}"><soap:Body><soap:Fault><soap:Code><soap:Value>soap:{code}</soap:Value></soap:Code><soap:Reason><soap:Text xml:lang="en">{reason}</soap:Text></soap:Reason>"#
+    );
+    if let Some(detail) = detail {
+        let _infallible = write!(text, "<soap:Detail>{detail}</soap:Detail>");
+    }
+    text.push_str("</soap:Fault></soap:Body></soap:Envelope>");
+    text
+}

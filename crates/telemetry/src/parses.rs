@@ -1,0 +1,47 @@
+//! How often messages were parsed into a tape or a tree.
+//!
+//! Whoever parses has a message and knows no exchange. A worker is a thread, so the thread keeps the count until the next exchange
+//! of the worker is recorded.
+
+use std::cell::Cell;
+
+/// What a message was parsed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Xml,
+}
+
+thread_local! {
+    static COUNTS: Cell<Parses> = const { Cell::new([0; Format::ALL.len()]) };
+}
+
+/// Counts in the order of [`Format::ALL`].
+pub(crate) type Parses = [u64; Format::ALL.len()];
+
+impl Format {
+    /// All formats, in the order of their numbers.
+    pub const ALL: [Format; 2] = [Format::Json, Format::Xml];
+
+    /// The label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::Xml => "xml",
+        }
+    }
+}
+
+/// Counts one message that this thread parses.
+pub fn count(format: Format) {
+    let mut counts = COUNTS.get();
+    if let Some(count) = counts.get_mut(format as usize) {
+        *count += 1;
+    }
+    COUNTS.set(counts);
+}
+
+/// What this thread parsed since this was last asked.
+pub(crate) fn take() -> Parses {
+    COUNTS.take()
+}

@@ -1,0 +1,53 @@
+//! Outcomes as JUnit XML, which build servers read.
+
+use std::fmt::Write as _;
+
+use xml::{escape_attribute, escape_text};
+
+use super::Outcome;
+
+/// A suite of one configuration's cases.
+pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
+    let failures = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).count();
+    let total = outcomes.iter().map(|outcome| outcome.took.as_secs_f64()).sum::<f64>();
+    let counts = format!(r#"tests="{}" failures="{failures}" errors="0""#, outcomes.len());
+    let file = attribute(file);
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts} time=\"{total:.3}\">\n\
+         <testsuite name=\"{file}\" {counts} time=\"{total:.3}\">\n"
+    );
+    for outcome in outcomes {
+        let (name, time) = (attribute(&outcome.name), outcome.took.as_secs_f64());
+        // Writing into a text never fails.
+        let _infallible =
+            write!(text, "<testcase classname=\"{file}\" name=\"{name}\" time=\"{time:.3}\"");
+        let Some(first) = outcome.failures.first() else {
+            text.push_str("/>\n");
+            continue;
+        };
+        let all = content(&outcome.failures.join("\n"));
+        let first = attribute(first.lines().next().unwrap_or_default());
+        let _infallible =
+            write!(text, ">\n<failure message=\"{first}\">{all}</failure>\n</testcase>\n");
+    }
+    text.push_str("</testsuite>\n</testsuites>\n");
+    text
+}
+
+/// Without the characters that XML cannot have.
+fn clean(text: &str) -> String {
+    let good = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
+    text.chars().filter(good).collect()
+}
+
+fn attribute(text: &str) -> String {
+    let mut out = String::new();
+    escape_attribute(&clean(text), &mut out);
+    out
+}
+
+fn content(text: &str) -> String {
+    let mut out = String::new();
+    escape_text(&clean(text), &mut out);
+    out
+}

@@ -1,0 +1,171 @@
+//! Messages of HTTP/1.1 over a wire inside the process, read by the gateway's own codec.
+
+use std::fmt::Write as _;
+
+use http1::{Asked, Decoder, Framing, Limits, Line, Span, parse_request, parse_response};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// A message that came over a wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    /// The method of a request; empty for a reply.
+    pub(super) method: String,
+    /// The target of a request; empty for a reply.
+    pub(super) target: String,
+    /// The status of a reply; 0 for a request.
+    pub(super) status: u16,
+    /// Names in lower case, in the order written.
+    lines: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Which message is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Request,
+    /// `to_head`: it has no body, whatever its head says.
+    Reply {
+        to_head: bool,
+    },
+}
+
+/// One end of a wire, with what came over it and was not read yet.
+pub(super) struct Incoming<R> {
+    wire: R,
+    buffer: Vec<u8>,
+}
+
+/// A head as it was read, and how its body goes on.
+struct Head {
+    message: Message,
+    head_len: usize,
+    framing: Framing,
+}
+
+/// Four times what a flow holds: whatever passes a gateway in a test is in memory.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+impl Message {
+    /// The values of the lines of this name as one; none if there is no such line.
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        let lines = self.lines.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let values: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+
+    /// The target without its query.
+    pub(super) fn path(&self) -> &str {
+        self.target.split_once('?').map_or(&self.target, |(path, _)| path)
+    }
+}
+
+impl<R: AsyncRead + Unpin> Incoming<R> {
+    pub(super) fn new(wire: R) -> Incoming<R> {
+        Incoming { wire, buffer: Vec::new() }
+    }
+
+    /// The next message; none if the peer has closed before it. Interim replies are left out.
+    pub(super) async fn next(&mut self, side: Side) -> Result<Option<Message>, String> {
+        loop {
+            let Some(head) = self.head(side).await? else { return Ok(None) };
+            let message = self.body(head).await?;
+            if !(100..200).contains(&message.status) {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    async fn head(&mut self, side: Side) -> Result<Option<Head>, String> {
+        loop {
+            let parsed = parse(&self.buffer, side);
+            if let Some(head) = parsed.map_err(|error| error.to_string())? {
+                return Ok(Some(head));
+            }
+            if self.read().await? == 0 {
+                return match self.buffer.is_empty() {
+                    true => Ok(None),
+                    false => Err("the connection ended inside a head".to_owned()),
+                };
+            }
+        }
+    }
+
+    async fn body(
+        &mut self,
+        Head { mut message, head_len, framing }: Head,
+    ) -> Result<Message, String> {
+        self.buffer.drain(..head_len);
+        let mut decoder = Decoder::new(framing);
+        loop {
+            let taken = decoder.decode(&self.buffer, &mut message.body);
+            self.buffer.drain(..taken.map_err(|error| error.to_string())?);
+            if decoder.is_done() {
+                return Ok(message);
+            }
+            if message.body.len() > BODY_BYTES_MAX {
+                return Err(format!("a body of more than {BODY_BYTES_MAX} bytes"));
+            }
+            if self.read().await? == 0 {
+                let ended = decoder.end_of_input();
+                return ended.map(|()| message).map_err(|_| "a body that was cut".to_owned());
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<usize, String> {
+        self.wire.read_buf(&mut self.buffer).await.map_err(|error| error.to_string())
+    }
+}
+
+fn parse(bytes: &[u8], side: Side) -> Result<Option<Head>, http1::Error> {
+    let (mut lines, limits) = (Vec::new(), limits());
+    let text = |span: Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
+    let mut message = Message {
+        method: String::new(),
+        target: String::new(),
+        status: 0,
+        lines: Vec::new(),
+        body: Vec::new(),
+    };
+    let (head_len, framing) = match side {
+        Side::Request => {
+            let Some(head) = parse_request(bytes, &limits, &mut lines)? else { return Ok(None) };
+            (message.method, message.target) = (text(head.method), text(head.target));
+            (head.head_len, head.framing)
+        }
+        Side::Reply { to_head } => {
+            let asked = Asked { head: to_head, connect: false };
+            let Some(head) = parse_response(bytes, &limits, asked, &mut lines)? else {
+                return Ok(None);
+            };
+            message.status = head.status;
+            (head.head_len, head.framing)
+        }
+    };
+    let named = |line: &Line| (text(line.name).to_lowercase(), text(line.value));
+    message.lines = lines.iter().map(named).collect();
+    Ok(Some(Head { message, head_len, framing }))
+}
+
+/// The gateway's own limits are what is tested; these only bound memory.
+fn limits() -> Limits {
+    Limits { head_bytes_max: 1024 * 1024, target_bytes_max: 1024 * 1024, headers_max: 10_000 }
+}
+
+/// A head of a start line and lines, with the length of its body.
+pub(super) fn head<'l>(
+    start: &str,
+    lines: impl Iterator<Item = (&'l str, &'l str)>,
+    length: Option<usize>,
+) -> String {
+    let mut head = format!("{start}\r\n");
+    // Writing into a text never fails.
+    for (name, value) in lines {
+        let _infallible = write!(head, "{name}: {value}\r\n");
+    }
+    if let Some(length) = length {
+        let _infallible = write!(head, "Content-Length: {length}\r\n");
+    }
+    head.push_str("\r\n");
+    head
+}

@@ -1,0 +1,212 @@
+//! `tidegate test` and `tidegate explain --run`: requests through a whole gateway without a network.
+//!
+//! Owns what stands in for clients and upstreams ([`rehearsal`], [`services`]), how what came is compared with what a case expects
+//! ([`difference`]), and how outcomes are told. Each case has a gateway of its own, so that none sees another's counts and caches.
+
+mod difference;
+mod json;
+mod junit;
+mod message;
+mod rehearsal;
+mod run;
+mod services;
+mod xml;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use config::{Case, CaseCall, CaseRequest, Loaded};
+use regex::Regex;
+use telemetry::Telemetry;
+
+use crate::check::{compiled, say_report};
+use crate::{WRONG_USAGE, log};
+use rehearsal::Sent;
+use services::Services;
+
+pub(crate) use run::explain_run;
+
+/// What came of a case.
+struct Outcome {
+    name: String,
+    took: Duration,
+    /// Empty if it passed. A failure is a line or several.
+    failures: Vec<String>,
+}
+
+/// Cases mostly wait for what they delay, so there may be more of them than cores.
+const THREADS_MAX: usize = 8;
+
+/// Runs the cases of a configuration whose names match `only`.
+pub(crate) fn test(
+    file: &Path,
+    only: Option<&Regex>,
+    junit: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    let loaded = match compiled(file) {
+        Ok((compiled, loaded)) => {
+            say_report(&compiled.warnings);
+            loaded
+        }
+        Err(report) => {
+            say_report(&report);
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
+    };
+    let all = loaded.config.iter().flat_map(|config| config.cases.iter());
+    let cases: Vec<(&str, &Case)> = all
+        .map(|(name, case)| (name.value.as_str(), &case.value))
+        .filter(|(name, _)| only.is_none_or(|only| only.is_match(name)))
+        .collect();
+    if cases.is_empty() {
+        let why = match only {
+            Some(_) => "no case has a name that matches",
+            None => "it has no `cases`",
+        };
+        log::say_error(&format!("{}: {why}", file.display()));
+        return Ok(ExitCode::from(WRONG_USAGE));
+    }
+    let outcomes = run_all(&loaded, &cases)?;
+    if let Some(path) = junit {
+        let written = fs::write(path, junit::written(&file.display().to_string(), &outcomes));
+        written.with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).count();
+    let (all, passed) = (outcomes.len(), outcomes.len() - failed);
+    let cases = if all == 1 { "case" } else { "cases" };
+    log::write_out(&format!("{all} {cases}: {passed} passed, {failed} failed"))?;
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Runs cases side by side, and tells of each in their order.
+fn run_all(loaded: &Loaded, cases: &[(&str, &Case)]) -> anyhow::Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let (send, receive) = sync_channel(cases.len());
+    let mut slots: Vec<Option<Outcome>> = Vec::new();
+    slots.resize_with(cases.len(), || None);
+    let mut told = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..cases.len().min(THREADS_MAX) {
+            let (send, next) = (send.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((name, case)) = cases.get(number) else { return };
+                    // A gateway leaves things to its thread, so each case has one of its own.
+                    let ran = std::thread::scope(|scope| {
+                        scope.spawn(|| run_case(loaded, name, case)).join()
+                    });
+                    let outcome = ran.unwrap_or_else(|_| Outcome::broken(name));
+                    // There is room for all.
+                    let _sent = send.send((number, outcome));
+                }
+            });
+        }
+        drop(send);
+        for (number, outcome) in receive {
+            if let Some(slot) = slots.get_mut(number) {
+                *slot = Some(outcome);
+            }
+            while let Some(Some(outcome)) = slots.get(told) {
+                outcome.tell()?;
+                told += 1;
+            }
+        }
+        Ok(slots.into_iter().flatten().collect())
+    })
+}
+
+fn run_case(loaded: &Loaded, name: &str, case: &Case) -> Outcome {
+    let began = kit::clock::now();
+    let failures = failures(loaded, case).unwrap_or_else(|error| vec![format!("{error:#}")]);
+    Outcome { name: name.to_owned(), took: began.elapsed(), failures }
+}
+
+fn failures(loaded: &Loaded, case: &Case) -> anyhow::Result<Vec<String>> {
+    let telemetry = Telemetry::new(1);
+    let compiled = compile::compile(loaded, None, &telemetry);
+    let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
+    let services = Services::once(case.calls.iter().map(|call| call.value.clone()));
+    let reply = rehearsal::run(compiled, telemetry, &services, &sent(&case.request)?);
+    // Calls first: what is wrong with the reply mostly follows from them.
+    let mut failures = wrong_calls(&services);
+    match reply {
+        Ok(reply) => {
+            let found = difference::of_reply(&case.reply, &reply);
+            failures.extend(found.iter().map(|it| format!("reply: {}", it.lines().join("\n"))));
+        }
+        Err(error) => failures.push(format!("{error:#}")),
+    }
+    Ok(failures)
+}
+
+/// What is sent for a case.
+fn sent(request: &CaseRequest) -> anyhow::Result<Sent> {
+    let body = match (&request.body, &request.body_file) {
+        (Some(body), _) => body.value.clone().into_bytes(),
+        (None, Some(file)) => {
+            let path = file.value.as_path();
+            fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?
+        }
+        (None, None) => Vec::new(),
+    };
+    let lines = request.headers.iter();
+    Ok(Sent {
+        method: request.method.value.clone(),
+        target: request.path.value.clone(),
+        lines: lines.map(|(name, value)| (name.value.clone(), value.value.clone())).collect(),
+        body,
+    })
+}
+
+/// Calls that no case lists, and listed ones that were not made. A pair of the same upstream is told as one difference.
+fn wrong_calls(services: &Services) -> Vec<String> {
+    let mut missing = services.not_made();
+    let mut told = Vec::new();
+    for came in services.came().iter().filter(|came| came.answered.is_none()) {
+        let request = &came.request;
+        let line = format!("{} {} to `{}`", request.method, request.target, came.upstream);
+        let meant = missing.iter().position(|(_, call)| call.upstream.value == came.upstream);
+        let Some((number, call)) = meant.map(|at| missing.remove(at)) else {
+            let body = difference::shown(&String::from_utf8_lossy(&request.body));
+            told.push(format!("call: {line} came, and the case does not list it\n  body: {body}"));
+            continue;
+        };
+        for found in came.differences(&call) {
+            told.push(format!("calls[{number}]: {line}: {}", found.lines().join("\n")));
+        }
+    }
+    let not_made = missing.iter().map(|(number, call)| not_made(*number, call));
+    told.into_iter().chain(not_made).collect()
+}
+
+fn not_made(number: usize, call: &CaseCall) -> String {
+    let method = call.expect.method.as_ref().map_or("*", |method| &method.value);
+    let path = call.expect.path.as_ref().map_or("*", |path| &path.value);
+    format!("calls[{number}]: {method} {path} to `{}` was not made", call.upstream.value)
+}
+
+impl Outcome {
+    fn broken(name: &str) -> Outcome {
+        let why = "the case broke the program: please report it".to_owned();
+        Outcome { name: name.to_owned(), took: Duration::ZERO, failures: vec![why] }
+    }
+
+    fn tell(&self) -> anyhow::Result<()> {
+        let mark = if self.failures.is_empty() { "ok  " } else { "FAIL" };
+        let mut text = format!("{mark} {} ({} ms)", self.name, self.took.as_millis());
+        for line in self.failures.iter().flat_map(|failure| failure.lines()) {
+            text.push_str("\n       ");
+            text.push_str(line);
+        }
+        log::write_out(&text)
+    }
+}

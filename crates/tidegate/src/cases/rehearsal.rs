@@ -1,0 +1,136 @@
+//! One request through a whole gateway inside a thread: the real listener, pipeline, policies and upstreams, and no network.
+//!
+//! The seam is the connection, not the call: what stands in for an upstream speaks HTTP over a wire inside the process. So
+//! everything above the socket is what serves traffic: framing, hop-by-hop headers, timeouts, retries, breakers.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use compile::Compiled;
+use listen::Unbound;
+use message::{Protocol, RequestHead};
+use plan::{Listener, Plan};
+use policy::{Caller, Scheme};
+use telemetry::Telemetry;
+use tokio::io::AsyncWriteExt as _;
+use tokio::runtime::{Builder, LocalOptions};
+
+use super::message::{Incoming, Message, Side, head};
+use super::services::{Services, WIRE_BYTES};
+
+/// A request to send.
+pub(super) struct Sent {
+    pub(super) method: String,
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) lines: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Addresses that documents may name (RFC 5737): no policy takes them for its own network.
+const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
+const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
+
+/// A flow takes at most a minute unless it says otherwise, and a listed delay at most as long.
+const REPLY_MAX: Duration = Duration::from_secs(150);
+
+/// Key sets are fetched before the request, as a gateway fetches them before it serves.
+const BACKGROUND_MAX: Duration = Duration::from_secs(5);
+
+/// For calls beside the exchange, those of mirrors, and only where one is not made yet.
+const LATE_MAX: Duration = Duration::from_millis(500);
+
+/// So often other tasks run before a call that nobody lists is said not to have come.
+const ROUNDS: usize = 16;
+
+/// Sends a request to a gateway that serves `compiled`, whose upstreams are `services`. Takes the thread for itself.
+pub(super) fn run(
+    compiled: Compiled,
+    telemetry: Arc<Telemetry>,
+    services: &Services,
+    sent: &Sent,
+) -> anyhow::Result<Message> {
+    services.stand_in();
+    let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default());
+    let plan = Arc::new(compiled.plan);
+    let exchange = exchange(plan, telemetry, services, sent);
+    runtime.context("no runtime for a case")?.block_on(exchange)
+}
+
+async fn exchange(
+    plan: Arc<Plan>,
+    telemetry: Arc<Telemetry>,
+    services: &Services,
+    sent: &Sent,
+) -> anyhow::Result<Message> {
+    begin(&plan, services).await;
+    let listener = listener(&plan, sent).context("there is no listener")?;
+    let unbound = Rc::new(Unbound::new(plan, listener, telemetry));
+    let (near, far) = tokio::io::duplex(WIRE_BYTES);
+    let (serving, wire) = (unbound.clone(), kit::Wire::Wrapped(Box::new(far)));
+    let served = kit::spawn(async move { serving.serve(wire, CLIENT.into(), LOCAL.into()).await });
+    let (read, mut write) = tokio::io::split(near);
+    let bytes = sent.bytes();
+    // The reply may come before all of the request is taken. The half is kept open: closing it would abort the exchange.
+    let writing = kit::spawn(async move {
+        let _refused = write.write_all(&bytes).await;
+        write
+    });
+    let mut incoming = Incoming::new(read);
+    let reply = incoming.next(Side::Reply { to_head: sent.method == "HEAD" });
+    let reply = tokio::time::timeout(REPLY_MAX, reply).await;
+    let reply = reply.map_err(|_| anyhow!("no reply within {REPLY_MAX:?}"))?;
+    let reply = reply.map_err(|why| anyhow!("the reply cannot be read: {why}"))?;
+    for _ in 0..ROUNDS {
+        kit::task::yield_to_ready().await;
+    }
+    let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
+    unbound.close();
+    drop(incoming);
+    writing.abort();
+    served.abort();
+    reply.context("the connection was closed without a reply")
+}
+
+/// One round of what goes on beside the requests. What it calls may be listed, and need not.
+async fn begin(plan: &Plan, services: &Services) {
+    let local = SocketAddr::from(LOCAL);
+    let caller = Rc::new(Caller::new(local, local, Scheme::Http, 0));
+    for background in &plan.background {
+        let _late = tokio::time::timeout(BACKGROUND_MAX, background.round(&caller)).await;
+    }
+    services.forget_unlisted();
+}
+
+/// The first listener by which a route takes the request, or else the first.
+fn listener(plan: &Plan, sent: &Sent) -> Option<Arc<Listener>> {
+    let mut head =
+        RequestHead::new(Protocol::Http11, sent.method.as_bytes(), sent.target.as_bytes());
+    for (name, value) in &sent.lines {
+        // A name that cannot be a header's finds no route, and is refused as it should be.
+        let _refused = head.headers.add(name, value.as_bytes());
+    }
+    let takes = |listener: &&Arc<Listener>| {
+        let resolved = plan::path::resolve(head.path(), listener.paths);
+        resolved.is_ok_and(|path| plan.table.find(&listener.name, &head, &path.path).is_some())
+    };
+    plan.listeners.iter().find(takes).or(plan.listeners.first()).cloned()
+}
+
+impl Sent {
+    /// The request as it goes over the wire.
+    fn bytes(&self) -> Vec<u8> {
+        let has = |name: &str| self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let host = (!has("host")).then_some(("Host", "localhost"));
+        let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let length = (!self.body.is_empty() || !matches!(&*self.method, "GET" | "HEAD"))
+            .then_some(self.body.len());
+        let start = format!("{} {} HTTP/1.1", self.method, self.target);
+        let mut bytes = head(&start, host.into_iter().chain(lines), length).into_bytes();
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}

@@ -1,0 +1,193 @@
+//! `tidegate explain FILE --run FILE`: what each step of a flow made of a message.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use config::{Case, CaseCall, Config};
+use telemetry::Telemetry;
+use telemetry::trace::{Seen, Trace, body as masked};
+
+use super::message::Message;
+use super::rehearsal::{self, Sent};
+use super::services::Services;
+use crate::check::say_report;
+use crate::{WRONG_USAGE, log};
+
+/// As large a body as a flow holds, and its head.
+const REQUEST_BYTES_MAX: u64 = 17 * 1024 * 1024;
+
+/// Sends the request in a file, and prints what came of it.
+pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCode> {
+    let loaded = config::load(file);
+    let telemetry = Telemetry::new(1);
+    let compiled = match compile::compile(&loaded, None, &telemetry) {
+        Ok(compiled) => compiled,
+        Err(report) => {
+            say_report(&report);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let sent = match read(request) {
+        Ok(sent) => sent,
+        Err(why) => {
+            log::say_error(&format!("{}: {why:#}", request.display()));
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
+    };
+    let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
+    let services = Services::again(calls.into_iter());
+    telemetry.tracer().ask();
+    let reply = rehearsal::run(compiled, telemetry.clone(), &services, &sent)?;
+    log::write_out(told(&sent, telemetry.tracer().take(), &services, &reply).trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Calls of all cases, those of cases with this request first.
+fn calls(config: &Config, sent: &Sent) -> Vec<CaseCall> {
+    let is_this = |case: &Case| {
+        case.request.method.value == sent.method && case.request.path.value == sent.target
+    };
+    let mut cases: Vec<&Case> = config.cases.iter().map(|(_, case)| &case.value).collect();
+    cases.sort_by_key(|case| !is_this(case));
+    cases.iter().flat_map(|case| &case.calls).map(|call| call.value.clone()).collect()
+}
+
+/// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
+fn read(file: &Path) -> anyhow::Result<Sent> {
+    let size = fs::metadata(file)?.len();
+    anyhow::ensure!(size <= REQUEST_BYTES_MAX, "it is larger than {REQUEST_BYTES_MAX} bytes");
+    request(&fs::read(file)?)
+}
+
+fn request(bytes: &[u8]) -> anyhow::Result<Sent> {
+    let mut rest = bytes;
+    let mut line = || -> anyhow::Result<Option<&str>> {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let (line, after) =
+            rest.split_at_checked(end.map_or(rest.len(), |end| end + 1)).unwrap_or_default();
+        rest = after;
+        let text = std::str::from_utf8(line).context("its head is no text in UTF-8")?;
+        Ok(Some(text.trim_end_matches(['\r', '\n'])).filter(|text| !text.is_empty()))
+    };
+    let start = line()?.context("it begins with no request line: write `POST /path HTTP/1.1`")?;
+    let mut words = start.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    anyhow::ensure!(
+        http1::is_target(method.as_bytes(), target.as_bytes())
+            && http1::is_token(method.as_bytes())
+            && words.next().is_none_or(|version| version == "HTTP/1.1" || version == "HTTP/1.0"),
+        "its first line is `{}`: write `POST /path HTTP/1.1`",
+        start.escape_debug()
+    );
+    let mut lines = Vec::new();
+    while let Some(text) = line()? {
+        let (name, value) = text.split_once(':').context("a header without a colon")?;
+        let (name, value) = (name.trim_end(), value.trim());
+        let good = http1::is_token(name.as_bytes()) && http1::is_header_value(value.as_bytes());
+        anyhow::ensure!(good, "the header `{}` cannot be sent", name.escape_debug());
+        if !["content-length", "transfer-encoding"].contains(&&*name.to_lowercase()) {
+            lines.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    let (method, target) = (method.to_owned(), target.to_owned());
+    Ok(Sent { method, target, lines, body: rest.to_vec() })
+}
+
+fn told(sent: &Sent, trace: Option<Trace>, services: &Services, reply: &Message) -> String {
+    let mut text = format!("{} {}\n", sent.method, masked(sent.target.as_bytes()));
+    match &trace {
+        Some(trace) => steps(&mut text, trace),
+        None => text.push_str("no step ran: the route ends elsewhere, or its flow only forwards\n"),
+    }
+    text.push_str("calls:\n");
+    for came in services.came() {
+        let (method, target) = (&came.request.method, masked(came.request.target.as_bytes()));
+        let answer = match came.answered {
+            Some(status) => format!("{status} by a case"),
+            None => "no case answers it".to_owned(),
+        };
+        line(&mut text, 1, &format!("{method} {target} to `{}`: {answer}", came.upstream));
+    }
+    let content_type = reply.get("content-type").unwrap_or_default();
+    line(&mut text, 0, format!("reply: {} {content_type}", reply.status).trim_end());
+    body(&mut text, 1, &masked(&reply.body));
+    text
+}
+
+fn steps(text: &mut String, trace: &Trace) {
+    line(text, 0, &format!("flow `{}`", trace.flow));
+    for (number, step) in (1..).zip(&trace.steps) {
+        let depth = usize::from(step.depth) + 1;
+        let part = step.part.map(|part| format!(" (part {part})")).unwrap_or_default();
+        line(text, depth, &format!("{number} {}{part}", step.name));
+        seen(text, depth + 1, "before", &step.before);
+        match &step.after {
+            None => line(text, depth + 1, "cancelled"),
+            Some(Ok(after)) if *after == step.before => line(text, depth + 1, "after: the same"),
+            Some(Ok(after)) => seen(text, depth + 1, "after", after),
+            Some(Err(fault)) => line(text, depth + 1, &format!("fault: {fault}")),
+        }
+    }
+    if trace.left_out > 0 {
+        line(text, 1, &format!("{} more steps", trace.left_out));
+    }
+}
+
+fn seen(text: &mut String, depth: usize, when: &str, seen: &Seen) {
+    let status = seen.status.map(|status| format!("{status}, ")).unwrap_or_default();
+    let content_type = match &*seen.content_type {
+        "" => "no content type",
+        content_type => content_type,
+    };
+    let bytes = match seen.bytes {
+        Some(bytes) => format!("{bytes} bytes"),
+        None => "not read".to_owned(),
+    };
+    line(text, depth, &format!("{when}: {status}{content_type}, {bytes}"));
+    body(text, depth + 1, &seen.body);
+}
+
+fn body(text: &mut String, depth: usize, body: &str) {
+    body.lines().for_each(|part| line(text, depth, part));
+}
+
+fn line(text: &mut String, depth: usize, line: &str) {
+    // Writing into a text never fails.
+    let _infallible = writeln!(text, "{:depth$}{line}", "", depth = depth * 2);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_is_written() {
+        for text in [
+            "POST /a?b HTTP/1.1\r\nA: b\r\nContent-Length: 9\r\n\r\nx\r\n\r\ny",
+            "POST /a?b\nA:b\n\nx\r\n\r\ny",
+        ] {
+            let sent = request(text.as_bytes()).unwrap();
+            assert_eq!((&*sent.method, &*sent.target), ("POST", "/a?b"));
+            assert_eq!(sent.lines, [("A".to_owned(), "b".to_owned())]);
+            assert_eq!(sent.body, b"x\r\n\r\ny");
+        }
+        for (text, why) in [
+            ("", "no request line"),
+            ("POST", "its first line"),
+            ("PO,ST / HTTP/1.1\n", "its first line"),
+            ("GET / HTTP/2\n", "its first line"),
+            ("GET a b HTTP/1.1\n", "its first line"),
+            ("GET / HTTP/1.1\nno colon\n", "without a colon"),
+            ("GET / HTTP/1.1\na\u{1}: b\n", "cannot be sent"),
+        ] {
+            let error = request(text.as_bytes()).err().unwrap().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

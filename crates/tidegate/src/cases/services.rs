@@ -1,0 +1,178 @@
+//! What answers in place of upstreams: the calls that cases list.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use config::{CaseAnswer, CaseCall};
+use kit::Duplex;
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use tokio::sync::Notify;
+
+use super::difference::{Difference, of_request};
+use super::message::{Incoming, Message, Side, head};
+
+/// The upstreams of one run. Its clones are the same.
+#[derive(Clone)]
+pub(super) struct Services(Rc<Inner>);
+
+struct Inner {
+    listed: RefCell<Vec<Listed>>,
+    came: RefCell<Vec<Came>>,
+    /// Each listed call may be made any number of times.
+    again: bool,
+    /// Something came.
+    news: Notify,
+}
+
+/// A call that a case lists.
+struct Listed {
+    call: CaseCall,
+    made: bool,
+}
+
+/// A call that came.
+#[derive(Debug, Clone)]
+pub(super) struct Came {
+    pub(super) upstream: String,
+    pub(super) request: Message,
+    /// The status that it was answered with; none if no case lists it.
+    pub(super) answered: Option<u16>,
+}
+
+/// Bytes on their way between the gateway and who stands in for a peer.
+pub(super) const WIRE_BYTES: usize = 64 * 1024;
+
+impl Services {
+    /// Answers each of these once.
+    pub(super) fn once(calls: impl Iterator<Item = CaseCall>) -> Services {
+        Services::new(calls, false)
+    }
+
+    /// Answers these any number of times, the first that fits.
+    pub(super) fn again(calls: impl Iterator<Item = CaseCall>) -> Services {
+        Services::new(calls, true)
+    }
+
+    fn new(calls: impl Iterator<Item = CaseCall>, again: bool) -> Services {
+        let listed = calls.map(|call| Listed { call, made: false }).collect();
+        Services(Rc::new(Inner {
+            listed: RefCell::new(listed),
+            came: RefCell::default(),
+            again,
+            news: Notify::new(),
+        }))
+    }
+
+    /// From now on this thread has no other network.
+    pub(super) fn stand_in(&self) {
+        let services = self.clone();
+        kit::stand_in::network(move |upstream| Ok(services.connect(upstream)));
+    }
+
+    /// What came and is no listed call is forgotten: work beside the requests may be listed, and need not.
+    pub(super) fn forget_unlisted(&self) {
+        self.0.came.borrow_mut().retain(|came| came.answered.is_some());
+    }
+
+    /// The calls that came, in their order.
+    pub(super) fn came(&self) -> Vec<Came> {
+        self.0.came.borrow().clone()
+    }
+
+    /// The listed calls that nobody made, with their numbers.
+    pub(super) fn not_made(&self) -> Vec<(usize, CaseCall)> {
+        let listed = self.0.listed.borrow();
+        let open = listed.iter().enumerate().filter(|(_, listed)| !listed.made);
+        open.map(|(number, listed)| (number, listed.call.clone())).collect()
+    }
+
+    /// Returns once no call is waited for: every listed one was made, or one came that is not listed, perhaps in its place.
+    /// Mirrors make theirs beside the exchange.
+    pub(super) async fn settled(&self) {
+        while !self.0.is_settled() {
+            self.0.news.notified().await;
+        }
+    }
+
+    fn connect(&self, upstream: &str) -> Box<dyn Duplex> {
+        let (near, far) = tokio::io::duplex(WIRE_BYTES);
+        let (services, upstream) = (self.clone(), upstream.to_owned());
+        // It ends with the connection.
+        kit::spawn(async move {
+            let _cut = services.serve(&upstream, far).await;
+        });
+        Box::new(near)
+    }
+
+    async fn serve(&self, upstream: &str, wire: DuplexStream) -> io::Result<()> {
+        let (read, mut write) = tokio::io::split(wire);
+        let mut incoming = Incoming::new(read);
+        // The gateway writes no malformed request; one would end the connection.
+        while let Ok(Some(request)) = incoming.next(Side::Request).await {
+            let to_head = request.method == "HEAD";
+            let answer = self.answer(upstream, request);
+            if let Some(answer) = &answer {
+                tokio::time::sleep(answer.delay.value).await;
+            }
+            write.write_all(&written(answer.as_ref(), to_head)).await?;
+        }
+        Ok(())
+    }
+
+    /// What a listed call that fits and is open says; none if there is none.
+    fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
+        let mut listed = self.0.listed.borrow_mut();
+        let fits = |listed: &&mut Listed| {
+            (self.0.again || !listed.made)
+                && listed.call.upstream.value == upstream
+                && of_request(&listed.call.expect, &request).is_empty()
+        };
+        let answer = listed.iter_mut().find(fits).map(|listed| {
+            listed.made = true;
+            listed.call.reply.clone()
+        });
+        let answered = answer.as_ref().map(status);
+        let upstream = upstream.to_owned();
+        self.0.came.borrow_mut().push(Came { upstream, request, answered });
+        // Whoever is not waiting yet looks first.
+        self.0.news.notify_one();
+        answer
+    }
+}
+
+impl Inner {
+    fn is_settled(&self) -> bool {
+        self.again
+            || self.listed.borrow().iter().all(|listed| listed.made)
+            || self.came.borrow().iter().any(|came| came.answered.is_none())
+    }
+}
+
+impl Came {
+    /// How it differs from a listed call of the same upstream that nobody made.
+    pub(super) fn differences(&self, call: &CaseCall) -> Vec<Difference> {
+        of_request(&call.expect, &self.request)
+    }
+}
+
+fn status(answer: &CaseAnswer) -> u16 {
+    u16::try_from(answer.status.get()).unwrap_or(200)
+}
+
+/// An answer as it goes over the wire. What is not listed is answered, so that it fails once and is not tried again.
+fn written(answer: Option<&CaseAnswer>, to_head: bool) -> Vec<u8> {
+    let Some(answer) = answer else {
+        return head("HTTP/1.1 501 Not Listed", std::iter::empty(), Some(0)).into_bytes();
+    };
+    let status = status(answer);
+    let bodiless = matches!(status, 204 | 304);
+    let lines =
+        answer.headers.iter().map(|(name, value)| (name.value.as_str(), value.value.as_str()));
+    let length = (!bodiless).then_some(answer.body.len());
+    let mut bytes = head(&format!("HTTP/1.1 {status} "), lines, length).into_bytes();
+    if !bodiless && !to_head {
+        bytes.extend_from_slice(answer.body.as_bytes());
+    }
+    bytes
+}

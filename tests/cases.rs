@@ -1,0 +1,353 @@
+//! `tidegate test` and `tidegate explain --run`: what they say of a configuration, and that they reach no network.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Gateway, Origin, Run, Wire, tidegate, until};
+
+/// A route over a flow with branches, and one to an upstream; their targets lead nowhere, or to a socket that the test watches.
+const CONFIGURATION: &str = r#"
+listen:
+  other: { address: "127.0.0.1:0" }
+  public: { address: "127.0.0.1:0" }
+upstreams:
+  orders: { targets: ["http://orders.invalid:80"] }
+  stock: { targets: ["http://STOCK"] }
+  copies: { targets: ["http://STOCK"] }
+routes:
+  flow:
+    match: { path: "/orders/{id}", listener: public }
+    policies:
+      - headers: { request: { set: { x-by: gate } }, response: { set: { x-seen: "yes" } } }
+    flow: main
+  plain: { match: { path: "/plain/**" }, strip_prefix: /plain, upstream: stock, mirror: { upstream: copies } }
+  limited:
+    match: { path: /limited }
+    policies: [{ rate_limit: { requests: 1, per: 1h, by: client } }]
+    respond: { status: 204 }
+  shared:
+    match: { path: /shared }
+    policies: [{ rate_limit: { requests: 1, per: 1h, by: client, shared: counts } }]
+    respond: { status: 204 }
+stores: { counts: { redis: "redis://STOCK" } }
+flows:
+  main:
+    - call: { upstream: orders, path: "/o/{{ $path.id }}" }
+    - scatter:
+        branches:
+          - call: { upstream: stock, path: /a }
+          - [{ set: { seen: "1" } }, { call: { upstream: stock, path: /b } }]
+        gather: { into: { json: [] } }
+    - respond: {}
+cases:
+"#;
+
+/// A case of the flow, all of whose parts hold.
+const FLOW: &str = r#"
+  flow:
+    request:
+      method: POST
+      path: /orders/7
+      headers: { content-type: application/xml }
+      body: '<order xmlns="urn:o"><password>geheim</password></order>'
+    calls:
+      - upstream: stock
+        expect: { path: /b }
+        reply: { headers: { content-type: application/json }, body: '{"n":2}' }
+      - upstream: stock
+        expect: { path: /a, headers: { x-by: gate } }
+        reply: { headers: { content-type: application/json }, body: '{"n":1}', delay: 30ms }
+      - upstream: orders
+        expect: { method: POST, path: /o/7, xml: "<p:order xmlns:p='urn:o'>\n<p:password>geheim</p:password>\n</p:order>" }
+        reply: { headers: { content-type: application/json }, body: '{"n":0}' }
+    reply: { status: 200, headers: { x-seen: "yes" }, json: [{ n: 1.0 }, { n: 2 }] }
+"#;
+
+struct Folder(tempfile::TempDir, TcpListener);
+
+impl Folder {
+    /// A configuration with these cases, and a socket that nobody may connect to.
+    fn new(cases: &str) -> Folder {
+        let watched = TcpListener::bind("127.0.0.1:0").unwrap();
+        watched.set_nonblocking(true).unwrap();
+        let address = watched.local_addr().unwrap().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("{CONFIGURATION}{cases}").replace("STOCK", &address);
+        fs::write(folder.path().join("gateway.yaml"), text).unwrap();
+        Folder(folder, watched)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a command over the configuration.
+    #[track_caller]
+    fn run(&self, command: &str, more: &[&str]) -> Run {
+        let file = self.path("gateway.yaml");
+        let run = tidegate(&[&[command, file.to_str().unwrap()], more].concat());
+        assert!(self.1.accept().is_err(), "somebody connected: {run:?}");
+        run
+    }
+
+    /// What is said of cases that fail, without the times.
+    #[track_caller]
+    fn failing(cases: &str) -> String {
+        let run = Folder::new(cases).run("test", &[]);
+        assert_eq!(run.code, Some(1), "{run:?}");
+        let untimed = |line: &str| line.split(" (").next().unwrap().trim().to_owned();
+        run.stdout.lines().map(untimed).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn cases_pass_through_the_whole_gateway_without_a_network() {
+    let folder = Folder::new(&format!(
+        r#"{FLOW}
+  plain:
+    request: {{ path: "/plain/x?a=b" }}
+    calls:
+      - {{ upstream: stock, expect: {{ method: GET, path: "/x?a=b", body: "" }}, reply: {{ status: 201, body: "<a b='1'/>" }} }}
+      - {{ upstream: copies, expect: {{ path: /x }}, reply: {{ status: 500 }} }}
+    reply: {{ status: 201, xml: '<a  b="1"></a>' }}
+  head: {{ request: {{ method: HEAD, path: /plain/h }}, calls: [{{ upstream: stock, expect: {{ method: HEAD }}, reply: {{ body: abc }} }}, {{ upstream: copies, expect: {{}}, reply: {{}} }}], reply: {{ body: "", headers: {{ content-length: "3" }} }} }}
+  first: {{ request: {{ path: /limited }}, reply: {{ status: 204 }} }}
+  again: {{ request: {{ path: /limited }}, reply: {{ status: 204 }} }}
+  shared: {{ request: {{ path: /shared }}, reply: {{ status: 204 }} }}
+  nowhere: {{ request: {{ path: /no }}, reply: {{ status: 404, contains: ["404", No route] }} }}
+  file: {{ request: {{ method: POST, path: /plain/f, body_file: body.txt }}, calls: [{{ upstream: stock, expect: {{ body: "in a file\n" }}, reply: {{ status: 204 }} }}, {{ upstream: copies, expect: {{}}, reply: {{}} }}], reply: {{ status: 204, body: "" }} }}
+"#
+    ));
+    fs::write(folder.path("body.txt"), "in a file\n").unwrap();
+    let run = folder.run("test", &["--junit", folder.path("junit.xml").to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    let names = ["flow", "plain", "head", "first", "again", "shared", "nowhere", "file"];
+    for (line, name) in lines.iter().zip(names) {
+        assert!(line.starts_with(&format!("ok   {name} (")), "{line}");
+    }
+    assert_eq!(lines[names.len()], "8 cases: 8 passed, 0 failed");
+    let junit = fs::read_to_string(folder.path("junit.xml")).unwrap();
+    assert!(junit.contains(r#"<testsuites tests="8" failures="0" errors="0" time=""#), "{junit}");
+    let only = folder.run("test", &["--only", "^(first|again)$"]);
+    assert_eq!((only.code, only.stdout.lines().count()), (Some(0), 3), "{only:?}");
+}
+
+#[test]
+fn a_failing_case_tells_what_was_expected_and_what_came() {
+    for (cases, told) in [
+        (
+            "  a: { request: { path: /limited }, reply: { status: 200, headers: { x-a: b } } }",
+            "FAIL a\nreply: status differs\nexpected: 200\ncame:     204\nreply: header x-a differs\nexpected: b\ncame:\n1 case: 0 passed, 1 failed",
+        ),
+        (
+            "  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: { path: /b }, reply: {} }, { upstream: copies, expect: {}, reply: {} }], reply: { status: 501 } }",
+            "FAIL a\ncalls[0]: GET /a to `stock`: path differs\nexpected: /b\ncame:     /a\n1 case: 0 passed, 1 failed",
+        ),
+        (
+            "  a: { request: { path: /limited }, calls: [{ upstream: stock, expect: { method: PUT, path: /b }, reply: {} }], reply: { status: 204 } }",
+            "FAIL a\ncalls[0]: PUT /b to `stock` was not made\n1 case: 0 passed, 1 failed",
+        ),
+        (
+            "  a: { request: { path: /orders/9 }, reply: { status: 501 } }",
+            "FAIL a\ncall: GET /o/9 to `orders` came, and the case does not list it\nbody:\n",
+        ),
+        (
+            r#"  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: '{"a":[1,{"b":2}]}' } }, { upstream: copies, expect: {}, reply: {} }], reply: { json: { a: [1, { b: 3 }] } } }"#,
+            "FAIL a\nreply: json at $.a[1].b differs\nexpected: 3\ncame:     2\n",
+        ),
+        (
+            r#"  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: '<a><b/><b c="1"/></a>' } }, { upstream: copies, expect: {}, reply: {} }], reply: { xml: '<a><b/><b c="2"/></a>' } }"#,
+            "FAIL a\nreply: xml at /a/b[2]/@c differs\nexpected: 2\ncame:     1\n",
+        ),
+        (
+            "  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: abc } }, { upstream: copies, expect: {}, reply: {} }], reply: { contains: [b, x] } }",
+            "FAIL a\nreply: body differs\nexpected: \"x\" somewhere in it\ncame:     abc\n",
+        ),
+    ] {
+        let said = Folder::failing(cases);
+        assert!(said.starts_with(told.trim_end()), "{cases}\n{said}");
+    }
+}
+
+/// The call is answered once: a second one is not listed, though it is the same.
+#[test]
+fn a_listed_call_stands_for_one_call() {
+    let said = Folder::failing(&FLOW.replace("path: /b }", "path: /b, method: PUT }"));
+    assert!(said.contains("calls[0]: POST /b to `stock`: method differs\nexpected: PUT"), "{said}");
+    let twice = FLOW
+        .replace("expect: { path: /b }", "expect: {}")
+        .replace("expect: { path: /a, headers: { x-by: gate } }", "expect: { path: /c }");
+    let said = Folder::failing(&twice);
+    assert!(said.contains("`stock`: path differs\nexpected: /c"), "{said}");
+}
+
+#[test]
+fn a_failure_is_in_the_junit_file() {
+    let folder = Folder::new(
+        "  a&b: { request: { path: /limited }, reply: { body: '<]]>\"' } }\n  c: { request: { path: /limited }, reply: {} }",
+    );
+    let file = folder.path("junit.xml");
+    let run = folder.run("test", &["--junit", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let junit = fs::read_to_string(&file).unwrap();
+    for part in [
+        r#"tests="2" failures="1" errors="0""#,
+        r#" name="a&amp;b" time=""#,
+        r#"<failure message="reply: body at byte 0, line 1, differs">reply: body at byte 0"#,
+        r#" name="c" time=""#,
+    ] {
+        assert!(junit.contains(part), "{part} in {junit}");
+    }
+    let whole =
+        tidegate(&["test", folder.path("gateway.yaml").to_str().unwrap(), "--junit", "/none/j"]);
+    assert_eq!(whole.code, Some(1));
+    assert!(whole.stderr.contains("/none/j cannot be written"), "{whole:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_exit_code_2() {
+    for (cases, more, said) in [
+        (
+            "  a: { request: { path: /a }, calls: [{ upstream: stok, expect: {}, reply: {} }], reply: {} }",
+            &[][..],
+            "there is no upstream `stok`; did you mean `stock`?",
+        ),
+        ("  a: { request: { path: a }, reply: {} }", &[], "`a` cannot be asked for"),
+        ("  a: { request: { path: /a }, reply: { xml: <a> } }", &[], "this is no XML"),
+        ("  a: { request: { path: /a }, reply: { json: '{' } }", &[], "this is no JSON"),
+        (
+            "  a: { request: { path: /a }, reply: { xml: <a/>, json: 1 } }",
+            &[],
+            "a body is expected in one way",
+        ),
+        (
+            "  a: { request: { path: /a }, reply: {} }",
+            &["--only", "b"],
+            "no case has a name that matches",
+        ),
+        ("  a: { request: { path: /a }, reply: {} }", &["--only", "("], "unclosed group"),
+    ] {
+        let run = Folder::new(cases).run("test", more);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.contains(said), "{said}: {run:?}");
+    }
+}
+
+#[test]
+fn explain_runs_a_request_and_shows_each_step() {
+    let folder = Folder::new(FLOW);
+    let request = folder.path("request.http");
+    fs::write(&request, "POST /orders/7?token=abc HTTP/1.1\nContent-Type: application/xml\n\n<order xmlns=\"urn:o\"><password>geheim</password></order>").unwrap();
+    let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    for expected in [
+        "POST /orders/7?token=***",
+        "flow `main`",
+        "  1 call",
+        "    before: application/xml, 56 bytes",
+        "      <order xmlns=\"urn:o\"><password>***</password></order>",
+        "    after: 200, application/json, 7 bytes",
+        "      {\"n\":0}",
+        "  2 scatter",
+        "    4 set (part 2)",
+        "      after: the same",
+        "  POST /o/7 to `orders`: 200 by a case",
+        "reply: 200 application/json",
+        "  [{\"n\":1},{\"n\":2}]",
+    ] {
+        assert!(lines.contains(&expected), "{expected} in {}", run.stdout);
+    }
+    assert!(!run.stdout.contains("geheim"));
+    fs::write(&request, "GET /plain/x HTTP/1.1\n\n").unwrap();
+    let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for line in ["no step ran", "  GET /x to `stock`: no case answers it", "reply: 501"] {
+        assert!(run.stdout.contains(line), "{line} in {run:?}");
+    }
+    fs::write(&request, "no request").unwrap();
+    let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+}
+
+/// Configurations of the examples that have cases hold them.
+#[test]
+fn the_cases_of_the_examples_pass() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let (mut open, mut tested) = (vec![root], 0);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
+            match path.is_dir() {
+                true => open.push(path),
+                false if is_yaml && fs::read_to_string(&path).unwrap().contains("\ncases:\n") => {
+                    let run = tidegate(&["test".as_ref(), path.as_os_str()]);
+                    assert_eq!(run.code, Some(0), "{}: {run:?}", path.display());
+                    tested += 1;
+                }
+                false => {}
+            }
+        }
+    }
+    assert!(tested > 0);
+}
+
+/// The admin API traces the next message and no other, and shows no secret of its body.
+#[test]
+fn a_running_gateway_traces_one_message() {
+    let origin = Origin::saying("{\"n\":0}");
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+workers: 1
+upstreams: {{ orders: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, flow: main }} }}
+flows:
+  main:
+    - filter: {{ when: "$body.fail", then: [{{ fault: {{ code: client, reason: no }} }}] }}
+    - call: orders
+    - respond: {{}}
+"#,
+        origin.url()
+    ));
+    let send = |path: &str, body: &str| {
+        gateway.wire().ask(format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let shown = || -> Value { serde_json::from_slice(&gateway.admin_get("/trace").body).unwrap() };
+    let ask = "POST /trace HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n";
+    send("/a", "{}");
+    assert_eq!(shown(), json!({ "asked": false, "trace": null }));
+    assert_eq!(Wire::connect(gateway.admin()).ask(ask).status(), 200);
+    assert_eq!(shown()["asked"], true);
+    send("/a", "{\"secret\":\"geheim\"}");
+    until("the trace is there", || !shown()["trace"].is_null());
+    let trace = shown();
+    send("/b", "{\"other\":1}");
+    assert_eq!(shown(), trace);
+    assert_eq!((&trace["asked"], &trace["trace"]["flow"]), (&json!(false), &json!("main")));
+    let steps = trace["trace"]["steps"].as_array().unwrap();
+    let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
+    assert_eq!(names, ["filter", "call", "respond"]);
+    assert_eq!(steps[1]["before"]["body"], "{\"secret\":\"***\"}");
+    assert_eq!(
+        (&steps[1]["after"]["status"], &steps[1]["after"]["bytes"]),
+        (&json!(200), &json!(7))
+    );
+    Wire::connect(gateway.admin()).ask(ask);
+    send("/c", "{\"fail\":true}");
+    let trace = shown();
+    let steps = trace["trace"]["steps"].as_array().unwrap();
+    let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
+    assert_eq!(names, ["filter", "fault"]);
+    assert_eq!((&steps[1]["depth"], &steps[1]["after"]), (&json!(1), &Value::Null));
+    assert!(steps[1]["fault"].as_str().unwrap().contains("no"), "{trace}");
+}

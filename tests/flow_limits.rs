@@ -1,0 +1,277 @@
+//! Flows on hostile input and among services that fail: each gives one typed fault or the configured partial answer, in time, and
+//! leaves nothing behind.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Gate, Gateway, Message, Origin, until};
+
+fn yaml(upstreams: &[(&str, String)], flow: &str) -> String {
+    let upstreams: Vec<String> = upstreams
+        .iter()
+        .map(|(name, url)| {
+            format!("{name}: {{ targets: [\"{url}\"], timeout: {{ response: 20s }} }}")
+        })
+        .collect();
+    format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 1\n\
+         upstreams: {{ {} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\nflows:\n  main: {flow}\n",
+        upstreams.join(", ")
+    )
+}
+
+fn start(upstreams: &[(&str, &Origin)], flow: &str) -> Gateway {
+    let urls: Vec<(&str, String)> =
+        upstreams.iter().map(|(name, origin)| (*name, origin.url())).collect();
+    Gateway::start(yaml(&urls, flow))
+}
+
+fn post(gateway: &Gateway, content_type: &str, body: &[u8]) -> Message {
+    let length = body.len();
+    let head = format!(
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    gateway.wire().ask([head.as_bytes(), body].concat())
+}
+
+#[track_caller]
+fn is_fault(reply: &Message, status: u16, label: &str) {
+    assert_eq!(reply.status(), status, "{}", reply.text());
+    assert!(reply.text().contains(&format!(r#""fault":"{label}""#)), "{label}: {}", reply.text());
+}
+
+/// An origin that says one thing, byte for byte, and keeps the connection.
+fn saying(reply: impl Into<Vec<u8>>) -> Origin {
+    let reply: Vec<u8> = reply.into();
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            if !peer.try_send(&reply) {
+                return;
+            }
+        }
+    })
+}
+
+/// An origin that takes requests and never answers.
+fn silent() -> Origin {
+    Origin::start(|peer| while peer.request().is_some() {})
+}
+
+fn reply_of(content_type: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into()
+}
+
+const BOMB: &str =
+    r#"<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><a>&b;</a>"#;
+
+#[test]
+fn messages_that_cannot_be_read_are_their_senders_fault() {
+    let deep_json = ["[".repeat(10_000), "]".repeat(10_000)].concat();
+    let deep_xml = ["<a>".repeat(10_000), "</a>".repeat(10_000)].concat();
+    let unused = Origin::saying("unused");
+    let gateway = start(&[("a", &unused)], "[respond: { text: '{{ $body }}' }]");
+    for (content_type, body) in [
+        ("application/json", deep_json.as_str()),
+        ("application/json", "{\"a\":"),
+        ("application/json", "\u{feff}{}"),
+        ("text/xml", deep_xml.as_str()),
+        ("text/xml", BOMB),
+        ("text/xml", "<a><b></a>"),
+        ("text/xml", "<p:a/>"),
+    ] {
+        is_fault(&post(&gateway, content_type, body.as_bytes()), 400, "request_invalid");
+    }
+    is_fault(&post(&gateway, "application/json", b"\"\xff\""), 400, "request_invalid");
+    for (content_type, body) in
+        [("application/json", deep_json.as_str()), ("text/xml", BOMB), ("text/xml", "no")]
+    {
+        let origin = saying(reply_of(content_type, body));
+        let gateway =
+            start(&[("a", &origin)], "[{ call: a }, { respond: { text: '{{ $body }}' } }]");
+        is_fault(&post(&gateway, "text/plain", b"x"), 502, "reply_invalid");
+    }
+}
+
+#[test]
+fn bodies_over_the_limit_are_refused_whoever_made_them() {
+    let large = "x".repeat(2000);
+    let origin = saying(reply_of("text/plain", &large));
+    let limits = "limits: { body_bytes_max: 1KiB }";
+    for (steps, body, status, label) in [
+        ("[respond: { text: '{{ $body }}' }]", large.as_str(), 413, "body_too_large"),
+        ("[{ call: a }, { respond: { text: '{{ $body }}' } }]", "x", 502, "reply_too_large"),
+        (
+            "[payload: { text: '{{ $body }}{{ $body }}{{ $body }}' }]",
+            &"x".repeat(600),
+            500,
+            "flow_failed",
+        ),
+    ] {
+        let gateway = start(&[("a", &origin)], &format!("{{ {limits}, steps: {steps} }}"));
+        is_fault(&post(&gateway, "text/plain", body.as_bytes()), status, label);
+    }
+    // What nobody looks into has no limit.
+    let gateway = start(
+        &[("a", &origin)],
+        &format!("{{ {limits}, steps: [header: {{ set: {{ x: y }} }}, {{ call: a }}] }}"),
+    );
+    let reply = post(&gateway, "text/plain", large.as_bytes());
+    assert_eq!((reply.status(), reply.text()), (200, large));
+}
+
+/// `$body//*` of a deep tree is quadratic in what it writes; the bound on what a step makes ends it.
+#[test]
+fn an_expression_that_finds_too_much_ends_at_the_bound_of_the_step() {
+    let unused = Origin::saying("unused");
+    let steps = "[payload: { xml: '<p>{{ $body//* }}</p>' }]";
+    let gateway = start(
+        &[("a", &unused)],
+        &format!("{{ limits: {{ body_bytes_max: 16MiB }}, steps: {steps} }}"),
+    );
+    let nest = ["<a>".repeat(200), "x".repeat(1000), "</a>".repeat(200)].concat();
+    let body = format!("<r>{}</r>", nest.repeat(200));
+    let began = Instant::now();
+    is_fault(&post(&gateway, "text/xml", body.as_bytes()), 500, "flow_failed");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn branches_that_fail_or_hang_give_one_answer() {
+    let good = saying(reply_of("text/xml", "<good/>"));
+    let (silent, garbage) = (silent(), saying("garbage\r\n\r\n"));
+    let upstreams = [("good", &good), ("silent", &silent), ("garbage", &garbage)];
+    let scatter = |branches: &str, gather: &str| {
+        format!(
+            "[{{ scatter: {{ branches: [{branches}], gather: {{ into: '<all/>', {gather} }} }} }}, {{ respond: {{}} }}]"
+        )
+    };
+    let (one, both) = ("{ call: good }, { call: silent }", "{ call: good }, { call: garbage }");
+    for (branches, gather, expected) in [
+        (one, "timeout: 300ms", Err((504, "gather_timeout"))),
+        (one, "timeout: 300ms, partial: keep", Ok("<all><good/></all>")),
+        (one, "complete: 1", Ok("<all><good/></all>")),
+        (both, "", Err((504, "gather_timeout"))),
+        (both, "partial: keep", Ok("<all><good/></all>")),
+        ("{ call: garbage }, { call: garbage }", "partial: keep", Err((502, "upstream_malformed"))),
+        (
+            "{ call: { upstream: silent, timeout: 200ms } }, { call: good }",
+            "partial: keep",
+            Ok("<all><good/></all>"),
+        ),
+    ] {
+        let gateway = start(&upstreams, &scatter(branches, gather));
+        let reply = post(&gateway, "text/xml", b"<a/>");
+        match expected {
+            Ok(text) => assert_eq!(
+                (reply.status(), reply.text().as_str()),
+                (200, text),
+                "{branches} {gather}"
+            ),
+            Err((status, label)) => is_fault(&reply, status, label),
+        }
+        // A branch that nobody waits for has no connection any more.
+        until("the silent connection is closed", || silent.open() == 0);
+    }
+}
+
+#[test]
+fn a_flow_has_a_timeout_that_no_catch_extends() {
+    let silent = silent();
+    let flow = "{ timeout: 300ms, steps: [{ call: a }, { respond: { text: 'never {{ $body }}' } }], catch: [{ respond: { text: caught } }] }";
+    let gateway = start(&[("a", &silent)], flow);
+    is_fault(&post(&gateway, "text/plain", b"x"), 504, "flow_timeout");
+    until("the connection is closed", || silent.open() == 0);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_branches_with_it() {
+    let silent = silent();
+    let flow = "[{ scatter: { branches: [{ call: a }, { call: a }, { call: a }], gather: { into: '<all/>' } } }]";
+    let gateway = start(&[("a", &silent)], flow);
+    let mut wire = gateway.wire();
+    wire.send(
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>",
+    );
+    silent.wait_for_requests(3);
+    wire.reset();
+    until("the branches are gone", || silent.open() == 0);
+}
+
+/// A split of 1,000 parts has at most as many calls under way as `parallel` says.
+#[test]
+fn parts_that_run_at_once_are_bounded() {
+    let latch = Gate::default();
+    let gate = latch.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            gate.wait();
+            let length = request.body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+            );
+            if !peer.try_send(head) || !peer.try_send(&request.body) {
+                return;
+            }
+        }
+    });
+    let flow = "[{ split: { over: '$body[*]', parallel: 3, steps: [{ call: a }], gather: { into: { json: [] } } } }, { respond: {} }]";
+    let gateway = start(&[("a", &origin)], flow);
+    let items: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    let body = format!("[{}]", items.join(","));
+    let mut wire = gateway.wire();
+    let length = body.len();
+    wire.send(format!("POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"));
+    origin.wait_for_requests(3);
+    assert!(wire.is_silent_for(Duration::from_millis(200)));
+    assert_eq!(origin.requests().len(), 3);
+    latch.open();
+    let reply = wire.read_reply();
+    assert_eq!((reply.status(), reply.text()), (200, body));
+    assert!(origin.accepted() <= 3, "{}", origin.accepted());
+}
+
+/// Values go in as texts wherever they stand, and what cannot be written is a fault.
+#[test]
+fn no_value_breaks_out_of_its_place() {
+    let origin = Origin::saying("ok");
+    let hostile = r#"</a><!-- ]]> " ' & {{ $body }} \"#;
+    let gateway = start(
+        &[("a", &origin)],
+        r#"[{ set: { v: $body } }, { payload: { xml: '<a b="{{ $v }}">{{ $v }}<![CDATA[{{ $v }}]]></a>' } }, { respond: { json: '{"x":"{{ $v }}","y":{{ $v }},"z":{{ string(/a) }}}' } }]"#,
+    );
+    let reply = post(&gateway, "text/plain", hostile.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&reply.text()).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({ "x": hostile, "y": hostile, "z": format!("{hostile}{hostile}") })
+    );
+    for (steps, body) in [
+        ("header: { set: { x: '{{ $body }}' } }", "a\r\nX-Evil: 1"),
+        ("payload: { xml: '<a>{{ $body }}</a>' }", "\u{0}"),
+        ("call: { upstream: a, path: '/x/{{ $body }}' }", ".."),
+        ("call: { upstream: a, headers: { set: { x: '{{ $body }}' } } }", "a\nb"),
+    ] {
+        let gateway = start(&[("a", &origin)], &format!("[{{ {steps} }}]"));
+        is_fault(&post(&gateway, "text/plain", body.as_bytes()), 500, "template");
+    }
+    assert!(origin.requests().is_empty());
+}
+
+/// A gateway that calls itself goes round once.
+#[test]
+fn a_flow_that_calls_its_own_gateway_ends() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let flow = "[{ header: { set: { x-a: b } } }, { call: own }]";
+    let text = yaml(&[("own", format!("http://{address}"))], flow).replacen(
+        "127.0.0.1:0",
+        &address.to_string(),
+        1,
+    );
+    let gateway = Gateway::start(text);
+    is_fault(&post(&gateway, "text/plain", b"x"), 508, "loop");
+}

@@ -1,0 +1,116 @@
+//! Steps of flows that keep something, that run programs or that ask databases.
+
+use crate::harness::{Gateway, Message, Origin};
+
+/// A gateway with one flow on two routes, before an origin by the name of `echo`.
+#[track_caller]
+fn start(origin: &Origin, flow: &str) -> Gateway {
+    start_with(origin, flow, "")
+}
+
+#[track_caller]
+fn start_with(origin: &Origin, flow: &str, more: &str) -> Gateway {
+    Gateway::start(yaml(origin, flow, more))
+}
+
+fn yaml(origin: &Origin, flow: &str, more: &str) -> String {
+    format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams: {{ echo: {{ targets: ["{}"] }} }}
+routes:
+  all: {{ match: {{ path: "/**" }}, flow: main }}
+  other: {{ match: {{ path: "/other/**" }}, flow: main }}
+flows:
+  main: {}
+{more}"#,
+        origin.url(),
+        flow.replace('\n', "\n    "),
+    )
+}
+
+#[track_caller]
+fn post(gateway: &Gateway, path: &str, lines: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\n{lines}Content-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+/// Which of some messages pass, by their path and the value of a header.
+#[test]
+fn a_throttle_counts_by_whom_it_is_told() {
+    let origin = Origin::saying("unused");
+    for (by, passes) in [
+        ("", [true, false, false, false]),
+        (", by: client", [true, false, false, false]),
+        (", by: subject", [true, false, false, false]),
+        (", by: route", [true, false, true, false]),
+        (", by: 'header:x-key'", [true, true, false, false]),
+    ] {
+        let steps = format!("[throttle: {{ requests: 1, per: 1h{by} }}, respond: {{ text: in }}]");
+        let gateway = start(&origin, &steps);
+        let asked = [("/", "a"), ("/", "b"), ("/other/", "a"), ("/other/", "b")];
+        let replies =
+            asked.map(|(path, key)| post(&gateway, path, &format!("X-Key: {key}\r\n"), ""));
+        let passed = replies.each_ref().map(|reply| reply.status() == 200);
+        assert_eq!(passed, passes, "{by}");
+        let [.., last] = replies;
+        assert_eq!(last.status(), 429, "{by}");
+        assert!(last.text().contains(r#""fault":"rate_limited""#), "{by}: {}", last.text());
+        let wait: u32 = last.get("retry-after").unwrap().parse().unwrap();
+        assert!((3500..=3600).contains(&wait), "{by}: {wait}");
+    }
+}
+
+#[test]
+fn a_throttle_is_caught_and_outlives_a_reload() {
+    let origin = Origin::saying("unused");
+    let flow = "{ steps: [throttle: { requests: 2, per: 1h }, respond: { text: in }], catch: [respond: { text: '{{ $error.kind }}' }] }";
+    let gateway = start(&origin, flow);
+    let said = || post(&gateway, "/", "", "").text();
+    assert_eq!([said(), said(), said()], ["in", "in", "rate_limited"]);
+    gateway.rewrite(yaml(&origin, flow, "plans: { Gold: { requests: 1, per: 1s } }\n"));
+    gateway.wait_for_log("generation=2");
+    assert_eq!(said(), "rate_limited");
+}
+
+#[test]
+fn a_cache_gives_a_message_again_for_each_key() {
+    let origin = Origin::echo();
+    let flow = "[cache: { key: '{{ $query.k }}', ttl: 1h, steps: [{ call: echo }, { header: { set: { x-made: '{{ $query.n }}' } } }] }, { header: { set: { x-seen: '{{ $query.n }} {{ $status }}' } } }]";
+    let gateway = start(&origin, flow);
+    for (path, body, made, seen, calls) in [
+        ("/?k=a&n=1", "one", ("1", "one"), "1 200", 1),
+        ("/?k=a&n=2", "two", ("1", "one"), "2 200", 1),
+        ("/?k=b&n=3", "three", ("3", "three"), "3 200", 2),
+        ("/?k=a&n=4", "four", ("1", "one"), "4 200", 2),
+    ] {
+        let reply = post(&gateway, path, "Accept-Encoding: gzip\r\n", body);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, made.1), "{path}");
+        assert_eq!((reply.get("x-made"), reply.get("x-seen")), (Some(made.0), Some(seen)));
+        assert_eq!(origin.requests().len(), calls, "{path}");
+    }
+    assert!(origin.requests().iter().all(|request| request.get("accept-encoding").is_none()));
+}
+
+/// A reply that ends the flow does so when it is given again; failures, replies for one client and faults are not kept.
+#[test]
+fn a_cache_keeps_what_may_be_given_to_others() {
+    let origin = Origin::saying("ok");
+    for (steps, again) in [
+        ("{ respond: { text: '{{ $query.n }}' } }", "1"),
+        ("{ respond: { text: '{{ $query.n }}', status: 404 } }", "1"),
+        ("{ respond: { text: '{{ $query.n }}', status: 500 } }", "2"),
+        ("{ respond: { text: '{{ $query.n }}', headers: { Set-Cookie: a=b } } }", "2"),
+        ("{ fault: { reason: '{{ $query.n }}' } }", "2"),
+    ] {
+        let flow = format!(
+            "{{ steps: [cache: {{ key: all, ttl: 1h, steps: [{steps}] }}, respond: {{ text: behind }}], catch: [respond: {{ text: '{{{{ $error.message }}}}' }}] }}"
+        );
+        let gateway = start(&origin, &flow);
+        assert_eq!(post(&gateway, "/?n=1", "", "").text(), "1", "{steps}");
+        assert_eq!(post(&gateway, "/?n=2", "", "").text(), again, "{steps}");
+    }
+}

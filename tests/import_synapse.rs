@@ -1,0 +1,110 @@
+//! `tidegate import synapse`: the configuration, the files beside it, the table, and the exit code.
+
+use crate::harness::{Run, tidegate};
+
+const PROXY: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <localEntry key="gold.xsl"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"/></localEntry>
+  <proxy name="Quotes"><target>
+    <inSequence><xslt key="gold.xsl"/><send><endpoint><address uri="http://quotes.test:8080/service"/></endpoint></send></inSequence>
+    <outSequence>MEDIATOR<send/></outSequence>
+  </target></proxy>
+</definitions>"#;
+
+/// Imports the proxy with a mediator on the way back.
+fn imported(mediator: &str, more: &[&str]) -> (Run, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("quotes.xml");
+    std::fs::write(&file, PROXY.replace("MEDIATOR", mediator)).unwrap();
+    let into = folder.path().join("made");
+    let mut arguments = vec!["import", "synapse", file.to_str().unwrap()];
+    arguments.extend(more);
+    if more.contains(&"--into") {
+        arguments.push(into.to_str().unwrap());
+    }
+    (tidegate(&arguments), folder)
+}
+
+#[test]
+fn the_configuration_is_printed_and_the_table_told() {
+    let (run, _) = imported("<log level=\"full\"/>", &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("address: \"127.0.0.1:8081\""), "{}", run.stdout);
+    assert!(run.stdout.contains("stylesheet: gold.xsl"), "{}", run.stdout);
+    assert!(run.stdout.contains("# approximated: log full, quotes.xml:5:18: "), "{}", run.stdout);
+    for line in [
+        "note: the configuration names the file gold.xsl, which --into FOLDER writes beside it",
+        "converted     quotes.xml:4:17  xslt gold.xsl",
+        "approximated  quotes.xml:5:18  log full",
+        "5 converted, 1 approximated, 0 refused",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn what_is_refused_has_an_exit_code_of_its_own() {
+    let (run, _) = imported("<class name=\"com.example.Audit\"/>", &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    let comment = "# refused: class com.example.Audit, quotes.xml:5:18: code in Java is not run";
+    assert!(run.stdout.contains(comment), "{}", run.stdout);
+    assert!(run.stderr.contains("refused       quotes.xml:5:18"), "{}", run.stderr);
+}
+
+#[test]
+fn files_are_written_into_a_folder_and_nothing_is_overwritten() {
+    let (run, folder) = imported("", &["--into"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), ""), "{}", run.stderr);
+    let made = folder.path().join("made");
+    let read = |name: &str| std::fs::read_to_string(made.join(name)).unwrap();
+    assert!(read("tidegate.yaml").contains("stylesheet: gold.xsl"));
+    assert!(read("gold.xsl").starts_with("<xsl:stylesheet"));
+
+    std::fs::write(made.join("gold.xsl"), "mine").unwrap();
+    let file = folder.path().join("quotes.xml");
+    let again =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", made.to_str().unwrap()]);
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert_eq!(read("gold.xsl"), "mine");
+}
+
+/// What is written serves: the program takes its own configuration, with prefixes that only texts of the stylesheet use.
+#[test]
+fn what_is_written_is_a_good_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.xml");
+    let text = PROXY
+        .replace(r#"version="1.0"/>"#, r#"xmlns:m="urn:m" version="1.0"><xsl:template match="/"><xsl:value-of select="//m:a"/></xsl:template></xsl:stylesheet>"#)
+        .replace(
+            "MEDIATOR",
+            r#"<filter xmlns:m="urn:m" source="//m:a" regex="x"><then><property name="p" expression="//m:a"/></then><else><drop/></else></filter>
+            <clone><target><sequence><call><endpoint><address uri="http://a.test/x"/></endpoint></call></sequence></target></clone>
+            <payloadFactory media-type="xml"><format><a>$1</a></format><args><arg evaluator="xml" expression="$ctx:p"/></args></payloadFactory>
+            <enrich><source type="inline"><n xmlns=""/></source><target type="body"/></enrich><log level="full"/>"#,
+        );
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let checked = tidegate(&["check", into.join("tidegate.yaml").to_str().unwrap()]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+#[test]
+fn what_is_no_artifact_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.xml");
+    for (text, what) in [
+        ("<a/>", "there is no artifact of Synapse in"),
+        ("<!DOCTYPE a><a/>", "a.xml:1:1: a DOCTYPE is not allowed here"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
+        assert!(run.stderr.contains(what), "{what}: {}", run.stderr);
+    }
+    let run = tidegate(&["import", "synapse", "not-there.car"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("not-there.car"), "{}", run.stderr);
+}

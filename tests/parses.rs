@@ -1,0 +1,165 @@
+//! How often a message is parsed: once for all policies that read the same bytes, and never where none needs a tape or a tree.
+
+use crate::harness::{Gateway, Origin, until};
+use crate::soap_rest::TYPES;
+use crate::telemetry::metric;
+
+/// Nothing is asked of a body but that it is JSON.
+const DOCUMENT: &str = r#"
+openapi: 3.0.3
+info: { title: any, version: "1" }
+paths:
+  /api/Order:
+    post:
+      requestBody: { content: { application/json: {} } }
+      responses:
+        "200": { description: any, content: { application/json: { schema: { type: object } } } }
+"#;
+
+const TREE: &str = r#"
+<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform">
+  <x:template match="/"><n><x:value-of select="count(//a[. = preceding::a])"/></n></x:template>
+</x:stylesheet>
+"#;
+
+const STREAM: &str = r#"
+<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform">
+  <x:template match="@*|node()"><x:copy><x:apply-templates select="@*|node()"/></x:copy></x:template>
+</x:stylesheet>
+"#;
+
+const READS: &str = "{ openapi: { document: any.yaml, paths: false } }";
+const READS_REPLIES: &str =
+    "{ openapi: { document: any.yaml, request: false, response: true, paths: false } }";
+const EDITS: &str = "{ transform: { request: { json: { set: { /seen: true } } } } }";
+const EDITS_NOTHING: &str = "{ transform: { request: { json: { remove: [/none] } } } }";
+const EDITS_NO_REPLY: &str = "{ transform: { response: { json: { remove: [/none] } } } }";
+const FINDS: &str =
+    "{ xpath_route: { cases: [{ xpath: \"//a\", equals: none, upstream: origin }] } }";
+const FINDS_ON_THE_WAY: &str =
+    "{ xpath_route: { cases: [{ xpath: \"/r/a\", equals: none, upstream: origin }] } }";
+const TRANSFORMS: &str = "{ xslt: { on: request, stylesheet: tree.xsl } }";
+const STREAMS: &str = "{ xslt: { on: request, stylesheet: stream.xsl } }";
+const TRANSLATES: &str = "{ soap_rest: { wsdl: service.wsdl } }";
+
+/// A gateway whose route has these policies.
+fn gateway(origin: &Origin, policies: &[&str]) -> Gateway {
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+workers: 1
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/api/**" }}, upstream: origin, policies: [{}] }} }}
+"#,
+        origin.url(),
+        policies.join(", ")
+    );
+    let files = [
+        ("any.yaml", DOCUMENT),
+        ("tree.xsl", TREE),
+        ("stream.xsl", STREAM),
+        ("service.wsdl", TYPES),
+    ];
+    Gateway::start_beside(yaml, &files)
+}
+
+/// Messages parsed so far, as JSON and as XML, after so many requests.
+fn parses(gateway: &Gateway, requests: f64) -> (f64, f64) {
+    until("the requests are recorded", || {
+        metric(gateway, r#"tidegate_worker_requests_total{worker="0"}"#) == Some(requests)
+    });
+    let of = |format| {
+        metric(gateway, &format!("tidegate_message_parses_total{{format=\"{format}\"}}")).unwrap()
+    };
+    (of("json"), of("xml"))
+}
+
+#[test]
+fn policies_that_read_the_same_bytes_share_what_was_read() {
+    let json = ("application/json", r#"{"number":1}"#);
+    let xml = ("text/xml", "<r><a>1</a><a>1</a></r>");
+    for (policies, (content_type, body), expected) in [
+        (&[][..], json, (0.0, 0.0)),
+        (&[][..], xml, (0.0, 0.0)),
+        (&["{ headers: { request: { set: { X-A: a } } } }"], json, (0.0, 0.0)),
+        (&[READS], json, (1.0, 0.0)),
+        (&[READS, READS], json, (1.0, 0.0)),
+        (&[READS, EDITS], json, (1.0, 0.0)),
+        (&[READS, "{ headers: { request: { set: { X-A: a } } } }", EDITS], json, (1.0, 0.0)),
+        (&[READS, EDITS_NOTHING, READS], json, (1.0, 0.0)),
+        // The bytes are others.
+        (&[READS, EDITS, READS], json, (2.0, 0.0)),
+        (&[EDITS, READS], json, (2.0, 0.0)),
+        (&[READS, TRANSLATES], json, (1.0, 0.0)),
+        (&[EDITS_NOTHING, READS, TRANSLATES], json, (1.0, 0.0)),
+        (&[READS_REPLIES, EDITS_NO_REPLY], json, (1.0, 0.0)),
+        // What is no JSON for the one is none for the other.
+        (&[READS, EDITS], xml, (0.0, 0.0)),
+        (&[FINDS], xml, (0.0, 1.0)),
+        (&[FINDS, FINDS], xml, (0.0, 1.0)),
+        (&[FINDS, TRANSFORMS], xml, (0.0, 1.0)),
+        (&[FINDS, TRANSFORMS, FINDS], xml, (0.0, 2.0)),
+        (&[TRANSFORMS], xml, (0.0, 1.0)),
+        (&[STREAMS], xml, (0.0, 0.0)),
+        (&[FINDS, STREAMS], xml, (0.0, 1.0)),
+        (&[FINDS_ON_THE_WAY, STREAMS], xml, (0.0, 0.0)),
+    ] {
+        let origin = Origin::start(|peer| {
+            while let Some(request) = peer.request() {
+                let content_type = request.get("content-type").unwrap_or_default().to_owned();
+                let body = request.text();
+                let length = body.len();
+                peer.try_send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+                ));
+            }
+        });
+        let gateway = gateway(&origin, policies);
+        let mut wire = gateway.wire();
+        let length = body.len();
+        for count in [1.0, 2.0] {
+            let status = wire
+                .ask(format!(
+                    "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+                ))
+                .status();
+            let is_other = policies.contains(&READS) && content_type == "text/xml";
+            assert_eq!(status, if is_other { 415 } else { 200 }, "{policies:?}");
+            let (json, xml) = parses(&gateway, count);
+            assert_eq!((json / count, xml / count), expected, "{policies:?} {body}");
+        }
+    }
+}
+
+/// The text that a later policy reads has to be that of the bytes, in whatever encoding the head says they are.
+#[test]
+fn a_tree_of_another_encoding_is_not_shared() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, &[FINDS, TRANSFORMS]);
+    let body = b"<r><a>\xe9</a></r>";
+    let mut request = format!(
+        "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml; charset=iso-8859-1\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    assert_eq!(gateway.wire().ask(request).status(), 200);
+    assert_eq!(parses(&gateway, 1.0), (0.0, 2.0));
+}
+
+/// A policy that goes less deep than the one before it still says so.
+#[test]
+fn what_was_read_deeper_is_read_again() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin, &[READS, TRANSLATES]);
+    let (open, close) = (r#"{"name":"a","item":["#.repeat(55), "]}".repeat(55));
+    let body = format!(r#"{{"number":1,"item":[{open}{close}]}}"#);
+    let reply = gateway.wire().ask(format!(
+        "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!(reply.status(), 400);
+    assert!(reply.text().contains("fewer objects and arrays"), "{}", reply.text());
+    assert_eq!(parses(&gateway, 1.0), (2.0, 0.0));
+}

@@ -1,0 +1,194 @@
+//! Reloads under open streams: none is dropped, and none keeps more of the past than its own route.
+//!
+//! `make soak` does it with a thousand reloads of two thousand routes, and then looks at the memory as well.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::harness::{Gateway, PATIENCE, Wire, until};
+use crate::reload::put_ok;
+use crate::telemetry::metric;
+
+const RELOADS: usize = 30;
+const ROUTES: usize = 200;
+
+/// Reloads after which memory is first looked at: what is made once is made, and what is freed late has been.
+const SETTLED: usize = 50;
+
+/// How much more than then it may be in the end, beside what the streams need themselves.
+const GROWTH_MAX: f64 = 1.25;
+
+/// Pairs of streams by which it is seen what a pair needs, and those before them. Memory grows by pages of 2 MiB.
+const WEIGHED: usize = 500;
+const WEIGHED_AFTER: usize = 50;
+
+const EVENTS: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+/// An event in a chunk.
+const EVENT: &[u8] = b"9\r\ndata: 1\n\n\r\n";
+/// A text message of a server, and one of a client with the mask 0.
+const MESSAGE: &[u8] = &[0x81, 2, b'h', b'i'];
+const MASKED: &[u8] = &[0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
+
+/// Begins an event stream, or a WebSocket at `/ws`, on each connection, and keeps it for the test to speak. It has one thread, whatever the
+/// number of streams.
+struct Service {
+    address: SocketAddr,
+    /// In the order in which they came.
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+/// A client's two streams.
+struct Pair {
+    events: Wire,
+    tunnel: Wire,
+}
+
+impl Service {
+    fn start() -> Service {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let sockets = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let kept = sockets.clone();
+        // It ends with the process, when the test is over.
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let mut socket = socket.unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut head = Vec::new();
+                let mut piece = [0; 4096];
+                while !head.ends_with(b"\r\n\r\n") {
+                    let read = socket.read(&mut piece).unwrap();
+                    assert_ne!(read, 0, "a whole head");
+                    head.extend(&piece[..read]);
+                }
+                let is_tunnel = head.windows(4).any(|four| four == b"/ws ");
+                kept.lock().unwrap().push(socket.try_clone().unwrap());
+                socket.write_all(if is_tunnel { SWITCH } else { EVENTS }.as_bytes()).unwrap();
+            }
+        });
+        Service { address, sockets }
+    }
+
+    /// Whether something still passes through all of these streams, in the order in which they were opened, both ways.
+    #[track_caller]
+    fn check_alive(&self, pairs: &mut [Pair]) {
+        let mut sockets = self.sockets.lock().unwrap();
+        assert_eq!(sockets.len(), 2 * pairs.len());
+        for (at, (pair, ends)) in pairs.iter_mut().zip(sockets.chunks_exact_mut(2)).enumerate() {
+            ends[0].write_all(EVENT).unwrap();
+            assert_eq!(pair.events.read_chunk().as_deref(), Some(&b"data: 1\n\n"[..]), "{at}");
+            ends[1].write_all(MESSAGE).unwrap();
+            assert_eq!(pair.tunnel.read_exact(4).as_deref(), Some(MESSAGE), "{at}");
+            pair.tunnel.send(MASKED);
+            let mut came = [0; MASKED.len()];
+            ends[1].read_exact(&mut came).unwrap();
+            assert_eq!(came, MASKED, "{at}");
+        }
+    }
+}
+
+impl Pair {
+    /// Begins both on a route, as this generation has it.
+    #[track_caller]
+    fn open(gateway: &Gateway, route: usize, generation: usize) -> Pair {
+        let begin = |request: String, status: u16| {
+            let mut wire = gateway.wire();
+            wire.send(request);
+            let head = wire.read_head();
+            let came = (head.status(), head.get("x-generation"));
+            assert_eq!(came, (status, Some(generation.to_string().as_str())));
+            wire
+        };
+        let events = begin(format!("GET /r{route}/sse HTTP/1.1\r\nHost: a\r\n\r\n"), 200);
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket";
+        let tunnel = format!("GET /r{route}/ws HTTP/1.1\r\nHost: a\r\n{upgrade}\r\n\r\n");
+        Pair { events, tunnel: begin(tunnel, 101) }
+    }
+}
+
+/// So many routes, each of which differs from that of any other generation.
+fn yaml(service: &Service, routes: usize, generation: usize) -> String {
+    let mut yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\", timeout: {{ tunnel: 24h }} }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+         upstreams: {{ origin: {{ targets: [\"http://{}\"], breaker: {{ connections: 100000, requests: 100000 }} }} }}\n\
+         routes:\n",
+        service.address
+    );
+    let set = format!("response: {{ set: {{ x-generation: \"{generation}\" }} }}");
+    for n in 0..routes {
+        writeln!(
+            yaml,
+            "  r{n}: {{ match: {{ path: \"/r{n}/**\" }}, policies: [{{ headers: {{ {set} }} }}], upstream: origin }}"
+        )
+        .unwrap();
+    }
+    yaml
+}
+
+/// A number that `make soak` sets.
+fn asked(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).map_or(usual, |number| number.parse().expect("a number"))
+}
+
+/// What of the program is in memory.
+#[cfg(target_os = "linux")]
+fn resident_bytes(gateway: &Gateway) -> f64 {
+    let pid = gateway.pid().as_raw_nonzero();
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.trim_end_matches("kB").trim().parse::<f64>().unwrap() * 1024.0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident_bytes(_: &Gateway) -> f64 {
+    0.0
+}
+
+/// Waits until the plans before are gone.
+#[track_caller]
+fn settle(gateway: &Gateway) {
+    let alive = || metric(gateway, "tidegate_plans_alive").unwrap();
+    until("only the plan that serves is left", || alive() < 1.5);
+}
+
+#[test]
+fn streams_of_any_age_last_and_keep_their_route_alone() {
+    let reloads = asked("TIDEGATE_SOAK_RELOADS", RELOADS);
+    let routes = asked("TIDEGATE_SOAK_ROUTES", ROUTES);
+    let service = Service::start();
+    let gateway = Gateway::start(yaml(&service, routes, 0));
+    let mut pairs = Vec::new();
+    let mut pair_bytes = 0.0;
+    if reloads > SETTLED {
+        pairs.extend((0..WEIGHED_AFTER).map(|at| Pair::open(&gateway, at % routes, 0)));
+        let before = resident_bytes(&gateway);
+        pairs.extend((0..WEIGHED).map(|at| Pair::open(&gateway, at % routes, 0)));
+        pair_bytes = (resident_bytes(&gateway) - before) / WEIGHED as f64;
+    }
+    // What there is beside the streams.
+    let apart = |open: usize| resident_bytes(&gateway) - pair_bytes * open as f64;
+    let mut settled = None;
+    for generation in 1..=reloads {
+        pairs.push(Pair::open(&gateway, generation % routes, generation - 1));
+        put_ok(&gateway, &yaml(&service, routes, generation));
+        if generation.is_multiple_of(SETTLED) {
+            settle(&gateway);
+            let now = apart(pairs.len());
+            println!("{generation} reloads: {:.1} MiB beside the streams", now / 1_048_576.0);
+            settled.get_or_insert(now);
+        }
+    }
+    settle(&gateway);
+    service.check_alive(&mut pairs);
+    if let Some(settled) = settled {
+        let end = apart(pairs.len());
+        println!("a pair of streams: {:.1} KiB", pair_bytes / 1024.0);
+        assert!(end <= settled * GROWTH_MAX, "{settled} bytes after {SETTLED} reloads, then {end}");
+    }
+}
