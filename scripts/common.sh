@@ -25,8 +25,12 @@ step() {
   say "$name: $((SECONDS - began)) s"
 }
 
-# The archive of a suite of foreign tests, or nothing where it is not on this machine.
+# The folder that holds suites of foreign tests.
+packs() { printf '%s\n' "${PACKS:-${TIDEGATE_PACKS:-../shared/conformance}}"; }
+
+# The archive of a suite, or nothing where it is not on this machine.
 pack() {
-  local folder=${PACKS:-${TIDEGATE_PACKS:-../shared/conformance}}
-  [ -f "$folder/$1.tar.gz" ] && printf '%s\n' "$folder/$1.tar.gz"
+  local archive
+  archive=$(packs)/$1.tar.gz
+  [ -f "$archive" ] && printf '%s\n' "$archive"
 }

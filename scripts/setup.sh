@@ -36,6 +36,9 @@ if [ "${1:-}" = tests ]; then
   command -v npm >/dev/null 2>&1 || missing+=(nodejs npm)
   command -v wsdl2h >/dev/null 2>&1 || missing+=(gsoap)
   [ -e /usr/include/stdsoap2.h ] || missing+=(libgsoap-dev)
+  # Builds h2spec, see tests/h2spec. Go's own installation is not on everybody's PATH.
+  PATH=$PATH:/usr/local/go/bin
+  [ -x "$target/tools/bin/h2spec" ] || command -v go >/dev/null 2>&1 || missing+=(golang-go)
   # Clients and servers of others, see tests/clients.
   command -v node >/dev/null 2>&1 || missing+=(nodejs)
   command -v npm >/dev/null 2>&1 || missing+=(npm)
@@ -68,6 +71,13 @@ if [ "${1:-}" = tests ] && ! cmp -s tests/clients/package-lock.json "$target/cli
   cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc "$target/clients/"
   (cd "$target/clients" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
   cp tests/clients/package-lock.json "$target/clients/installed"
+fi
+
+if [ "${1:-}" = tests ] && [ ! -x "$target/tools/bin/h2spec" ]; then
+  say "building h2spec"
+  mkdir -p "$target/tools/bin"
+  tools=$(cd "$target/tools/bin" && pwd)
+  (cd tests/h2spec && GOTOOLCHAIN=local go build -o "$tools/h2spec" github.com/summerwind/h2spec/cmd/h2spec)
 fi
 
 if [ "${1:-}" = tests ]; then scripts/saxon.sh; fi

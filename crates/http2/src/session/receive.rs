@@ -22,6 +22,7 @@ const IDLE: Error = Error::protocol("a frame for a stream that was never opened"
 const NO_STREAM: Error = Error::protocol("a frame that needs a stream, without one");
 const WITH_STREAM: Error = Error::protocol("a frame of the connection, with a stream");
 const WRONG_SIZE: Error = Error::new(Code::FRAME_SIZE_ERROR, "a frame of the wrong size");
+const NO_GROWTH: Error = Error::protocol("a window that grows by nothing");
 const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
 
 impl Session {
@@ -384,7 +385,7 @@ impl Session {
         if head.stream == 0 {
             self.room += more;
             return match () {
-                () if more == 0 => Err(Error::protocol("a window that grows by nothing")),
+                () if more == 0 => Err(NO_GROWTH),
                 () if self.room > WINDOW_MAX => Err(TOO_MUCH),
                 () => {
                     self.streams.wake_writers();
@@ -393,7 +394,10 @@ impl Session {
             };
         }
         self.known(head.stream)?;
-        let Some(stream) = self.streams.get_mut(head.stream) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(head.stream) else {
+            // An update may cross the end of the stream. One by 0 is an error at any time.
+            return if more == 0 { Err(NO_GROWTH) } else { Ok(()) };
+        };
         stream.room += more;
         match () {
             () if more == 0 => self.refuse_stream(head.stream, Code::PROTOCOL_ERROR),

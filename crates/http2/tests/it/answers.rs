@@ -113,7 +113,7 @@ fn mistakes_with_a_stream_end_the_stream() {
 #[test]
 fn mistakes_with_the_connection_end_it() {
     let word = 1u32.to_be_bytes();
-    let cases: [(&str, Vec<u8>, u32); 24] = [
+    let cases: [(&str, Vec<u8>, u32); 25] = [
         ("data without a stream", frame(DATA, 0, 0, b"x"), 1),
         ("data of no stream yet", frame(DATA, 0, 1, b"x"), 1),
         ("padding beyond its frame", [post(1), frame(DATA, 8, 1, b"\x02x")].concat(), 1),
@@ -140,6 +140,11 @@ fn mistakes_with_the_connection_end_it() {
         ("a ping of a stream", frame(PING, 0, 1, &[0; 8]), 1),
         ("a ping of seven bytes", frame(PING, 0, 0, &[0; 7]), 6),
         ("a push", frame(5, 4, 1, &[0; 8]), 1),
+        (
+            "a window of a closed stream that grows by nothing",
+            [get(1), frame(RST_STREAM, 0, 1, &word), window_update(1, 0)].concat(),
+            1,
+        ),
         ("a window of three bytes", frame(WINDOW_UPDATE, 0, 0, &[0; 3]), 6),
         ("a frame of more than it may be", frame(DATA, 0, 1, &[0; 16_385]), 6),
     ];

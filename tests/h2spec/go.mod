@@ -1,0 +1,18 @@
+// The tool of the step "h2spec" in scripts/test.sh. The versions build with Debian's Go (1.19).
+module tidegate/tests/h2spec
+
+go 1.19
+
+require github.com/summerwind/h2spec v2.2.1+incompatible
+
+require (
+	github.com/fatih/color v1.13.0 // indirect
+	github.com/inconshreveable/mousetrap v1.0.0 // indirect
+	github.com/mattn/go-colorable v0.1.9 // indirect
+	github.com/mattn/go-isatty v0.0.14 // indirect
+	github.com/spf13/cobra v1.5.0 // indirect
+	github.com/spf13/pflag v1.0.5 // indirect
+	golang.org/x/net v0.7.0 // indirect
+	golang.org/x/sys v0.5.0 // indirect
+	golang.org/x/text v0.7.0 // indirect
+)
