@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Gateway, Message, Origin};
+use crate::harness::{Gateway, Message, Origin, tidegate};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/integration");
 
@@ -30,7 +30,7 @@ fn start(origin: &Origin) -> Gateway {
     let yaml = read("tidegate.yaml")
         .replace("127.0.0.1:8080\"", "127.0.0.1:0\"")
         .replace("http://127.0.0.1:9000", &origin.url());
-    let names = ["there.xsl", "back.xsl", "stocks.wsdl"];
+    let names = ["there.xsl", "back.xsl", "stocks.wsdl", "order.xml"];
     let files = names.map(|name| (name, read(name)));
     let files: Vec<(&str, &str)> =
         files.iter().map(|(name, text)| (*name, text.as_str())).collect();
@@ -204,4 +204,12 @@ fn a_client_of_json_talks_to_a_service_of_soap() {
         (reply.status(), reply.text()),
         (200, r#"{ "symbol": "A & <B>", "volume": 12 }"#.to_owned())
     );
+}
+
+#[test]
+fn the_cases_of_the_example_pass() {
+    let file = Path::new(FOLDER).join("tidegate.yaml");
+    let run = tidegate(&["test", file.to_str().unwrap()]);
+    assert!(run.code == Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("11 cases: 11 passed, 0 failed"), "{}", run.stdout);
 }
