@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::policies::{self, Access, Diverts};
 
-/// What became of a configuration's APIs.
+/// The result of expanding a configuration's APIs.
 pub(crate) struct Expanded<'c> {
     /// The configuration with the routes and upstreams that its APIs are made of.
     pub(crate) config: Cow<'c, Config>,
@@ -35,7 +35,7 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Expanded<'c
     Expanded { config: Cow::Owned(all), open }
 }
 
-/// Where no route of an API asks who it is, a policy that wants to know is a mistake on all of them.
+/// If no route of an API asks who the client is, a policy that needs to know is a mistake on all of them.
 fn open_beside_others(made: &Made) -> Vec<String> {
     let (open, asking): (Vec<_>, Vec<_>) = made.routes.iter().partition(|route| route.open);
     match asking.is_empty() {
@@ -106,7 +106,7 @@ fn add_route(all: &mut Config, made: MadeRoute, api: &Spanned<Api>, report: &mut
     let own = api.value.policies.iter();
     let own = own.filter(|policy| !(made.open && asks_who(&policy.value)));
     let own = own.map(|policy| scoped(policy, &made.scopes));
-    // What is kept has to be known by where it came from.
+    // The key of a cached reply has to tell which upstream it came from.
     let chooses = route_.policies.iter().rposition(|policy| chooses_upstream(&policy.value));
     let (low, own): (Vec<_>, Vec<_>) =
         own.partition(|policy| chooses.is_some() && matches!(policy.value, Policy::Cache(_)));

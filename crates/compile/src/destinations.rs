@@ -297,8 +297,8 @@ pub(crate) fn split_names(route: &Route) -> Vec<String> {
     }
 }
 
-/// Where the route ends and as what a request gets there, in words that change when that does: what another place replied is
-/// not kept on.
+/// The end of a route and the form in which a request gets there, as text. The text changes when they do: replies from another
+/// place are not kept.
 pub(crate) fn words(route: &Route) -> String {
     let Route { upstream, flow, respond, strip_prefix, rewrite, host, .. } = route;
     let flow = flow.as_ref().map(|flow| &flow.value);

@@ -41,8 +41,8 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     text
 }
 
-/// What becomes of one request of a client at this address: which route, why not the others, and each policy's verdict.
-/// The error is what is wrong with the question.
+/// Explains one request of a client at this address: its route, why no other route, and each policy's verdict.
+/// The error says why the question has no answer.
 pub fn explain_request(
     plan: &Plan,
     client: IpAddr,
@@ -125,7 +125,7 @@ fn refused(text: &mut String, why: Refused) {
     }
 }
 
-/// What a request gets that no route takes.
+/// The answer to a request that no route takes.
 fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
     let method = String::from_utf8_lossy(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
@@ -199,7 +199,7 @@ fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[
     }
 }
 
-/// How many predicates a route failed before, as a rank.
+/// The rank of a refusal: lower is closer to a match.
 fn distance(refusal: &Refusal) -> u8 {
     match refusal {
         Refusal::LessSpecific => 0,
@@ -240,7 +240,7 @@ fn unmet(name: &str, wants: &[(String, Want)]) -> String {
     }
 }
 
-/// What a route matches, on one line.
+/// The match of a route, on one line.
 fn describe(matcher: &Matcher) -> String {
     let mut text = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
     text.push_str(&matcher.path.to_string());

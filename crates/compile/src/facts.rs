@@ -1,4 +1,4 @@
-//! What policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
+//! Checks the facts that policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
 use config::{At, Cache, Policy, Report, Route, Spanned};
 

@@ -9,7 +9,7 @@ use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 /// The bundle of all public authorities is a quarter of a megabyte.
 const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// What a flow holds at the most, unless it says otherwise.
+/// The most bytes of a body that a flow holds, unless it says otherwise.
 const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The bytes of a PEM file.
@@ -77,9 +77,9 @@ pub(crate) fn pair(
     }
 }
 
-/// Whether a certificate can be shown to others. What keeps some of them from believing it is a warning.
+/// True if a certificate can be presented to clients. A reason for some clients to reject it is a warning.
 fn is_presentable(pair: &Pair, file: &Spanned<FilePath>, report: &mut Report) -> bool {
-    // What cannot be read is complained of where it is put to use.
+    // A certificate that cannot be read is complained of where it is used.
     let Ok(certificate) = Certificate::of_pem(&pair.certificate) else { return true };
     let name = file.value.as_path().display().to_string();
     let mut presentable = true;

@@ -27,7 +27,7 @@ pub(crate) struct Flows {
 /// Prefixes with their URIs.
 type Namespaces = Vec<(String, String)>;
 
-/// What is needed to compile steps.
+/// Everything that is needed to compile steps.
 struct Compiler<'a, 'p> {
     config: &'a Config,
     table: &'a NameTable,
@@ -39,7 +39,7 @@ struct Compiler<'a, 'p> {
     under_way: Vec<&'a str>,
     /// The number of the last step of the flow that is being compiled.
     steps: u32,
-    /// How many steps that keep something were written in the same way in the same flow.
+    /// The number of steps with state that were written in the same way in the same flow.
     equal: HashMap<String, usize>,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Compiler<'a, '_> {
         made.into_iter().collect::<Option<Vec<Step>>>().map(Into::into)
     }
 
-    /// What stands behind the end of a flow never runs.
+    /// Warns of steps behind the end of a flow: they never run.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
         let ends = |step: &Spanned<config::Step>| {
             matches!(

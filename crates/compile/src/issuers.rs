@@ -14,10 +14,10 @@ use policies::jwt::{Introspection, Issuer, Keys, Location, Published};
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
 
-/// How long connections to an issuer are kept. It is asked seldom.
+/// The idle timeout of connections to an issuer. It is asked seldom.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What policies that deal in tokens share.
+/// The state that policies with tokens share.
 #[derive(Default)]
 pub(crate) struct Tokens {
     /// By name; nothing where there was a complaint.
@@ -64,7 +64,7 @@ pub(crate) fn compile(
     report: &mut Report,
 ) {
     for name in config.issuers.names() {
-        // What cannot be read was complained about, and is not unknown.
+        // A name whose issuer cannot be read was complained about already, and is not unknown.
         builder.tokens.issuers.insert(name.to_owned(), None);
     }
     for (name, issuer) in config.issuers.iter() {
@@ -212,7 +212,7 @@ fn complain(file: &Spanned<FilePath>, why: &str, report: &mut Report) {
     report.error(file.at, what, help);
 }
 
-/// Where keys are published.
+/// The place where an issuer publishes its keys.
 fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Location)> {
     if let Some(jwks) = &keys.jwks {
         return Some((jwks.value.clone(), Location::Keys(jwks.value.path.clone())));

@@ -48,13 +48,13 @@ pub use explain::{explain, explain_differences, explain_request};
 pub struct Compiled {
     /// The plan.
     pub plan: Plan,
-    /// What the operator should know all the same; without errors.
+    /// Warnings for the operator, without errors.
     pub warnings: Report,
 }
 
 /// Compiles a configuration, or says everything that is wrong with it.
 ///
-/// What did not change since `previous` is taken over from it, so that connections, health and counts stay. Metrics are
+/// Parts that did not change since `previous` are taken over from it, so that connections, health and counts stay. Metrics are
 /// made in `telemetry`, and only if there is no complaint.
 pub fn compile(
     loaded: &Loaded,
@@ -175,7 +175,7 @@ fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings>
     Some(AccessLogSettings { format, sink })
 }
 
-/// What is seen to be wrong with an access log's file before it is opened.
+/// The problem with an access log's file, as far as it shows before the file is opened.
 fn log_fault(path: &Path) -> Option<&'static str> {
     if path.is_dir() {
         return Some("it is a folder");
@@ -201,7 +201,7 @@ fn template_help() -> String {
     format!("the fields are {}; write `{{{{` for a brace itself", fields.join(" "))
 }
 
-/// What a plan shares with the one before where nothing changed.
+/// Takes over a part of the plan before if nothing changed.
 fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
     match old {
         Some(old) if **old == new => old.clone(),

@@ -5,7 +5,7 @@ use plan::{PathRegex, PathSent, PathWant, Pattern, Piece, Segment};
 
 use crate::listeners::path_rules;
 
-/// What `match.path` says; nothing if a part of it is no path, or if they do not name the same parameters.
+/// Reads `match.path`; nothing if a part of it is no path, or if the paths do not name the same parameters.
 pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathWant>> {
     let paths = &matches.value.path.0;
     let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
@@ -64,7 +64,7 @@ pub(crate) fn warn_of_unreachable(
     config: &Config,
     report: &mut Report,
 ) {
-    // What a regular expression may match cannot be told.
+    // The paths that a regular expression matches cannot be listed.
     let PathWant::Pattern(pattern) = want else { return };
     let plain = Pattern { open: false, ..pattern.clone() }.to_string();
     let comes = |rules| {

@@ -1,11 +1,11 @@
-//! Where a policy stands, for those that build it.
+//! The place of a policy, for those that build it.
 
 use config::Config;
 use plan::{Slots, UNKNOWN_OPERATION};
 
 use crate::policy_builder::PolicyBuilder;
 
-/// Where a policy stands.
+/// The place of a policy on its route.
 pub(crate) struct RouteScope<'a, 'p> {
     /// The route's name.
     pub(crate) route: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct RouteScope<'a, 'p> {
     pub(crate) diversions: &'a mut Vec<String>,
     /// Operations that policies of the route tell apart; a policy notes the index.
     pub(crate) operations: &'a mut Vec<String>,
-    /// Where policies keep something between their sides.
+    /// The slots in which policies keep state between their sides.
     pub(crate) slots: &'a mut Slots,
     /// Its index among the route's policies.
     pub(crate) at: usize,

@@ -1,4 +1,4 @@
-//! What policies are built with beside their own keys: ways out, state of the plan before, work at its own pace.
+//! The parts that policies are built with beside their own keys: ways out, state of the plan before, background work.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::issuers::Tokens;
 use crate::names;
 use crate::policies::openapi::ReadDocument;
 
-/// What is gathered while policies are built.
+/// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
     pub(crate) telemetry: &'p Telemetry,
@@ -87,7 +87,7 @@ impl<'p> PolicyBuilder<'p> {
         }
     }
 
-    /// What the plan before has under this key, if that will do, or else `new`.
+    /// The value of the plan before under this key if `will_do` accepts it, or else `new`.
     pub(crate) fn kept_if<T: Send + Sync + 'static>(
         &mut self,
         key: &str,

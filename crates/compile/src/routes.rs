@@ -21,11 +21,11 @@ use crate::{destinations, facts, files, names, paths, streams};
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
     name: &'c Spanned<String>,
-    /// Where the match was written.
+    /// The place of the match in its file.
     at: At,
     /// One for each host and path; empty if the match could not be read.
     matchers: Vec<Matcher>,
-    /// Whether another route with an equal match is worth a complaint.
+    /// Another route with an equal match is worth a complaint.
     intact: bool,
     policies: Vec<Policy>,
     preflights: Preflights,
@@ -214,7 +214,7 @@ fn draft<'c>(
     for (path, want) in matches.value.path.0.iter().zip(&paths) {
         paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
-    // What is wrong beside the paths is said too.
+    // Faults beside the paths are complained of too.
     let matchers = matchers(&matches.value, &paths, config, report);
     // Those of a split come first, so that every policy knows of them.
     let mut diversions = destinations::split_names(&route.value);

@@ -7,11 +7,11 @@ use plan::{OnReload, Streams};
 
 use crate::policy_builder::PolicyBuilder;
 
-/// What a route is made of, as it was written: a reload that leaves this as it is does not change the route.
+/// The parts of a route, as written: a reload that leaves them equal does not change the route.
 #[derive(PartialEq)]
 struct Written {
     route: Route,
-    /// Where it may send requests.
+    /// The upstreams it may send requests to.
     upstreams: Vec<Option<Upstream>>,
 }
 
@@ -21,7 +21,7 @@ struct Since {
     generation: u64,
 }
 
-/// What the plan says of a route's streams. `others` are the upstreams that its policies may send requests to.
+/// The plan's settings for a route's streams. `others` are the upstreams that its policies may send requests to.
 pub(crate) fn of(
     name: &str,
     route: &Route,

@@ -7,7 +7,7 @@ use crate::names;
 
 /// The path parameters of a route.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
-    // What is no path was complained about.
+    // A path that cannot be parsed was complained about.
     let want = matches.path.0.first().and_then(|path| match &path.value {
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
@@ -37,13 +37,13 @@ pub(crate) fn read(
     None
 }
 
-/// Whether a text asks for whom was found to ask, on a route with these parameters.
+/// True if a text contains the client identity, on a route with these parameters.
 pub(crate) fn asks_identity(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     Template::parse(text, &parameters).is_ok_and(|read| read.wants_identity())
 }
 
-/// Whether a text may be another one for each client, on a route with these parameters.
+/// True if a text may differ between clients, on a route with these parameters.
 pub(crate) fn tells_who_asks(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     Template::parse(text, &parameters).is_ok_and(|read| read.tells_who_asks())

@@ -1,4 +1,4 @@
-//! What the policies of a route tell the upstream of each client: lines whose value a cache above them cannot know.
+//! The header lines by which the policies of a route tell the upstream of each client. A cache above cannot know their value.
 
 use ::policies::cache::Unseen;
 use config::{Policy, Route};

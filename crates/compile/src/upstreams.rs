@@ -33,7 +33,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
         }
     }
     used.extend(crate::flows::upstreams(config));
-    // What of a route could not be read may name any of them.
+    // A route that was only read in part may name any of them.
     let whole = config.routes.names().count() == config.routes.len()
         && config.routes.iter().all(|(_, route)| route.intact)
         && config.flows.iter().all(|(_, flow)| flow.intact);
@@ -104,7 +104,7 @@ pub(crate) fn to_url(
     })
 }
 
-/// How TLS is spoken to a service that is no upstream.
+/// The TLS settings for a service that is no upstream.
 pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
     Clients::default().of(tls, report)
 }
@@ -185,11 +185,11 @@ pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mu
     }
 }
 
-/// Whether who connects to a host from this machine, at the same port, gets to a socket of this address.
+/// True if a connection from this machine to a host, at the same port, reaches a socket of this address.
 fn is_here(host: &str, listens: IpAddr) -> bool {
     let local = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     let hosts = match host.parse::<IpAddr>() {
-        // Who connects to nowhere connects to itself.
+        // A connection to the unspecified address reaches this machine.
         Ok(ip) if ip.is_unspecified() => local.to_vec(),
         Ok(ip) => vec![ip],
         Err(_) if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") => local.to_vec(),
@@ -305,7 +305,7 @@ fn suspend(suspend: &config::Suspend, report: &mut Report) -> settled::Suspend {
     }
 }
 
-/// Whether the operator said that a request does not go on to another target where no connection comes about.
+/// True if the operator disabled the retry at another target after a failed connection.
 fn stays(retry: &Retry) -> bool {
     let none = retry.attempts.as_ref().is_some_and(|attempts| attempts.value.get() == 0);
     none || !retry.when.contains(&RetryOn::ConnectFailure)

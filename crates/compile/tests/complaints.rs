@@ -1,4 +1,4 @@
-//! What can be read and makes no sense, and what is said about it.
+//! Configurations that can be read and make no sense, and the complaints about them.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a plan says, and what it keeps of the one before.
+//! The content of a plan, and the parts that it keeps of the one before.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,5 +1,5 @@
-//! What each policy of a route says to one request. The policies themselves are asked, so that it is what they would say in
-//! service; nobody outside is, so that what hangs on a body or on another service stays open.
+//! The verdict of each policy of a route on one request. The policies themselves are asked, as in service. No other service is
+//! asked: a verdict that depends on a body or on another service stays open.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use message::RequestHead;
 use plan::{Policy, Route};
 use policy::{Caller, Decision, Exchange, Onward, Parameters, Scheme, Step};
 
-/// Who asks for what.
+/// The request and its client.
 pub(super) struct Asking {
     pub(super) client: IpAddr,
     pub(super) scheme: Scheme,
@@ -16,7 +16,7 @@ pub(super) struct Asking {
     pub(super) head: RequestHead,
 }
 
-/// How far a request comes.
+/// The point that a request reaches.
 pub(super) enum Outcome {
     /// Past all that was asked.
     Clear,
@@ -55,7 +55,7 @@ pub(super) fn walk(
     (verdicts, way)
 }
 
-/// What a policy says, and how far the request comes by it.
+/// The verdict of a policy, and the point that the request reaches by it.
 fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, Outcome) {
     let clear = |said: &str| (said.to_owned(), Outcome::Clear);
     let open = |why: &str| (why.to_owned(), Outcome::Open(policy.name));

@@ -16,7 +16,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// What follows a key and its colon.
+/// Writes the value behind a key and its colon.
 fn below(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {

@@ -43,7 +43,7 @@ impl<'a> Compiler<'a, '_> {
         Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })
     }
 
-    /// What tells a step from all others, wherever it stands in its flow.
+    /// A name that tells a step from all others, wherever it stands in its flow.
     fn name_of(&mut self, step: &str, keys: &str) -> String {
         let flow = self.under_way.last().copied().unwrap_or_default();
         let name = format!("{step} of flow {flow} {keys}");

@@ -231,7 +231,7 @@ impl<'a> Compiler<'a, '_> {
         })
     }
 
-    /// What a body is made of: at most one of the keys.
+    /// Compiles the content of a body: at most one of the keys.
     fn made(
         &mut self,
         written: Written<'_>,

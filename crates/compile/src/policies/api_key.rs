@@ -35,7 +35,7 @@ pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::
     }
 }
 
-/// Who has which secret, each with its place.
+/// The holders of secrets, each with its place.
 pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Vec<(Holder, At)> {
     let read = written.value.read(report);
     if read.is_empty() && written.intact && !report.has_errors() {

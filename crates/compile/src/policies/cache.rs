@@ -31,7 +31,7 @@ pub(crate) fn build(
     let mut above = place.of.policies.iter().take(place.at);
     let settings = Settings {
         entry_bytes_max,
-        // What says nothing of itself is not for all where the upstream may have been told who asks.
+        // A reply without freshness of its own is not shared if the upstream may have been told who asks.
         ttl: keys.ttl.filter(|_| told::teller(place.of, below).is_none()),
         ttl_statuses: ttl_statuses(keys, report),
         ignores_cookies: keys.cookies == CacheCookies::Ignore,

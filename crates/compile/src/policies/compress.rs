@@ -5,7 +5,7 @@ use policies::compress::{self, MediaType, Settings};
 
 use crate::policy::RouteScope;
 
-/// What is text in any way. Pictures, sound and archives are compressed already.
+/// Media types of text. Pictures, sound and archives are compressed already.
 const TYPES: &[&str] = &[
     "text/*",
     "*+json",

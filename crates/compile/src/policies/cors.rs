@@ -6,7 +6,7 @@ use policies::cors::{self, AllowedHeaders, Origin, Origins, Settings};
 use crate::names;
 use crate::policy::RouteScope;
 
-/// What a browser sends in ordinary life.
+/// The methods that browsers usually send.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 pub(crate) fn build(

@@ -50,7 +50,7 @@ pub(crate) fn named(keys: &Interceptor) -> Named<'_> {
     Named::These(services.map(|name| name.value.as_str()).chain(endpoints).collect())
 }
 
-/// What only a reply has cannot be told of a request.
+/// Complains if a request is to include something that only a reply has.
 fn without_reply(side: &Interception, report: &mut Report) {
     for include in &side.includes {
         let of_reply = matches!(
@@ -130,7 +130,7 @@ fn way(
     }
 }
 
-/// What `dynamicEndpoint` may name: what was written, else every upstream by its name.
+/// The endpoints that `dynamicEndpoint` may name: the listed ones, or else every upstream by its name.
 fn endpoints(
     keys: &Interceptor,
     place: &mut RouteScope<'_, '_>,

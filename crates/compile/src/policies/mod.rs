@@ -54,9 +54,9 @@ pub(crate) struct Facts<'p> {
     pub(crate) secrets: Vec<&'p str>,
     /// The upstreams it may send something to.
     pub(crate) upstreams: Named<'p>,
-    /// Whether it may send one request elsewhere than another for the same.
+    /// It may send two requests for the same to different destinations.
     pub(crate) diverts: Diverts,
-    /// What it does with XML, if that is what it is about.
+    /// Its facts about XML, if it works on XML.
     pub(crate) xml: Option<Xml<'p>>,
 }
 

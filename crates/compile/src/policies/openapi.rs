@@ -176,7 +176,7 @@ impl Building<'_> {
 
     fn operation(&mut self, operation: &import::Operation) -> checks::Operation {
         let side = Side::Request;
-        // What `Accept`, `Content-Type` and `Authorization` say is not a parameter's business.
+        // OpenAPI ignores header parameters of these names.
         let parameters = operation.parameters.iter().filter(|parameter| {
             let ignored = ["accept", "content-type", "authorization"];
             parameter.place != "header"
@@ -309,7 +309,7 @@ impl Building<'_> {
         schemas.compile(&Json::Bool(true)).ok()
     }
 
-    /// What texts mean under a schema.
+    /// The form in which text is read under a schema.
     fn shape(&self, spot: &Spot, depth: usize) -> Shape {
         let types = self.type_names(spot, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
@@ -382,7 +382,7 @@ impl Building<'_> {
         }
         match self.documents.member(spot, "additionalProperties") {
             Ok(Some(others)) => object.others = self.types(&others, depth + 1),
-            // What patterns of names say is not looked at here.
+            // Properties named by patterns are not looked at here.
             _ => {
                 object.others.anything =
                     self.documents.at(&spot.child("patternProperties")).is_none()

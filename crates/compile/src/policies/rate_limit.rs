@@ -81,7 +81,7 @@ struct Written<'c> {
     per: &'c Option<Spanned<Timeout>>,
     burst: &'c Option<Spanned<Requests>>,
     windows: &'c [Spanned<LimitWindow>],
-    /// Whether what is not there was not written, either.
+    /// True if a missing key was not written, rather than written wrong.
     intact: bool,
 }
 
@@ -291,7 +291,7 @@ fn store(name: &Spanned<String>, place: &RouteScope<'_, '_>, report: &mut Report
     })
 }
 
-/// Where the server is, whether it speaks TLS, and which of its databases is meant.
+/// The address of the server, whether it speaks TLS, and the number of the database.
 fn address(url: &str) -> Option<(store::Place, bool, u32)> {
     if let Some(path) = url.strip_prefix("unix://") {
         return path.starts_with('/').then(|| (store::Place::Unix(path.into()), false, 0));

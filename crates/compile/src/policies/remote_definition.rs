@@ -13,10 +13,10 @@ use plan::upstreams::Timeouts;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
-/// How long connections to where schemas are kept. It is asked seldom.
+/// The idle timeout of connections to a server of schemas. It is asked seldom.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What is supplied.
+/// The parts of a remote definition.
 pub(crate) struct Supplied<'d, M> {
     /// The document it begins with, for log and metrics.
     pub(crate) location: &'d str,
@@ -25,9 +25,9 @@ pub(crate) struct Supplied<'d, M> {
     /// URLs that are known to be fetched.
     pub(crate) remote: &'d [String],
     pub(crate) recipe: Arc<dyn DefinitionCompiler<M>>,
-    /// What serves at once, where nothing has to be fetched for it.
+    /// The definition that serves at once, if nothing has to be fetched for it.
     pub(crate) first: Option<Arc<M>>,
-    /// What is wrong with it is answered with faults.
+    /// A faulty definition is answered with faults.
     pub(crate) faulty: bool,
 }
 
@@ -66,7 +66,7 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
         }
         let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
         let metrics = place.builder.telemetry.definition(self.location);
-        // What was fetched is as good under another pace, and may be all there is while its server is away.
+        // A fetched definition is as good at another pace, and may be the only one while its server is away.
         let key = format!("last of {} {}", self.key, fetch.tls.encode());
         let last = place.builder.kept_or(&key, || Arc::new(Last::default()));
         if let Some(first) = self.first {
@@ -91,7 +91,7 @@ pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<Wanted>, String> {
     locations.into_iter().map(wanted).collect()
 }
 
-/// What is at a URL needs somebody who fetches it.
+/// Complains of a definition at a URL if nothing fetches it.
 pub(crate) fn may_be_fetched(
     at: &Spanned<DefinitionAt>,
     fetch: Option<&DefinitionFetch>,

@@ -33,7 +33,7 @@ pub(crate) fn faults(route: &Route) -> plan::Errors {
     }
 }
 
-/// Whether some policy over XML tells the client what is wrong.
+/// True if some policy over XML tells the client the reason of a fault.
 pub(crate) fn tells(route: &Route) -> bool {
     policies::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
 }
@@ -51,7 +51,7 @@ pub(crate) fn reads_replies(keys: &config::Soap) -> bool {
         || keys.upstream_errors == UpstreamErrors::Fault
 }
 
-/// Whether definitions that do not compile are answered with faults.
+/// True if definitions that do not compile are answered with faults.
 pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_, '_>) -> bool {
     match written {
         Some(BadDefinitions::Fault) => true,
@@ -60,7 +60,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_
     }
 }
 
-/// How this policy of the route treats content codings of replies.
+/// The treatment of content codings of replies by this policy of the route.
 pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Codings {
     let rows = policies::of(place.of);
     let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
@@ -71,14 +71,13 @@ pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Co
     }
 }
 
-/// Whether a policy above makes faults of replies other than 200, which are its alone then.
+/// True if a policy above turns replies other than 200 into faults. Such replies are its alone then.
 pub(super) fn errors_pass(place: &RouteScope<'_, '_>) -> bool {
     let rows = policies::of(place.of);
     rows.iter().take(place.at).any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
-/// Whether what comes back up is the route's own reply with 200: nobody's message, which is neither held to a schema nor
-/// transformed.
+/// True if the reply is the route's own, with 200. No service sent it: it is neither validated nor transformed.
 pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
     place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
 }
@@ -171,7 +170,7 @@ fn actionless(keys: &config::Soap, report: &mut Report) {
     }
 }
 
-/// What the body is held to.
+/// The definition that the body is validated against.
 fn api(
     documents: Documents,
     keys: &config::Soap,
@@ -210,7 +209,7 @@ fn api(
     }
 }
 
-/// What is told of a description's flaws; who mends the first ones is told of the next.
+/// The most warnings of one description. Whoever corrects these gets the next ones.
 const UNRESOLVED_MAX: usize = 20;
 
 /// Tells what leads nowhere in a description and is not needed.
@@ -224,7 +223,7 @@ fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     }
 }
 
-/// How strictly requests have to name their action, where the schema is a description that says it.
+/// The strictness with which requests have to name their action, if the schema is a description with actions.
 fn asked(
     documents: &Documents,
     keys: &config::Soap,

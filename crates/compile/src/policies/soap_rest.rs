@@ -104,7 +104,7 @@ fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<Made> {
     })
 }
 
-/// What stands in front of every path: as written, or the fixed segments of the route's own.
+/// The prefix of every path: as written, or else the fixed segments of the route's own path.
 fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> String {
     let Some(written) = &keys.prefix else {
         let [route] = place.of.matches.value.path.0.as_slice() else {
@@ -212,7 +212,7 @@ fn own_path(operation: &Operation) -> String {
     std::iter::once("/".to_owned()).chain(encoded).collect()
 }
 
-/// What says the action: `SOAPAction` in quotes, or a parameter of the content type.
+/// The action in its message: `SOAPAction` in quotes, or a parameter of the content type.
 fn action(api: &Api, operation: &Operation) -> Box<str> {
     let action = operation.action().unwrap_or_default().replace('"', "%22");
     let text = match api.version() {
@@ -235,7 +235,7 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     }
     let address = api.address().unwrap_or_default();
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
-    // What stands behind `#` is never sent.
+    // A fragment is never sent.
     let sent = rest.split('#').next().unwrap_or_default();
     let path = sent.find('/').and_then(|at| sent.get(at..)).unwrap_or("/");
     if paths::is_target(path) {

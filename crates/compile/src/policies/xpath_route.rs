@@ -67,7 +67,7 @@ pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
     named.collect()
 }
 
-/// Where a case goes: the index among the route's diversions, and the path where it has its own.
+/// The target of a case: the index among the route's diversions, and the path if it has its own.
 type Target = (usize, Option<Box<[u8]>>);
 
 fn way(

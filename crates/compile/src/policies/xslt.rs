@@ -35,7 +35,7 @@ pub(crate) fn build(
         MessageSide::Response => On::Response,
     };
     let codings = soap::codings(keys.body_bytes_max, place);
-    // What is not there was complained about.
+    // A missing stylesheet was complained about.
     let transformation = transformation(keys, place, report);
     let settings = Settings {
         transformation,
@@ -81,7 +81,7 @@ pub(crate) fn is_native(transformation: &Transformation) -> bool {
     }
 }
 
-/// How our own engine writes XML.
+/// The style in which our own engine writes XML.
 fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
     match keys.output.as_ref().map(|output| output.value) {
         Some(XsltOutput::Canonical) => Style::Canonical,
@@ -90,7 +90,7 @@ fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
     }
 }
 
-/// Whether the validation of this side comes after: below on requests, above on replies.
+/// True if the validation of this side comes after: below on requests, above on replies.
 fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     let rows = policies::of(place.of);
     let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
@@ -169,10 +169,10 @@ fn sheets(
     supplied.by(fetch, stylesheet.at, place, report).map(Sheets::Supplied)
 }
 
-/// How a stylesheet is made of its modules.
+/// Compiles a stylesheet from its modules.
 struct DefinitionCompiler {
     documents: Documents,
-    /// Where it is for Saxon.
+    /// Its form for Saxon.
     saxon: Option<BySaxon>,
 }
 
@@ -181,7 +181,7 @@ struct DefinitionCompiler {
 struct Wrong {
     /// One a line, each with its file, line and column.
     complaints: String,
-    /// What clients are told.
+    /// The text for clients.
     told: String,
 }
 
@@ -201,7 +201,7 @@ struct BySaxon {
 }
 
 impl DefinitionCompiler {
-    /// What has to be fetched. Of stylesheets that are files Saxon gets nothing else.
+    /// The modules that have to be fetched. For stylesheets that are files, Saxon gets nothing else.
     fn remote(&self) -> &[String] {
         match &self.saxon {
             Some(saxon) if !saxon.modules.is_empty() => &[],
@@ -273,7 +273,7 @@ fn complain(
     }
 }
 
-/// What is said of a stylesheet of a later version.
+/// The complaint about a stylesheet of a later version.
 fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
     let (place, version) = version(bytes).filter(|(_, version)| *version > NATIVE_VERSION_MAX)?;
     let shown = if version.fract() == 0.0 { format!("{version:.1}") } else { version.to_string() };

@@ -25,7 +25,7 @@ const FILES_MAX: usize = 2000;
 pub(super) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
 pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
-/// What is followed of what a definition names.
+/// The references of a definition that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Following {
     /// A namespace is a location where an import has no other.
@@ -35,10 +35,10 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// What a stylesheet follows: its modules.
+    /// A stylesheet follows its modules only.
     pub(crate) const NOTHING_ELSE: Following = Following { namespaces: false, descriptions: false };
 
-    /// What a policy's keys say.
+    /// The choice of a policy's keys.
     pub(crate) fn of(keys: &config::Soap) -> Following {
         Following { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
     }
@@ -58,7 +58,7 @@ pub(crate) struct Documents {
     following: Following,
 }
 
-/// How a document names another.
+/// A reference from one document to another.
 #[derive(Debug, PartialEq, Eq)]
 enum Reference {
     /// A schema, by its location.
@@ -138,7 +138,7 @@ impl Documents {
         root == Some(true)
     }
 
-    /// What a definition made of these is known by: their names and contents.
+    /// The key of a definition made of these: their names and contents.
     pub(crate) fn key(&self) -> String {
         let mut all: Vec<(&String, &Vec<u8>)> = self.all.iter().collect();
         all.sort_unstable();
@@ -185,7 +185,7 @@ impl Documents {
                 None if is_url(&location) && !self.remote.contains(&location) => {
                     self.remote.push(location);
                 }
-                // What needs it does not compile. Public schemas name much that nobody needs.
+                // A definition that needs it does not compile. Public schemas name many documents that nobody needs.
                 None => absent(&reference, &location, base, at, report),
             }
         }
@@ -258,7 +258,7 @@ impl Found<'_> {
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
     }
 
-    /// Whether there are schemas, in a description or by themselves. What cannot be read may have some.
+    /// True if there are schemas, in a description or by themselves. A document that cannot be read may have some.
     pub(super) fn types(&self) -> bool {
         let all = self.documents.all.values().chain(self.fetched.values());
         all.into_iter().any(|bytes| {
@@ -276,8 +276,8 @@ impl Found<'_> {
 }
 
 impl Found<'_> {
-    /// What is wrong with a document that another one names, as that names it: the first that is not there, is no XML, or is
-    /// imported as a description and is none.
+    /// The first problem with a document that another one names, by the name in that one: it is missing, no XML, or imported as a
+    /// description and none.
     pub(crate) fn unusable(&self) -> Option<String> {
         let mut waiting = vec![self.documents.location.clone()];
         let mut seen: HashSet<String> = waiting.iter().cloned().collect();
@@ -410,7 +410,7 @@ pub(crate) fn parsed(bytes: &[u8]) -> Result<Document, xml::Error> {
     Document::parse(bytes, &options)
 }
 
-/// What a schema, a description or a stylesheet names, and the namespaces of the schemas within it.
+/// The documents that a schema, a description or a stylesheet names, and the namespaces of the schemas within it.
 fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     let (mut found, mut declared) = (Vec::new(), Vec::new());
     let Ok(document) = parsed(bytes) else { return (found, declared) };
@@ -440,7 +440,7 @@ fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     (found, declared)
 }
 
-/// What a stylesheet imports and includes. What else stands in it is what it makes.
+/// The modules that a stylesheet imports and includes. Its other elements are output.
 fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
     let names_another = |node: &NodeId| {
         let name = document.name(*node);

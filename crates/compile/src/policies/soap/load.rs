@@ -1,6 +1,6 @@
-//! Documents to a definition: compiled at once, or as soon as what they name by URL was fetched.
+//! Documents to a definition: compiled at once, or as soon as the documents they name by URL were fetched.
 //!
-//! What does not compile is remembered as well, so that the same bytes are not tried again.
+//! A failure is remembered as well, so that the same bytes are not compiled again.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Wrong {
     told: Told,
 }
 
-/// What a client is told of it.
+/// The text for a client.
 enum Told {
     /// The first document is no XML, in the words of libxml2.
     NoXml(String),
@@ -48,7 +48,7 @@ impl Wrong {
         Wrong { complaints, told }
     }
 
-    /// What a client is told.
+    /// The failure that a client is told.
     pub(crate) fn failed(&self) -> Failed {
         match &self.told {
             Told::NoXml(text) => Failed::server(format!("Invalid WSDL/XSD schema. {text}")),
@@ -75,16 +75,16 @@ pub(crate) struct Good {
     pub(crate) flaws: Flaws,
 }
 
-/// What is wrong with a definition that serves.
+/// The flaws of a definition that serves.
 #[derive(Default)]
 pub(crate) struct Flaws {
     /// Some of its schemas do not compile; those before them serve all the same where faults answer.
     pub(crate) broken: Option<Wrong>,
-    /// What is not needed, each with its file, line and column.
+    /// References that are not needed and lead nowhere, each with its file, line and column.
     pub(crate) unresolved: Vec<String>,
 }
 
-/// Whether a complaint may come of a document that another one names and that is not there or not what it should be.
+/// True if a complaint may come of a named document that is missing or of the wrong kind.
 fn is_of_another(complaint: &str) -> bool {
     const CODES: [&str; 7] = [
         ": src-resolve",
@@ -111,8 +111,8 @@ pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) ->
     })
 }
 
-/// What holds messages to these documents from now on, where some of it is fetched or it is made anew from time to time.
-/// `first` is what can be compiled at once.
+/// The definition that messages are validated against, if a part of it is fetched or it is renewed from time to time.
+/// `first` is the part that can be compiled at once.
 pub(crate) fn supplied(
     documents: Documents,
     first: Option<Arc<Compiled>>,
@@ -137,7 +137,7 @@ pub(crate) fn supplied(
 /// Documents with all they name.
 struct Whole {
     documents: Documents,
-    /// What is wrong with it is answered with faults.
+    /// A faulty definition is answered with faults.
     faulty: bool,
 }
 

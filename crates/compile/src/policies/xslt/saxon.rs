@@ -16,8 +16,8 @@ use crate::policy::RouteScope;
 /// Modules one stylesheet names, directly or by others; the largest known come in some hundred.
 const MODULES_MAX: usize = 1000;
 
-/// What modules are called on the other side, where stylesheets can ask for their own name: the folders of this machine are
-/// nobody's business. Each `../` of a module takes one away.
+/// The base URI of modules inside the machine. Stylesheets can ask for their own URI, and must not see the folders of this host.
+/// Each `../` of a module takes one away.
 const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
 
 /// A stylesheet or what it imports.
@@ -157,7 +157,7 @@ pub(super) fn modules(
     modules
 }
 
-/// What a module imports and includes.
+/// The modules that a module imports and includes.
 fn named(module: &[u8]) -> Vec<String> {
     let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
     let Ok(document) = Document::parse(module, &options) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! What clients are told of a stylesheet that does not compile: the sentences of libxml2, libxslt and Saxon, as clients of the
-//! reference system compare them, and no names of files or hosts but those that the stylesheet itself names.
+//! The text for clients about a stylesheet that does not compile: the sentences of libxml2, libxslt and Saxon, as clients of the
+//! reference system compare them. It names no files or hosts but those that the stylesheet itself names.
 
 use ::saxon::Complaint;
 use mediation::libxml_messages::not_xml;
