@@ -38,7 +38,7 @@ pub(crate) enum Maker {
     Flow,
 }
 
-/// What is in a body.
+/// The parsed form of a body.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
     Empty,
@@ -100,13 +100,13 @@ impl Content {
         body
     }
 
-    /// What is in it. It is read once.
+    /// The parsed body. It is parsed once.
     pub(crate) fn view(&self) -> Result<&View, FailureKind> {
         let view = self.view.get_or_init(|| self.read());
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
-    /// What is in it, for a step that needs it whatever it is.
+    /// The parsed body, for a step that needs it in any format.
     pub(crate) fn known(&self) -> Result<&View, Fault> {
         self.view().map_err(|malformed| self.malformed(&malformed.to_string()))
     }

@@ -11,7 +11,7 @@ pub(crate) struct Edits {
     nodes: BTreeMap<u32, Change>,
 }
 
-/// What changes at one node.
+/// The changes at one node.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) before: String,

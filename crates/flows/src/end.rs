@@ -27,7 +27,7 @@ pub struct Flow {
     /// The largest body that it holds.
     pub body_bytes_max: usize,
     pub metrics: Arc<FlowMetrics>,
-    /// Where traces are asked for.
+    /// The tracer that traces are requested from.
     pub tracer: Arc<Tracer>,
 }
 

@@ -94,7 +94,7 @@ impl Message {
         Ok(())
     }
 
-    /// What it holds; none as long as nobody has asked for it to be held.
+    /// The content of the body; none while the body is still a stream.
     pub(crate) fn content(&self) -> Option<&Rc<Content>> {
         match &self.payload {
             Payload::Held(content) => Some(content),
@@ -119,7 +119,7 @@ impl Message {
         self.payload = Payload::Held(Rc::new(content));
     }
 
-    /// What steps write is UTF-8, whatever came.
+    /// Sets the charset to UTF-8, in which steps write.
     fn name_charset(&mut self) {
         let Some(content_type) = self.content_type() else { return };
         let written = content_type.to_ascii_lowercase();

@@ -12,7 +12,7 @@ pub(crate) enum Version {
     V12,
 }
 
-/// Where the parts of a SOAP message are.
+/// The nodes of the parts of a SOAP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) version: Version,

@@ -18,7 +18,7 @@ use crate::soap::Version;
 use crate::trace::Recording;
 use crate::values::Values;
 
-/// What one line of steps changes. Branches have copies.
+/// The state that one line of steps changes. Branches have copies.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) message: Message,
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) variables: Vec<(u32, Variable)>,
     /// The fault that a `catch` is about.
     pub(crate) caught: Option<Rc<Fault>>,
-    /// Where it is, for a trace.
+    /// The depth of the step that runs, for a trace.
     pub(crate) depth: u16,
     /// The number of the branch or part that it is of, from 1.
     pub(crate) part: Option<usize>,
@@ -41,7 +41,7 @@ pub(crate) enum Variable {
     Reply(Rc<Message>),
 }
 
-/// What all steps of a run share.
+/// The state that all steps of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) ex: &'a Exchange,
     pub(crate) head: &'a RequestHead,
@@ -56,11 +56,11 @@ pub(crate) struct Run<'a> {
     pub(crate) request: RefCell<Option<Rc<Content>>>,
     /// Steps of expressions that are left for the whole run.
     steps_left: Cell<u64>,
-    /// How long the step that runs has waited for others. It is read before anything else is waited for.
+    /// The time that the running step has waited for others. It is read before the next wait.
     pub(crate) waited: Cell<Duration>,
     /// The target of the last call.
     pub(crate) target: RefCell<Option<Arc<str>>>,
-    /// What its steps do, if somebody asked.
+    /// The record of its steps, if a trace was requested.
     pub(crate) recording: Option<Recording>,
 }
 

@@ -50,7 +50,7 @@ pub struct Block {
     pub catch: Option<Steps>,
 }
 
-/// What a step does.
+/// The operation of a step.
 pub enum Action {
     Call(Box<Call>),
     Respond(Box<Respond>),
@@ -99,7 +99,7 @@ pub enum Test {
     Matches(Regex),
 }
 
-/// How a list of steps came to its end.
+/// The way in which a list of steps ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// All of them ran.

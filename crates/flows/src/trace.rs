@@ -9,7 +9,7 @@ use crate::message::{Message, Payload};
 use crate::state::{Run, State};
 use crate::step::{Ended, Step, run_all};
 
-/// What the steps of a run did so far.
+/// A record of the steps of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     steps: RefCell<Vec<TracedStep>>,

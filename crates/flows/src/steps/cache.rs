@@ -21,10 +21,10 @@ use crate::step::{self, Ended, Steps};
 /// Messages of one step. As many as clients of one gateway are likely to ask for within a time to live.
 const ENTRIES_MAX: usize = 10_000;
 
-/// What they may take together, keys included: four bodies of the largest size that flows hold by default.
+/// The most bytes of all messages of one step, keys included: four bodies of the largest size that flows hold by default.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What an entry takes beside its texts, about.
+/// The size of an entry without its texts, about.
 const ENTRY_BYTES: usize = 256;
 
 /// Steps, and the messages that they made.

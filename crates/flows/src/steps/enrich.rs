@@ -22,13 +22,13 @@ pub struct Enrich {
     pub action: EnrichAction,
 }
 
-/// What is put into the message.
+/// The content that is put into the message.
 pub enum Source {
     Expression(Expression),
     Xml(Template),
 }
 
-/// How it is put there.
+/// The way in which it is put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnrichAction {
     Replace,
@@ -38,7 +38,7 @@ pub enum EnrichAction {
     Remove,
 }
 
-/// What is put at a target.
+/// The content for a target, evaluated.
 enum Filled {
     Value(Value),
     Markup(String),

@@ -1,7 +1,7 @@
 //! `scatter`, `split` and `foreach`: several messages of one, and one of several.
 //!
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. Whoever drops the exchange drops them.
-//! What is taken of a result is cut out at once, and its tree goes.
+//! The part that is taken of a result is cut out at once, and its tree is dropped.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,19 +45,19 @@ pub struct Foreach {
     pub parallel: usize,
 }
 
-/// How results become one message.
+/// Settings for making one message of several results.
 pub struct Gather {
     /// The whole body if absent.
     pub take: Option<Expression>,
     pub into: Option<Into>,
-    /// How many results are enough; all if absent.
+    /// The number of results that are enough; all if absent.
     pub complete: Option<usize>,
     pub timeout: Duration,
     /// Results that are there are kept when others are missing.
     pub keep: bool,
 }
 
-/// What taken parts are put into.
+/// The wrapper around the taken parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
     Json,
@@ -87,14 +87,14 @@ impl Into {
     }
 }
 
-/// What was taken of one result.
+/// The part that was taken of one result.
 struct Taken {
     text: String,
     is_json: bool,
     around: Option<Around>,
 }
 
-/// What stands around the taken parts in the first result.
+/// The text around the taken parts in the first result.
 struct Around {
     before: String,
     after: String,
@@ -248,7 +248,7 @@ async fn collect<'a>(
     }
 }
 
-/// What the gather takes of a branch's result.
+/// Takes the gather's part of a branch's result.
 async fn taken(
     ran: Result<(), Fault>,
     gather: &Gather,

@@ -1,4 +1,4 @@
-//! What the steps do, one file each.
+//! The actions of the steps, one file each.
 
 pub(crate) mod cache;
 pub(crate) mod call;

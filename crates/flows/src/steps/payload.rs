@@ -20,7 +20,7 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const BINARY: &str = "application/octet-stream";
 
-/// What a body is made of.
+/// The source of a new body.
 pub enum Made {
     Xml(Template),
     Json(Template),
@@ -46,7 +46,7 @@ pub struct Respond {
     pub made: Option<Made>,
 }
 
-/// What a body is made of, filled.
+/// A new body, evaluated.
 struct Filled {
     bytes: Bytes,
     content_type: &'static str,
